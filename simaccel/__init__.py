@@ -1,7 +1,7 @@
 """simaccel: a cycle-level discrete-event simulator for tensor accelerators.
 
 A scheduler maps a workload onto an accelerator, lowering turns the mapping into a program, and the
-SimPy machine times it. The closed form predicts the same run from the mapping alone.
+SimPy machine times it. Counts, work and a lower bound follow from the mapping alone.
 """
 
 from importlib import import_module
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simaccel.schedulers import Options
     from simaccel.verbs.bounding import bound
     from simaccel.verbs.comparing import compare
-    from simaccel.verbs.estimating import estimate
+    from simaccel.verbs.estimating import EstimateResult, estimate
     from simaccel.verbs.exploring import explore
     from simaccel.verbs.running import Result, record, simulate
     from simaccel.verbs.tracing import Trace
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "EstimateResult": "simaccel.verbs.estimating",
     "Options": "simaccel.schedulers",
     "Result": "simaccel.verbs.running",
     "Trace": "simaccel.verbs.tracing",
@@ -42,6 +43,7 @@ _HOMES = {
 """Where each name comes from; it is loaded when it is used, so that `simaccel` alone is quick."""
 
 __all__ = [
+    "EstimateResult",
     "Options",
     "Result",
     "Trace",

@@ -1,11 +1,18 @@
 """The errors that a user's input can cause: each names the field, its value and what is allowed."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
-_LONGEST_VALUE = 80
+_LONGEST_VALUE: Final = 80
+_LONGEST_PART: Final = 400
+_LONGEST_CHOICE: Final = 1500
+_MOST_ALIKE = 3
+_MOST_PLACES = 8
+_MOST_TOLD = 40
+_VARYING = re.compile(r"[0-9]+|\(layer [^)]*\)")
 
 
 class _Absent:
@@ -24,6 +31,15 @@ class SimaccelError(Exception):
     exit_code = 2
 
 
+class MistakeError(SimaccelError):
+    """A mistake of simaccel itself, found before it could become a figure; asks for a report."""
+
+    exit_code = 3
+
+    def __str__(self) -> str:
+        return f"a mistake of simaccel, please report it: {super().__str__()}"
+
+
 class WorkerDiedError(SimaccelError):
     """A process ended without a result: it was killed, or ran out of memory."""
 
@@ -40,10 +56,14 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        value = repr(self.value)
-        if len(value) > _LONGEST_VALUE:
-            value = value[: _LONGEST_VALUE - 3] + "..."
-        return printable(f"{self.file}: {self.field}: got {value}; allowed: {self.allowed}")
+        file, field = (_cut(part, _LONGEST_PART) for part in (self.file, self.field))
+        value, allowed = _cut(repr(self.value), _LONGEST_VALUE), _cut(self.allowed, _LONGEST_CHOICE)
+        return printable(f"{file}: {field}: got {value}; allowed: {allowed}")
+
+
+def _cut(text: str, longest: int) -> str:
+    """Return the beginning of a text that is too long for a line that is read."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 class InputError(SimaccelError):
@@ -54,7 +74,27 @@ class InputError(SimaccelError):
         super().__init__(self.faults)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.faults))
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return a line for each fault; one for all of a kind that are many, up to 40 lines.
+
+        Faults are of a kind if they differ in numbers and values alone.
+        """
+        alike: dict[tuple[str, ...], list[Fault]] = {}
+        for one in self.faults:
+            kind = (one.file, _VARYING.sub("#", one.field), _VARYING.sub("#", one.allowed))
+            alike.setdefault(kind, []).append(one)
+        found = []
+        for group in alike.values():
+            few = len(group) <= _MOST_ALIKE
+            found += [str(one) for one in (group if few else group[:1])]
+            if not few:
+                fields = list(dict.fromkeys(one.field for one in group[1:]))
+                more = f", ... ({len(group)} in all)" if len(fields) > _MOST_PLACES else ""
+                found[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"
+        rest = len(found) - _MOST_TOLD
+        return found if rest <= 0 else [*found[:_MOST_TOLD], f"and {rest} more like these"]
 
 
 def gather(*reads: Callable[[], object]) -> list[Any]:

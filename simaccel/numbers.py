@@ -7,8 +7,9 @@ with another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +40,19 @@ BITS: Final[Mapping[str, int]] = {
 
 SUMS: Final = "sums"
 """What an accelerator's accumulator holds, beside the classes of tensors."""
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any form
+    """Return plain data with None for each number that nobody knows (NaN).
+
+    >>> plain({"energy_pj": [math.nan, 2.5]})
+    {'energy_pj': [None, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def in_bytes(elements: Amount, bits: int) -> Amount:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -49,6 +50,18 @@ def pytest_sessionfinish() -> None:
     """Forget the mappings that were found."""
     if _ALONE:
         shutil.rmtree(os.environ["SIMACCEL_CACHE"], ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line what tests need that were skipped for want of it, and how to get it."""
+    reasons = Counter(
+        reason
+        for report in terminalreporter.stats.get("skipped", ())
+        if (reason := report.longrepr[2].removeprefix("Skipped: ")).startswith("needs ")
+    )
+    if reasons:
+        texts = [f"{count} x {reason}" for reason, count in sorted(reasons.items())]
+        terminalreporter.write_line(f"to run what was skipped: {'; '.join(texts)}")
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
     draw = Random(seed)
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     for _ in range(_TRIES):
-        one = _mapping(draw, of, on)
+        one = draw_mapping(draw, of, on)
         if not (faults(of, one, on) or _is_merged(of, one) or _is_refused(of, one, on)):
             return Drawn(of, on, one)
     return None
@@ -196,7 +196,7 @@ def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
     of, on = draw_workload(draw), draw_accelerator(draw, spatial=spatial)
     made = [one.output.tensor for one in of.operators[:-1]]
     for _ in range(_TRIES // 10 if made else 0):
-        one = _mapping(draw, of, on, most=1)
+        one = draw_mapping(draw, of, on, most=1)
         names = [name for name in made if draw.random() < 0.6]
         groups = tuple(
             replace(group, tree=_without(group.tree, names)) if draw.random() < 0.9 else group
@@ -237,7 +237,7 @@ def _is_merged(of: Workload, one: Mapping) -> bool:
     return False
 
 
-def _mapping(draw: Random, of: Workload, on: Accelerator, most: int | None = None) -> Mapping:
+def draw_mapping(draw: Random, of: Workload, on: Accelerator, most: int | None = None) -> Mapping:
     """Draw a mapping, of so many operators in a group at most."""
     names = [one.name for one in of.operators]
     body, start = [], 0

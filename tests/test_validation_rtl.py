@@ -20,7 +20,7 @@ from validation.rtl.simulate import (
 )
 
 needs_icarus = pytest.mark.skipif(
-    not installed(), reason="Icarus Verilog (iverilog, vvp) is not installed"
+    not installed(), reason="needs Icarus Verilog (apt-get install iverilog)"
 )
 
 

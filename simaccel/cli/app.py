@@ -80,8 +80,7 @@ class _Simaccel(Commands):
         except UnwrittenError:
             raise
         except SimaccelError as error:
-            faults = error.faults if isinstance(error, InputError) else (error,)
-            for one in faults:
+            for one in error.lines() if isinstance(error, InputError) else (error,):
                 click.echo(f"error: {printable(str(one), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
@@ -108,17 +107,17 @@ _COMMANDS = {
     "explore": (
         "simaccel.cli.explore",
         "explore_command",
-        "Explore a design space: the closed form screens it, the machine confirms the best.",
+        "Explore a design space: each design is mapped, and run on the machine.",
     ),
     "explain": (
         "simaccel.cli.explain",
         "explain",
-        "Explain a run in four voices: machine, closed form, bound and directives.",
+        "Explain a run in three voices: machine, bound and directives.",
     ),
     "estimate": (
         "simaccel.cli.estimate",
         "estimate",
-        "Predict a run with the closed form alone; nothing is simulated.",
+        "Predict counts, work and the lower bound of a run; nothing is simulated.",
     ),
     "bound": (
         "simaccel.cli.bound",

@@ -64,13 +64,20 @@ class Asked:
     @property
     def objective(self) -> Objective:
         """What a search makes small: of mapspaces something else by default."""
-        return self.options.effort.objective if self.searches() else self.options.objective
+        from simaccel.schedulers import settled
+
+        options = settled(self.options, self.accelerator())
+        return options.effort.aim if self.searches() else options.objective
 
     def accelerator(self) -> Accelerator:
         """Load the accelerator."""
-        from simaccel.hardware.load import load_accelerator
+        from simaccel.cli.hardware import ask_for_precision, read_accelerator
 
-        return load_accelerator(self.hw, self.overrides)
+        allowed = self.workload.allow_unmodelled
+        found = read_accelerator(self.hw, self.overrides, allow_unmodelled=allowed)
+        if not (self.workload.precision or self.workload.bytes_per_element):
+            ask_for_precision(found, self.hw)
+        return found
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""
@@ -131,9 +138,6 @@ class Asked:
             self._refuse_dataflow()
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
-        if self.sought.budget_seconds is not None:
-            allowed = f"nothing without --mapspace on {self.hw}, whose array is systolic"
-            require_none([fault("--budget-seconds", self.sought.budget_seconds, allowed)])
         if self.sought.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 
@@ -145,8 +149,10 @@ class Asked:
     def _refuse_idle(self, names: Sequence[str]) -> None:
         """Refuse options of a search that do nothing with these dataflows."""
         given = dict(self.sought.given())
-        if "--patience" in given:
-            _refuse_unsearched(names, {"--patience": given["--patience"]})
+        names_of = ("--patience", "--budget-seconds")
+        ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
+        if ending:
+            _refuse_unsearched(names, ending)
         if "--seed" in given and all(name in DATAFLOWS for name in names):
             allowed = "nothing without --mapspace: no dataflow searches at random"
             require_none([fault("--seed", given["--seed"], allowed)])

@@ -12,6 +12,7 @@ from simaccel.errors import Fault, InputError, suggest
 
 if TYPE_CHECKING:
     from simaccel.workload import Workload
+    from simaccel.workload.language import Transformer
     from simaccel.workload.onnx_files import Imported
 
 Made = TypeVar("Made")
@@ -64,9 +65,23 @@ class AskedWorkload:
     bytes_per_element: tuple[str, ...] = ()
     precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
+    allow_unmodelled: bool = False
 
     def read(self) -> Workload:
         """Build the workload.
+
+        Raises:
+            InputError: all faults of these options, or of the workload's file; what of the file is
+                left out, where that is too much.
+
+        """
+        found = self.read_anyway()
+        if not self.allow_unmodelled:
+            found.account.require_modelled()
+        return found
+
+    def read_anyway(self) -> Workload:
+        """Build the workload, whatever of its file is left out.
 
         Raises:
             InputError: all faults of these options, or of the workload's file.
@@ -78,7 +93,7 @@ class AskedWorkload:
         document = self.name if kind_of_file(self.name) == "document" else None
         return _renamed(lambda: load_workload(self.name, **self._sizes()), document)
 
-    def generation(self, make: Callable[[str, dict[str, Any]], Made]) -> Made:
+    def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
         """Make something of a transformer's name and its options (no phase among them).
 
         Raises:
@@ -86,7 +101,14 @@ class AskedWorkload:
 
         """
         self.require_transformer()
-        return _renamed(lambda: make(self.name, self._of_transformer()))
+        return _renamed(lambda: make(self._transformer(), self._of_transformer()))
+
+    def _transformer(self) -> str | Transformer:
+        """Return the transformer of a configuration, or the name of one."""
+        from simaccel.workload.building import kind_of_file
+        from simaccel.workload.language.config import load_config
+
+        return load_config(self.name)[0] if kind_of_file(self.name) == "config" else self.name
 
     def require_transformer(self) -> None:
         """Refuse what generates no tokens.
@@ -96,7 +118,10 @@ class AskedWorkload:
 
         """
         from simaccel.workload import TRANSFORMERS, transformer_names
+        from simaccel.workload.building import kind_of_file
 
+        if kind_of_file(self.name) == "config":
+            return
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
@@ -149,7 +174,7 @@ class AskedWorkload:
         """
         from simaccel.workload.onnx_files import load_onnx
 
-        self.read()  # which refuses what an ONNX file does not take
+        self.read_anyway()  # which refuses what an ONNX file does not take
         taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}
         return load_onnx(self.name, **taken)
 

@@ -186,10 +186,10 @@ def _fusion(fuse: str, *, bypass: bool) -> None:
 
 
 def _accelerator(hw: str | None, overrides: tuple[str, ...]) -> Accelerator | None:
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.cli.hardware import read_accelerator
 
     if hw is not None:
-        return load_accelerator(hw, overrides)
+        return read_accelerator(hw, overrides)
     require_none(fault("--set", text, "nothing without --hw") for text in overrides)
     return None
 

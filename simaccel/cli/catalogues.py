@@ -71,7 +71,7 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         show_json(accelerator_document(accelerator))
     else:
-        show(fields_table(accelerator_rows(accelerator)))
+        show(fields_table(accelerator_rows(accelerator)), *accelerator.account.lines())
 
 
 @hw.command("new", cls=Command)
@@ -184,7 +184,9 @@ def show_workload(
         require_figure_target(plot, force=force, inputs=inputs)
     elif mapping is not None:
         require_none([fault("--mapping", mapping, "nothing without --plot")])
-    found = asked.read()
+    if asked.allow_unmodelled:
+        require_none([fault("--allow-unmodelled", value=True, allowed="nothing, as nothing runs")])
+    found = asked.read_anyway()
     from simaccel.report.catalogues import workload_table
     from simaccel.report.imports import import_lines, import_table
     from simaccel.workload import describe
@@ -196,15 +198,17 @@ def show_workload(
     if as_json:
         operators = [vars(row) for row in rows]
         named = {"name": found.name, "fingerprint": found.fingerprint, "repeat": found.repeat}
-        nodes = {"nodes": [vars(row) for row in imported.rows]} if imported else {}
+        kept = "nodes" if imported else "entries"
+        entries = [vars(row) for row in found.account.entries]
+        nodes = {kept: entries} if entries else {}
         show_json({**named, "macs": found.macs, "operators": operators, **nodes})
         return
+    told = (import_table(imported), *import_lines(imported)) if imported else found.account.lines()
     show(
         workload_table(rows),
         f"{found.name} ({found.fingerprint}): {found.repeat} x, {cycles_text(found.macs)} MACs",
+        *told,
     )
-    if imported:
-        show(import_table(imported), *import_lines(imported))
     if plot is not None:
         show(f"figure: {plot}")
 

@@ -203,6 +203,7 @@ def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_j
         comparison_json,
         comparison_table,
         problem_lines,
+        terms_lines,
     )
     from simaccel.report.comparison_csv import comparison_csv
     from simaccel.report.figures.comparison import draw_comparison
@@ -220,7 +221,7 @@ def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_j
     if as_json:
         show_json(comparison_json(rows))
     elif files.table != STDOUT:
-        lines = (*area_lines(rows), *problem_lines(rows), *written)
+        lines = (*terms_lines(rows), *area_lines(rows), *problem_lines(rows), *written)
         show(title, comparison_table(rows), *lines)
 
 

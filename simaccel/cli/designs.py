@@ -33,7 +33,7 @@ _UM2_PER_MM2: Final = 1e6
 _TAKEN: Final = frozenset(
     {
         *("hw", "overrides", "workloads", "axes", "dataflow", "objective", "where", "limits"),
-        *("layer", "bytes_per_element", "confirm", "prices", "table", "plot_frontier"),
+        *("layer", "bytes_per_element", "prices", "table", "plot_frontier"),
         *("force", "as_json"),
     }
 )
@@ -98,7 +98,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
     # nothing of what follows is loaded for an error
     from simaccel.analytic.directives.design import Limits
     from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
-    from simaccel.experiment.exploration.directed import SHOWN, sweep_directed
+    from simaccel.experiment.exploration.directed import sweep_directed
     from simaccel.report.designs import (
         designs_csv,
         designs_effort,
@@ -111,8 +111,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
 
     space, limits = _space(read), Limits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
-    runs = 1 if asked["confirm"] == "best" else SHOWN
-    found: DirectedDesigns = sweep_directed(space, prices, limits, objectives, runs)
+    found: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(found)
     written = files.write(lambda: designs_csv(found), partial(draw_designs, found, title))
     quiet = as_json or files.table == STDOUT
@@ -261,5 +260,3 @@ def _require_no_others(ctx: click.Context) -> None:
         for one in ctx.command.params
         if one.name is not None and one.name not in _TAKEN and _is_given(ctx, one.name)
     )
-    if ctx.params["confirm"] == "all":
-        raise InputError([fault("--confirm", "all", "best, or pareto for the best few")])

@@ -1,4 +1,4 @@
-"""`simaccel estimate` and `simaccel map`: the closed form, and mappings as files."""
+"""`simaccel estimate` and `simaccel map`: predictions, and mappings as files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @mapping_option
 @json_option
 def estimate(asked: Asked, as_json: bool) -> None:
-    """Predict a run with the closed form alone; nothing is simulated."""
+    """Predict counts, work and the lower bound of a run; nothing is simulated."""
     workload, accelerator, mapping = asked.mapped()
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
@@ -41,7 +41,7 @@ def estimate(asked: Asked, as_json: bool) -> None:
     if as_json:
         show_json(found.to_dict())
     else:
-        show(found.title, estimate_table(found.estimate, found.accelerator))
+        show(found.title, estimate_table(found.prediction, found.accelerator))
 
 
 @click.command("map", cls=Command)

@@ -1,4 +1,4 @@
-"""`simaccel explain`: one run as machine, closed form, bound and directives tell it."""
+"""`simaccel explain`: one run as machine, bound and directives tell it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--measure/--no-measure",
     default=True,
     show_default=True,
-    help="Run again with what differs freed, to measure which assumption has which share.",
+    help="Run again with what directives don't know freed, to measure the share of each.",
 )
 @json_option
 def explain(
@@ -45,7 +45,7 @@ def explain(
     measure: bool,
     as_json: bool,
 ) -> None:
-    """Explain a run in four voices: machine, closed form, bound and directives.
+    """Explain a run in three voices: machine, bound and directives.
 
     Where two of them disagree, it says by how much, and which assumption differs.
     """
@@ -64,7 +64,7 @@ def explain(
         explanation_json,
         explanation_sections,
     )
-    from simaccel.report.results import against_estimate, bound_line
+    from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
 
     directed: tuple[Directed, ...] = ()
@@ -85,7 +85,7 @@ def explain(
             )
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     sections = explanation_sections(explained)
-    lines = [bound_line(result), against_estimate(result)]
+    lines = [bound_line(result), against_bound(result)]
     if output is not None:
         with writing_text(output, force=force, inputs=asked.inputs()) as stream:
             stream.write(explanation_html(title, explained, sections, lines))

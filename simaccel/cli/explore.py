@@ -1,4 +1,4 @@
-"""`simaccel explore`: design spaces, screened, confirmed, kept."""
+"""`simaccel explore`: design spaces, run and kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.progress import Bar
 from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import CONFIRM, DIRECTIVES, EXPLORED, PRICES, STRATEGIES
+from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ _SEARCH = [
         ("mapspace", "objective", "stationarity", "constraints", "patience", "budget", "seed"),
         strict=True,
     )
-    if name not in {"objective", "budget"}
+    if name != "objective"
 ]
 
 
 def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
-    """Add the options of a search, apart from what ends it by the clock."""
+    """Add the options of a search; ``--objective`` is the exploration's."""
     for option in reversed(_SEARCH):
         command = option(command)
     return command
@@ -187,9 +187,9 @@ class _Wanted:
 
 
 def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.cli.hardware import read_accelerator
 
-    found: list[Accelerator] = gather(*(partial(load_accelerator, one, overrides) for one in hw))
+    found: list[Accelerator] = gather(*(partial(read_accelerator, one, overrides) for one in hw))
     known = [one.name for one in found]
     again = [name for at, name in enumerate(known) if name in known[:at]]
     require_none(fault("--hw", name, "accelerators of different names") for name in again)
@@ -284,12 +284,6 @@ def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
 )
 @click.argument("limits", nargs=-1, metavar="[LIMIT]...")
 @click.option(
-    "--confirm",
-    type=click.Choice(CONFIRM),
-    default="pareto",
-    help="What runs on the machine after the closed form: the best design, the frontier, or all.",
-)
-@click.option(
     "--prices",
     type=click.Choice(PRICES),
     default=PRICES[0],
@@ -318,20 +312,19 @@ def explore_command(
     store: str | None,
     sample: int | None,
     how: Any,  # noqa: ANN401 - one of the choices
-    confirm: Any,  # noqa: ANN401 - one of the choices
     jobs: Jobs,
     dry_run: bool,
     as_json: bool,
     **given: Any,  # noqa: ANN401 - what click passes
 ) -> None:
-    """Explore a design space: the closed form screens it, the machine confirms the best.
+    """Explore a design space: each design is mapped, and run on the machine.
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
     from simaccel.cli import designs as directed
     from simaccel.cli.explored import Outputs, show_cost
-    from simaccel.experiment.exploration.store import Store
+    from simaccel.experiment.exploration.manifest import open_store, store_in
 
     del given["prices"]  # of a description's own space alone
     objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
@@ -344,10 +337,11 @@ def explore_command(
         read, limits, kept, _ = gather(
             wanted.read,
             wanted.limits,
-            lambda: Store(None if store is None else Path(store)),
+            partial(store_in, store),
             partial(outputs.require, as_json=as_json),
         )
         space = wanted.space(*read)
+        space.require_energies(objective)
     if is_directed:
         hardware = partial(_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
@@ -362,11 +356,11 @@ def explore_command(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
         for _ in range(len(designs) > MOST_DESIGNS)
     )
-    plan = Plan(limits, wanted.objective, confirm)
+    plan = Plan(limits, wanted.objective)
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
-    kept.open(_command(), seed)
+    open_store(kept, _command(), seed)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
         found = explore(
             space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch

@@ -24,7 +24,7 @@ from simaccel.report.figures.style import require_figure_target, save_figure, st
 if TYPE_CHECKING:
     from simaccel.experiment.exploration.explore import Exploration, Plan
     from simaccel.experiment.exploration.space import Design, Space
-    from simaccel.experiment.exploration.store import Store
+    from simaccel.experiment.store import Store
 
 _PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 
@@ -135,11 +135,8 @@ def show_cost(designs: Iterable[Design], plan: Plan, store: Store, *, as_json: b
     if as_json:
         show_json(asdict(found))
         return
-    who = "on the machine" if plan.confirm == "all" else "of the closed form"
     show(
         f"{found.designs:,} designs, {found.outside:,} of them impossible or outside the limits",
-        f"{found.runs:,} runs {who} to make, {found.stored:,} in the store",
+        f"{found.runs:,} runs to make, {found.stored:,} in the store",
         f"CPU time of these: {seconds_text(found.cpu_seconds)}, from {found.timed} that were timed",
     )
-    if plan.confirm != "all":
-        show(f"which designs the machine then confirms ({plan.confirm}) follows from them")

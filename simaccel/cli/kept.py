@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from simaccel.files.targets import STDOUT, partial_path, real_path
+from simaccel.errors import SimaccelError
+from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
 from simaccel.report.comparison import Compared
 from simaccel.report.comparison_csv import comparison_csv
 
@@ -31,37 +32,38 @@ def keeping(
     """
     rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
     partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
-    finished, written = 0, time.monotonic()
+    finished, kept, written = 0, 0, time.monotonic()
 
     def note(number: int, row: Compared) -> None:
-        nonlocal finished, written
+        nonlocal finished, kept, written
         rows[number] = row
         finished += 1
         if partial is not None and time.monotonic() - written >= WRITE_SECONDS:
-            _write(partial, rows)
+            kept = finished if _write(partial, rows) else kept
             written = time.monotonic()
 
     try:
         yield note
     except BaseException:
-        if table is not None and finished:
-            _rescue(partial, rows, f"{finished} of {len(rows)} finished points")
+        if partial is not None:
+            kept = finished if finished and _write(partial, rows) else kept
+            _tell(partial, kept, len(rows))
+        elif table is not None and finished:
+            click.echo(comparison_csv(rows), nl=False)
         raise
     if partial is not None:
         partial.unlink(missing_ok=True)
 
 
-def _rescue(partial: Path | None, rows: Sequence[Compared], what: str) -> None:
-    """Keep the rows in the file, or print them."""
-    if partial is None:
-        click.echo(comparison_csv(rows), nl=False)
-    elif _write(partial, rows):
-        click.echo(f"{what} are in {partial}", err=True)
+def _tell(partial: Path, kept: int, count: int) -> None:
+    if kept:
+        click.echo(f"{kept} of {count} finished points are in {partial}", err=True)
 
 
 def _write(partial: Path, rows: Sequence[Compared]) -> bool:
     """Write the rows, if the disk takes them: the run goes on without."""
-    with suppress(OSError):
-        partial.write_bytes(comparison_csv(rows).encode())
+    with suppress(SimaccelError):
+        with writing_text(str(partial), force=True) as stream:
+            stream.write(comparison_csv(rows))
         return True
     return False

@@ -26,7 +26,7 @@ def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
         name, *words = shlex.split(text)
     except ValueError as error:
         raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
-    known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:]}
+    known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:-1]}
     known |= {"weight": "weight", "dim": "dims"}
     given: dict[str, Any] = {}
     for word in words:

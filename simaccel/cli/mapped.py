@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from simaccel.analytic.estimate import estimate as predict
+from simaccel.analytic.prediction import predict
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.jobs import Jobs

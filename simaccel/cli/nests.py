@@ -12,10 +12,9 @@ from simaccel.cli.jobs import Jobs
 from simaccel.cli.mapped import Wanted
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.cli.sought import Sought
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import remember
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.nests import (
@@ -25,6 +24,7 @@ from simaccel.report.nests import (
     mapped_table,
     tree_text,
 )
+from simaccel.schedulers import Options, settled
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
@@ -36,26 +36,27 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
     """Search, print, and save."""
     workload, accelerator, strategy, constraints = read
     workload = at_precision(workload, accelerator)
-    found = choices(workload, accelerator, strategy, constraints, asked.sought.stationarity)
+    options = settled(asked.options, accelerator)
+    found = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
     with jobs.working() as team, Bar("searching") as bar:
-        options = replace(asked.options, each=team.each, watch=bar.show, note=told.accounts.append)
+        options = replace(options, each=team.each, watch=bar.show, note=told.accounts.append)
         if not wanted.asks_more:
             mapping = scheduled(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
             return
-        options = replace(options, judge=MachineJudge(accelerator))
         mapped = search_all(found, options)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
     remember(workload, accelerator, strategy, options, mapping, told.accounts)
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
-    objective = asked.objective
+    objective = options.effort.aim
     told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
         show_json(
             {
-                **_json(workload, accelerator, asked.sought, mapped),
+                **_json(workload, accelerator, options, mapped),
+                "mapspace": strategy,
                 **replace(told, explain=True).json(),
             }
         )
@@ -83,17 +84,16 @@ def _explain(mapped: Mapped) -> None:
 
 
 def _json(
-    workload: Workload, accelerator: Accelerator, sought: Sought, mapped: list[Mapped]
+    workload: Workload, accelerator: Accelerator, options: Options, mapped: list[Mapped]
 ) -> dict[str, Any]:
-    effort = sought.effort()
+    effort = options.effort
     operators = [mapped_json(one) for one in mapped]
     cycles = sum(one["cycles"] for one in operators)
     energy = sum(one["energy_pj"] for one in operators)
     return {
         "workload": workload.name,
         "accelerator": accelerator.name,
-        "mapspace": sought.strategy(),
-        "objective": effort.objective,
+        "objective": effort.aim,
         "seed": effort.seed,
         "cycles": cycles,
         "energy_pj": energy,

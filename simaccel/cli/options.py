@@ -76,7 +76,9 @@ _SIZES = (
     click.option(
         "--experts",
         metavar="HOW",
-        help="Tokens over experts: uniform, drawn:SEED, or counts with commas (default uniform).",
+        help="Tokens over experts: uniform (default; of few tokens the worst case: each needs "
+        "experts of its own), expected (as many experts as they need on average), drawn:SEED, or "
+        "counts with commas.",
     ),
     click.option(
         "--causal-blocks",
@@ -110,6 +112,12 @@ _SIZES = (
         metavar="CLASS=NUMBER,...",
         help="Numbers of weights, activations and cache, and of the sums of an accumulator: "
         f"{', '.join(BITS)}; goes before --bytes-per-element.",
+    ),
+    click.option(
+        "--allow-unmodelled",
+        is_flag=True,
+        help="Of a file: leave out what is not modelled, also where that is more than 1% of the "
+        "MACs or can't be counted.",
     ),
 )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 import click
 
 from simaccel.errors import SimaccelError
+from simaccel.numbers import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,5 +102,5 @@ def show(*parts: Table | str) -> None:
 
 
 def show_json(document: object) -> None:
-    """Print one JSON value and nothing else."""
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
+    """Print one JSON value and nothing else; null stands for numbers that nobody knows."""
+    click.echo(json.dumps(plain(document), indent=2, allow_nan=False))

@@ -101,12 +101,15 @@ def compare_fronts(
     )
     from simaccel.experiment.parallel import noted
     from simaccel.experiment.precision import at_precision
+    from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
     from simaccel.schedulers.front import Asked as AskedFront
 
     front = AskedFront(*figures)
+    for figure in (front.x, front.y):
+        require_energies(accelerator, figure)
     workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, Bar("finding fronts") as bar:

@@ -1,4 +1,4 @@
-"""`simaccel run`: one workload on one accelerator, on the machine and in the closed form."""
+"""`simaccel run`: one workload on one accelerator, on the machine and beside its bound."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def run(
 ) -> None:
     """Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.
 
-    The last line compares the machine with the closed form. With a CSV file of layers as workload
-    this checks a spreadsheet: what its column Estimate says stands beside the cycles.
+    The last line compares the machine with what no run is below. With a CSV file of layers as
+    workload this checks a spreadsheet: what its column Estimate says stands beside the cycles.
     """
     others = {
         "--trace": trace,
@@ -108,7 +108,7 @@ def run(
         return
     inputs = asked.read()
     from simaccel.experiment.run import result_json
-    from simaccel.report.results import against_estimate
+    from simaccel.report.results import against_bound
     from simaccel.report.rows import csv_text, operator_rows
 
     check = _checker(inputs[0]) if checked else None
@@ -122,7 +122,7 @@ def run(
     if as_json:
         show_json({**result_json(result), **_check_json(found), **_told_json(told)})
     elif quiet and table != STDOUT:
-        show(against_estimate(result))
+        show(against_bound(result))
     elif table != STDOUT:
         _show(asked, result, found, given, told)
         files = {"trace": trace, "table": table, "plot": told.plot}
@@ -186,7 +186,7 @@ def _teller(asked: Asked, bar: Bar) -> Note:
 
     def tell(one: Account) -> None:
         found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
-        bar.line(f"searched {one.name}: {count_text(one.judged, 'mapping')} judged{found}")
+        bar.line(f"searched {one.name}: {count_text(one.ran, 'mapping')} run{found}")
 
     return tell
 
@@ -279,7 +279,7 @@ def _show(
 ) -> None:
     from simaccel.report.energy import energy_table
     from simaccel.report.results import (
-        against_estimate,
+        against_bound,
         bound_line,
         buffer_line,
         channels_line,
@@ -291,7 +291,8 @@ def _show(
     )
 
     tables = (operators_table(result, given), engines_table(result), energy_table(result))
-    show(result.title, *tables)
+    accounts = (result.accelerator.account, result.workload.account)
+    show(result.title, *(line for one in accounts for line in one.lines()), *tables)
     if found:
         show(checked_table(found))
     if told.explain:
@@ -310,4 +311,4 @@ def _show(
         from simaccel.report.imports import whole_line
 
         show(whole_line(result.workload))
-    show(cost_line(result), against_estimate(result))
+    show(cost_line(result), against_bound(result))

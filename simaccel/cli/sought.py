@@ -150,7 +150,8 @@ SEARCH_OPTIONS = (
     click.option(
         "--budget-seconds",
         type=click.FloatRange(min=0, min_open=True),
-        help="End the search of an operator after this time, at the cost of repeatability.",
+        help="End a search after this time (mapspaces: of an operator; dataflows: of all), at the "
+        "cost of repeatability.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
 )

@@ -69,7 +69,8 @@ class Told:
         from simaccel.report.figures.convergence import draw_convergence
         from simaccel.report.figures.style import save_figure, style
 
-        curves = [("+".join(one.operators), one.curve, one.judged) for one in self.accounts]
+        shown = [one for one in self.accounts if not one.left_out]
+        curves = [("+".join(one.operators), one.curve, one.ran) for one in shown]
         with style():
             figure = draw_convergence(curves, objective, title)
             save_figure(figure, self.plot, force=force, inputs=inputs)

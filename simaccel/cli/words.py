@@ -28,7 +28,6 @@ EACH: Final = ("operator",)
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")
-CONFIRM: Final = ("best", "pareto", "all")
 TRACE_FORMATS: Final = ("perfetto", "csv", "vcd")
 DESIGN_AXES: Final = ("pes", "noc-bandwidth", "l1", "l2")
 """Axes of a MAESTRO description's own design space."""

@@ -1,8 +1,8 @@
-"""Which assumptions a difference in cycles comes from, measured: runs in which they are changed.
+"""Which assumptions the directives' cycles differ by, measured: runs in which they are changed.
 
-The machine runs the program again with what another voice doesn't know freed, one after the other,
-and that voice is asked again without what the machine doesn't know. Each change has its share of
-the difference; what is left between the two is not explained. Shares depend on the order, which is
+The machine runs the program again with what the directives don't know freed, one after the other,
+and they are asked again without what the machine doesn't know. Each change has its share of the
+difference; what is left between the two is not explained. Shares depend on the order, which is
 that of the steps here, and add up with the rest to the whole difference.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.analytic.estimate import estimate
 from simaccel.experiment.disagreement import Disagreement, Share
 from simaccel.experiment.explanation import Explained
 from simaccel.experiment.run import Result
@@ -27,12 +26,9 @@ _SLOTS: Final = (*_TURNS, "slots")
 _PIPES: Final = ("noc", "buffer_ports")
 _PIPED: Final = (*_SLOTS, *_PIPES)
 _PASSED: Final = (*_PIPED, "sfu_latency")
-_RESOURCES: Final = ("dram_bandwidth", *_PIPES, "sfu", "array")
-_OF_BOUND: Final = {"array": "array", "sfu": "sfu", "noc": "noc", "buffer": "buffer_ports"}
-"""What is freed, by how the name of a bounding resource begins; all others are memories."""
 
-MOST_RUNS: Final = 11
-"""Runs at most, or hardly more: one for each case, and for each resource that bounds a group."""
+MOST_RUNS: Final = 7
+"""Runs at most: one for each case."""
 Case = tuple[str, ...]
 Progress = Callable[[int], None]
 
@@ -82,10 +78,10 @@ def attribute(
 
 
 def _measured(runs: _Runs, one: Explained, told: Disagreement) -> Disagreement:
-    steps = _STEPS.get((told.voice, told.what))
-    if steps is None or told.unit != "cycles":
+    if told.voice != "directives" or told.unit != "cycles":
         return told
-    return replace(told, shares=tuple(share for share in steps(runs, one) if share.amount))
+    shares = tuple(share for share in _of_directives(runs, one) if share.amount)
+    return replace(told, shares=shares)
 
 
 def streaming(accelerator: Accelerator) -> Accelerator:
@@ -99,12 +95,11 @@ def streaming(accelerator: Accelerator) -> Accelerator:
 
 @dataclass
 class _Runs:
-    """Runs and estimates of one experiment with something freed, each once."""
+    """Runs of one experiment with something freed, each once."""
 
     result: Result
     progress: Progress
     machine: dict[tuple[Case, bool], dict[str, int]] = field(default_factory=dict)
-    estimates: dict[Case, dict[str, int]] = field(default_factory=dict)
 
     def cycles(self, case: Case, name: str, *, streams: bool = False) -> int:
         """Return the machine's cycles of a group; ``streams``: folds take no more than that."""
@@ -118,45 +113,6 @@ class _Runs:
             self.machine[key] = {one.name: one.cycles for one in run.operators}
             self.progress(len(self.machine))
         return self.machine[key][name]
-
-    def estimated(self, case: Case, name: str) -> int:
-        """Return the closed form's cycles of a group."""
-        if case not in self.estimates:
-            result = self.result
-            accelerator, _ = free(result.accelerator, result.program, case)
-            found = estimate(result.workload, result.mapping, accelerator)
-            self.estimates[case] = {one.name: one.cycles for one in found.operators}
-        return self.estimates[case][name]
-
-
-def _of_estimate(runs: _Runs, one: Explained) -> Iterator[Share]:
-    """Yield by how much the difference shrinks as what both price is freed in both."""
-    name = one.run.name
-    steps = [
-        ("requests in flight and their latency", _LATENCY),
-        ("turns at the NoC and the buffer's ports", (*_LATENCY, *_PIPES)),
-        ("loads and stores that meet at the DRAM", (*_LATENCY, *_PIPES, "dram_bandwidth")),
-    ]
-    before = one.estimate.cycles - one.run.cycles
-    for text, case in steps:
-        after = runs.estimated(case, name) - runs.cycles(case, name)
-        yield Share(text, before - after)
-        before = after
-
-
-def _of_bound(runs: _Runs, one: Explained) -> Iterator[Share]:
-    """Yield what the machine saves without latency, then slots, then all but what bounds."""
-    name, bound_by = one.run.name, one.estimate.bound_by
-    mine = next((own for begin, own in _OF_BOUND.items() if bound_by.startswith(begin)), None)
-    others = tuple(each for each in _RESOURCES if each != (mine or "dram_bandwidth"))
-    steps = [
-        ("no DRAM latency", _LATENCY),
-        ("no turnaround", _TURNS),
-        ("slots without limit", _SLOTS),
-        (f"nothing but {bound_by} takes time", (*_SLOTS, *others)),
-    ]
-    possible = [step for step in steps if takes_time(runs.result.accelerator, step[1])]
-    yield from _saved(runs, name, [(text, case, False) for text, case in possible])
 
 
 def _of_directives(runs: _Runs, one: Explained) -> Iterator[Share]:
@@ -193,11 +149,3 @@ def _saved(runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]) -> I
         after = runs.cycles(case, name, streams=streams)
         yield Share(text, after - before)
         before = after
-
-
-_STEPS: Final[dict[tuple[str, str], Callable[[_Runs, Explained], Iterator[Share]]]] = {
-    ("closed form", "estimate"): _of_estimate,
-    ("closed form", "resource bound"): _of_bound,
-    ("directives", "runtime"): _of_directives,
-}
-"""What is changed for the difference of a voice's figure."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.analytic.bounds.floor import Floor
 from simaccel.analytic.directives.runtime import OperatorTime
-from simaccel.analytic.estimate import OperatorEstimate
+from simaccel.analytic.prediction import GroupPrediction
+from simaccel.experiment.waiting import computing_unit, waiting_by_cause
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import Space
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
@@ -92,32 +93,20 @@ class Disagreement:
         return (self.other - self.machine) / self.machine if self.machine else None
 
 
-def against_estimate(
-    run: OperatorRun, predicted: OperatorEstimate, unit: str
-) -> Iterator[Disagreement]:
-    """Yield where the closed form and its resource bound differ from the machine."""
-    waits = _waits(run, unit)
-    yield from _cycles(
-        "closed form",
-        "estimate",
-        run.cycles,
-        predicted.cycles,
-        "the closed form repeats the steady interval of a loop and takes the mean where loads and "
-        f"stores meet; the machine orders each request ({waits})",
-    )
-    yield from _cycles(
-        "closed form",
-        "resource bound",
-        run.cycles,
-        predicted.resource_bound_cycles,
-        f"the bound assumes that {predicted.bound_by} never waits: no fill, latency or drain, "
-        f"everything else hidden behind it ({waits})",
-    )
-    for (level, tensor), n in sorted(run.moved.items()):
-        yield from _counted(level, tensor, n, predicted.moved.get((level, tensor), 0))
-    for (level, tensor), n in sorted(predicted.moved.items()):
-        if (level, tensor) not in run.moved:
-            yield from _counted(level, tensor, 0, n)
+def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator[Disagreement]:
+    """Yield by how much a group takes longer than its bound, and counts that are not the same."""
+    bound = predicted.bound_cycles
+    by_cause = waiting_by_cause(run, predicted.bound_terms)
+    terms = ", ".join(f"{name} {n:,}" for name, n in predicted.bound_terms.items())
+    assumed = f"no wait beside the bound's own terms: {terms}"
+    if bound > run.cycles:
+        assumed = "the bound is of the group alone; here it overlaps others"
+    found = _cycles("bound", "cycles", run.cycles, bound, assumed)
+    shares = tuple(Share(cause, -n) for cause, n in by_cause.items())
+    yield from (replace(one, shares=shares) for one in found)
+    for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):
+        key = level, tensor
+        yield from _counted(level, tensor, run.moved.get(key, 0), predicted.moved.get(key, 0))
 
 
 def against_directives(
@@ -180,8 +169,7 @@ def _assumed(run: OperatorRun, runtime: Runtime) -> str:
     found.append(f"hide all else; know no {folds}slots, no DRAM latency")
     if len(runtime.operators) > 1:
         found.append("run one operator after the other")
-    unit = "array" if run.engines["array"].busy else "sfu"
-    return f"{'; '.join(found)} ({_waits(run, unit)})"
+    return f"{'; '.join(found)} ({_waits(run, computing_unit(run))})"
 
 
 def _cycles(
@@ -201,7 +189,7 @@ def _cycles(
 def _counted(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
     if machine != other:
         yield Disagreement(
-            voice="closed form",
+            voice="counts",
             what=f"{level} bytes of {tensor}",
             unit="bytes",
             machine=machine,

@@ -1,7 +1,7 @@
-"""One run as four voices tell it, group by group, and where they disagree.
+"""One run as three voices tell it, group by group, and where they disagree.
 
-The *machine*: cycles and stalls. The *closed form*: its estimate, and what bounds it. The *bound*:
-what no mapping with these groups moves less than. The *directives*: from the tree, reuse by
+The *machine*: cycles and stalls. The *bound*: cycles that no run of this mapping is below, and
+bytes that no mapping with these groups moves less than. The *directives*: from the tree, reuse by
 dimension and the bytes that it leaves to DRAM; from the run's counts, reuse by level, multicast and
 what each level needs; and MAESTRO's runtime of the tree: of its levels on PEs with memories, of the
 folds of a systolic array, of the passes of vector operators.
@@ -21,17 +21,18 @@ from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.directives.runtime import operator_times
-from simaccel.analytic.estimate import OperatorEstimate
+from simaccel.analytic.prediction import GroupPrediction
 from simaccel.errors import SimaccelError
 from simaccel.experiment.disagreement import (
     Disagreement,
     Runtime,
     against_directives,
-    against_estimate,
     against_floor,
+    against_prediction,
     dram_of,
 )
 from simaccel.experiment.run import Result
+from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.directives.reading import Directed
@@ -86,7 +87,7 @@ class Explained:
     """
 
     run: OperatorRun
-    estimate: OperatorEstimate
+    prediction: GroupPrediction
     unit: str
     together: tuple[str, ...]
     floor: Floor
@@ -108,7 +109,7 @@ class Explained:
 
 
 def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explained, ...]:
-    """Let the four voices speak of each group of a run.
+    """Let the three voices speak of each group of a run.
 
     ``directed`` are the dataflows that the mapping was made of, if it was.
     """
@@ -117,14 +118,14 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
         group.name: (run, group, space_of(workload, group))
         for group, run in zip(result.mapping.groups, result.run.operators, strict=True)
     }
-    predicted = {one.name: one for one in result.estimate.operators}
+    predicted = {one.name: one for one in result.prediction.groups}
     written = {one.name: one for one in directed}
     kept = {group.name for group, around in result.mapping.placed() if around}
     found = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
         for run, group, space in together:
-            unit = "array" if run.engines["array"].busy else "sfu"
+            unit = computing_unit(run)
             bytes_told = {} if run.name in kept else _told(result, space, group)
             directed_as = written.get(group.name)
             if directed_as is None:
@@ -132,13 +133,13 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
             else:
                 runtime = _directed_runtime(result, group, directed_as)
             told = [
-                *against_estimate(run, predicted[run.name], unit),
+                *against_prediction(run, predicted[run.name]),
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
                 *against_directives(run, runtime, bytes_told),
             ]
             one = Explained(
                 run=run,
-                estimate=predicted[run.name],
+                prediction=predicted[run.name],
                 unit=unit,
                 together=names,
                 floor=floor,

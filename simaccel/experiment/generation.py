@@ -8,6 +8,7 @@ stays the same; cycles do but for tiles that get a remainder. ``spread`` says ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,6 +20,7 @@ from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
 from simaccel.workload import CLASSES, Workload, build
+from simaccel.workload.language import Transformer
 from simaccel.workload.sizes import size_faults
 
 LENGTHS = 5
@@ -116,7 +118,7 @@ class Generation:
 
 
 def generate(  # noqa: PLR0913 - what a generation is asked
-    model: str,
+    model: str | Transformer,
     accelerator: Accelerator,
     dataflow: str = "flat",
     *,
@@ -205,9 +207,11 @@ def _summed(steps: Sequence[Step]) -> Figures:
     def whole(take: Callable[[Figures], float]) -> Fraction:
         return summed(places, [Fraction(take(one)) for one in figures]) if steps else Fraction(0)
 
+    is_known = not any(math.isnan(one.energy_pj) for one in figures)
+
     return Figures(
         cycles=round(whole(lambda one: one.cycles)),
-        energy_pj=float(whole(lambda one: one.energy_pj)),
+        energy_pj=float(whole(lambda one: one.energy_pj)) if is_known else math.nan,
         dram_bytes={
             name: round(whole(lambda one, name=name: one.dram_bytes[name]))  # type: ignore[misc]
             for name in CLASSES

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from simaccel.experiment.remembered import is_kept, place_of
+from simaccel.experiment.remembered import is_lasting, recall
+from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.nests import EmptyMapspaceError, Target, map_einsum
 from simaccel.mapspace.search import Effort
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settled
 from simaccel.schedulers.einsums import Search, Searched
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
@@ -55,7 +56,7 @@ class Outlook:
 
     ``distinct``: pieces of work that are searched, as those that are alike are searched once;
     ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;
-    None where nothing is known of it. ``kept``: where the mapping is kept on disk, if it is;
+    None where nothing is known of it. ``kept``: the folder where the mapping is kept, if it is;
     ``remembered``: it is there already.
     """
 
@@ -94,11 +95,12 @@ def outlook(
         SimaccelError: as of ``make_mapping``, as far as that is known before the search.
 
     """
+    options = settled(options, accelerator)
     if isinstance(dataflow, Mapping):
         return Outlook(operators=len(workload.operators), how="the mapping is given")
-    kept = place_of(workload, accelerator, dataflow, options)
-    found = Outlook(operators=len(workload.operators), kept=kept)
-    if kept is not None and is_kept(kept) and not anew:
+    store = cache() if is_lasting(workload, dataflow, options) else None
+    found = Outlook(operators=len(workload.operators), kept=None if store is None else store.folder)
+    if not anew and recall(workload, accelerator, dataflow, options) is not None:
         return replace(found, remembered=True, how="remembered")
     if dataflow in MAPSPACES:
         return _of_mapspace(found, workload, accelerator, dataflow, options)

@@ -10,12 +10,12 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import Result, energy_pj, simulate
-from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
-from simaccel.schedulers import Options
+from simaccel.hardware.energy.required import require_energies
+from simaccel.schedulers import Options, settled
 from simaccel.schedulers.front import Asked, Figure, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Workload
 
 MOST: Final = 64
@@ -34,9 +34,9 @@ class Point:
 class Pareto:
     """The front of one scheduler, the smallest x first.
 
-    ``seen``: mappings that were judged; ``points_in_all``: mappings on the front, of which some
-    that lie evenly are here; ``proved``: no mapping of the scheduler's space beats one of these,
-    as each was run or its resource bound is beaten.
+    ``seen``: mappings of the space, by their bounds; ``points_in_all``: mappings on the front, of
+    which some that lie evenly are here; ``proved``: no mapping of the scheduler's space beats one
+    of these, as each was run or its bound is beaten.
     """
 
     dataflow: str
@@ -56,13 +56,16 @@ def pareto(
         SimaccelError: as of ``make_mapping``.
 
     """
-    found = front(workload, accelerator, dataflow, options, asked, MachineJudge(accelerator))
+    options = settled(options, accelerator)
+    for figure in (asked.x, asked.y):
+        require_energies(accelerator, figure)
+    found = front(workload, accelerator, dataflow, options, asked)
     chosen = [found.found[int(at)] for at in evenly(np.arange(len(found.found)), MOST)]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, one.body)) for one in chosen
     ]
     added_up = found.seen == len(found.found) or all(
-        (one.cycles, one.buffer_bytes) == (result.run.cycles, result.estimate.buffer_bytes)
+        (one.cycles, one.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for one, result in zip(chosen, results, strict=True)
     )
     results += _ends(workload, accelerator, dataflow, options, asked)
@@ -108,5 +111,5 @@ def figures_of(result: Result) -> dict[Figure, float]:
         "energy": energy,
         "edp": energy * run.cycles,
         "dram-bytes": sum(n for (level, _), n in run.moved.items() if level.startswith("dram")),
-        "footprint": result.estimate.buffer_bytes,
+        "footprint": result.prediction.buffer_bytes,
     }

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from simaccel.hardware import Accelerator
-from simaccel.workload import Workload, with_precision
+from simaccel.workload import Workload
+from simaccel.workload.precision import with_native
 
 
 def at_precision(workload: Workload, accelerator: Accelerator) -> Workload:
-    """Return a workload with the accelerator's numbers in classes for which it names none itself.
+    """Return a workload with the accelerator's numbers in tensors for which it says none itself.
 
     Where the accelerator has no section ``precision`` it is the same workload.
     """
-    own = workload.parameters.get("precision", {})
-    given = accelerator.precision.by_class
-    missing = {name: number for name, number in given.items() if name not in own}
-    return with_precision(workload, missing) if missing else workload
+    return with_native(workload, accelerator.precision.by_class)

@@ -1,7 +1,7 @@
 """Another dataflow for the operator that waits most for bytes, where they need not move.
 
-Only that operator is searched, or the attention that it belongs to, and only by the closed form: a
-fraction of a second, where a search for the whole workload takes many.
+Only that operator is searched, or the attention that it belongs to: a fraction of a second, where a
+search for the whole workload takes many.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.diagnosis import Diagnosis, Part
+from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.schedulers import make_mapping
 from simaccel.schedulers.problems import parts
 from simaccel.workload import Workload
 
@@ -36,7 +35,7 @@ class Proposal:
     cycles: int
     proposed_bytes: int
     proposed_cycles: int
-    """As the closed form estimates them."""
+    """Of these operators alone, on the machine."""
 
 
 def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> Proposal | None:
@@ -56,7 +55,7 @@ def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> P
     dataflow = FUSED if len(names) > 1 else ALONE
     alone = workload.alone(names)
     try:
-        best = estimate(alone, make_mapping(alone, accelerator, dataflow), accelerator)
+        best = simulate(alone, accelerator, dataflow).run
     except SimaccelError:  # nothing fits, or an operator that this dataflow doesn't take
         return None
     times = workload.times(names[0])

@@ -8,20 +8,18 @@ that is damaged is searched again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import cache_folder
 from simaccel.experiment.code import code_digest
-from simaccel.files.targets import writing_text
+from simaccel.experiment.store import cache, digest
+from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
-from simaccel.mapping.files import load_mapping, save_mapping
+from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.schedulers.accounts import Account, Note, unnoted
@@ -43,21 +41,20 @@ def remembered(
     ``told`` is handed the account of each search, whenever it was; the note of the options, that of
     one which is done now.
     """
-    path = place_of(workload, accelerator, dataflow, options)
-    known = None if path is None else _known(path, workload)
-    if known is not None:
-        mapping, accounts = known
-        _tell(accounts, told)
-        return mapping
-    accounts = []
+    accounts: list[Account] = []
 
     def note(account: Account) -> None:
         options.note(account)
         accounts.append(account)
 
-    mapping = search(replace(options, note=note))
-    remember(workload, accelerator, dataflow, options, mapping, accounts)
-    _tell(accounts, told)
+    known = recall(workload, accelerator, dataflow, options)
+    if known is None:
+        mapping = search(replace(options, note=note))
+        remember(workload, accelerator, dataflow, options, mapping, accounts)
+    else:
+        mapping, accounts = known
+    for account in accounts:
+        told(account)
     return mapping
 
 
@@ -69,72 +66,44 @@ def remember(
     mapping: Mapping,
     accounts: Sequence[Account],
 ) -> None:
-    """Keep a mapping, and how it was searched, on disk.
+    """Keep a mapping, and how it was searched, on disk."""
+    store = cache()
+    if store is None or not is_lasting(workload, dataflow, options):
+        return
+    found = {"mapping": mapping_text(mapping), "searches": [asdict(one) for one in accounts]}
+    with suppress(SimaccelError):  # a folder that can't be written remembers nothing
+        store.put(_key(workload, accelerator, dataflow, options), found)
+
+
+def recall(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
+) -> tuple[Mapping, list[Account]] | None:
+    """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
+    store = cache()
+    if store is None or not is_lasting(workload, dataflow, options):
+        return None
+    with suppress(SimaccelError, ValueError, TypeError, LookupError, AttributeError):
+        document = store.get(_key(workload, accelerator, dataflow, options))
+        mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
+        require_same(workload, mapping)
+        require_mapping(workload, mapping, file="a remembered mapping")
+        return mapping, [_account(one) for one in document["searches"]]
+    return None
+
+
+def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
+    """Say whether a mapping is one to remember.
 
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
     """
-    path = place_of(workload, accelerator, dataflow, options)
-    if path is None:
-        return
-    with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with writing_text(_beside(path), force=True) as stream:
-            json.dump([asdict(one) for one in accounts], stream, default=_number)
-        save_mapping(mapping, path)
+    return options.effort.budget_seconds is None and not _is_plugged(workload, dataflow)
 
 
-def _known(path: Path, workload: Workload) -> tuple[Mapping, list[Account]] | None:
-    """Return what is on disk, if it is there and whole."""
-    with suppress(SimaccelError, OSError, ValueError, TypeError, LookupError):
-        accounts = _accounts(path)
-        return load_mapping(path, workload), accounts
-    return None
-
-
-def _tell(accounts: Sequence[Account], told: Note) -> None:
-    for one in accounts:
-        told(one)
-
-
-def _number(value: Any) -> Any:  # noqa: ANN401 - one of numpy's
-    return value.item()
-
-
-def _beside(path: Path) -> Path:
-    """Return the file with the accounts of a mapping's searches."""
-    return path.with_name(f"searches-{path.stem}.json")
-
-
-def _accounts(path: Path) -> list[Account]:
-    with _beside(path).open(encoding="utf-8") as stream:
-        found = json.load(stream)
-    return [
-        Account(
-            **{
-                **one,
-                "operators": tuple(one["operators"]),
-                "curve": tuple((int(at), float(value)) for at, value in one["curve"]),
-            }
-        )
-        for one in found
-    ]
-
-
-def place_of(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
-) -> Path | None:
-    """Return where the mapping is kept once it is found; None if it is not."""
-    folder = cache_folder()
-    timed = options.effort.budget_seconds is not None
-    if folder is None or timed or _is_plugged(workload, dataflow):
-        return None
-    return folder / f"{_key(workload, accelerator, dataflow, options)}.yaml"
-
-
-def is_kept(path: Path) -> bool:
-    """Say whether a mapping is there, and how it was searched."""
-    return path.is_file() and _beside(path).is_file()
+def _account(found: dict[str, Any]) -> Account:
+    operators = tuple(found["operators"])
+    curve = tuple((int(at), float(value)) for at, value in found["curve"])
+    return Account(**{**found, "operators": operators, "curve": curve})
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:
@@ -154,14 +123,11 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         options.tolerance,
         asdict(options.effort),
     )
-    text = "\n".join(
-        (
-            code_digest(),
-            workload.name,
-            canonical_text(workload),
-            repr(accelerator),
-            dataflow,
-            repr(asked),
-        )
+    return digest(
+        code_digest(),
+        workload.name,
+        canonical_text(workload),
+        repr(accelerator),
+        dataflow,
+        repr(asked),
     )
-    return hashlib.sha256(text.encode()).hexdigest()

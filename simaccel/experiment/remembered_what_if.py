@@ -6,18 +6,14 @@ be deleted at any time, and one that is damaged is run again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import cache_folder
 from simaccel.experiment.code import code_digest
+from simaccel.experiment.store import cache, digest
 from simaccel.experiment.what_if import Base, Freed, Progress, WhatIf, waited_for_ports, what_if
-from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
@@ -36,21 +32,18 @@ def remembered_what_if(
     Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
     A ``trace`` of this very program that this code wrote has the run as it is.
     """
-    folder = cache_folder()
+    store = cache()
     works = {one.work for one in commands(program.body) if isinstance(one, Sfu)}
     own = works <= VECTORS.own.keys()
     base = None if trace is None or not own else _told(trace)
-    if folder is None or not own:
+    if store is None or not own:
         return what_if(accelerator, program, progress=progress, base=base)
-    text = "\n".join((code_digest(), repr(accelerator), program_text(program)))
-    path = folder / f"what-if-{hashlib.sha256(text.encode()).hexdigest()}.json"
-    with suppress(OSError, ValueError, TypeError, LookupError):  # not there, or damaged
-        return _read(path)
+    key = digest("what-if", code_digest(), repr(accelerator), program_text(program))
+    with suppress(ValueError, TypeError, LookupError, AttributeError):  # not there, or damaged
+        return _read(store.get(key))
     found = what_if(accelerator, program, progress=progress, base=base)
-    with suppress(SimaccelError, OSError):  # a folder that can't be written remembers nothing
-        folder.mkdir(parents=True, exist_ok=True)
-        with writing_text(path, force=True) as stream:
-            json.dump(asdict(found), stream)
+    with suppress(SimaccelError):  # a folder that can't be written remembers nothing
+        store.put(key, asdict(found))
     return found
 
 
@@ -65,14 +58,7 @@ def _told(trace: Trace) -> Base | None:
     return Base(Freed((), trace.cycles, cycles), waited_for_ports(trace.totals))
 
 
-def _read(path: Path) -> WhatIf:
-    """Read a file.
-
-    Raises:
-        OSError, ValueError, TypeError, LookupError: it is not there, or damaged.
-
-    """
-    found = json.loads(path.read_text(encoding="utf-8"))
+def _read(found: dict[str, Any]) -> WhatIf:
     return WhatIf(_freed(found["base"]), tuple(map(_freed, found["freed"])))
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
+from simaccel.experiment.conservation import Conserved
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
@@ -89,6 +93,7 @@ def simulate(
 
     Raises:
         SimaccelError: nothing fits, the mapping is for another workload, a deadlock.
+        ConservationError: the run would do something else than the workload.
 
     """
     started = time.perf_counter()
@@ -100,6 +105,8 @@ def simulate(
         workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
     program = lower(workload, mapping)
+    work = Conserved(workload, mapping)
+    work.require_program(program)
     heard, walks = None, None
     if listener:
         walks = make_walks(program, accelerator)
@@ -107,6 +114,7 @@ def simulate(
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
     predicted = predict(workload, mapping, accelerator)
+    work.require_run(accelerator, predicted, run)
     seconds = time.perf_counter() - started
     return Result(workload, accelerator, mapping, program, predicted, run, seconds)
 
@@ -133,8 +141,32 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
-    """Energy of what the machine did, by level in pJ."""
-    return accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    """Energy of what the machine did, by level in pJ: NaN where the accelerator doesn't say it."""
+    found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
+    return known_energies(found, accelerator)
+
+
+def known_energies(found: Map[str, float], accelerator: Accelerator) -> dict[str, float]:
+    """Return energies by level as they are told: NaN where the accelerator gives none."""
+    return dict.fromkeys(found, math.nan) if accelerator.unknown_energies else dict(found)
+
+
+def bound_json(
+    predicted: Prediction | GroupPrediction, run: Run | OperatorRun | None = None
+) -> dict[str, Any]:
+    """Return the bound in cycles by term, the work of each resource, and a run's other cycles.
+
+    Of a group that overlaps others there are none: its bound is that where it runs alone.
+    """
+    bound: dict[str, Any] = {
+        "cycles": predicted.bound_cycles,
+        "terms": dict(predicted.bound_terms),
+        "by": predicted.bound_by,
+    }
+    if run is not None:
+        bound["waiting_cycles"] = run.cycles - predicted.bound_cycles
+        bound["waiting_by_cause"] = waiting_by_cause(run, predicted.bound_terms)
+    return {"bound": bound, "work_cycles": predicted.resources}
 
 
 def floor_json(floor: Floor) -> dict[str, int | None]:
@@ -156,6 +188,8 @@ def result_json(result: Result) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
+    accounts = (result.accelerator.account, result.workload.account)
+    left = [entry for one in accounts for entry in one.of("not taken")]
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
@@ -166,13 +200,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "native_macs": run.native_macs,
         "ideal_cycles": result.ideal_cycles,
         "utilisation": result.utilisation,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-            "waiting_cycles": result.waiting_cycles,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, run),
         "bytes": moved_tree(run.moved),
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
@@ -185,24 +213,19 @@ def result_json(result: Result) -> dict[str, Any]:
         "operators": [_operator_json(result, *pair) for pair in result.groups()],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
+        **({"not_taken": [vars(one) for one in left]} if left else {}),
     }
 
 
 def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction) -> dict[str, Any]:
-    array = result.accelerator.array
+    array, overlap = result.accelerator.array, result.accelerator.groups.overlap
     return {
         "name": run.name,
         "cycles": run.cycles,
         "macs": run.macs,
         "native_macs": run.native_macs,
         "utilisation": run.macs / array.pes / run.cycles,
-        "bound_by": predicted.bound_by,
-        "bound": {
-            "cycles": predicted.bound_cycles,
-            "terms": dict(predicted.bound_terms),
-            "by": predicted.bound_by,
-        },
-        "work_cycles": predicted.resources,
+        **bound_json(predicted, None if overlap else run),
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simaccel.experiment.remembered import remembered
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers import Options, make_mapping, settled
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Workload
 
@@ -31,7 +31,7 @@ def scheduled(
         workload,
         accelerator,
         dataflow,
-        options or Options(),
+        settled(options or Options(), accelerator),
         lambda options: make_mapping(workload, accelerator, dataflow, options),
         told=told,
     )

@@ -62,8 +62,19 @@ def _tagged(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a
     return {**loader.construct_mapping(node, deep=True), "tag": node.tag.removeprefix("!")}
 
 
-for _name in ("Component", "Element", "Container", "Parallel", "Hierarchical"):
+def _nothing(_loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
+    """Return an empty branch of Timeloop's, `!Nothing`, as a mapping of its kind alone."""
+    return {"tag": node.tag.removeprefix("!")}
+
+
+TAGS: Final = (
+    *("Component", "Element", "Container", "Parallel", "Hierarchical", "Pipelined", "Array"),
+    *("Fanout", "Memory", "Compute", "Toll", "Hierarchy", "Storage", "Temporal", "Spatial"),
+)
+"""Kinds of nodes that files of Timeloop and AccelForge have."""
+for _name in TAGS:
     _Loader.add_constructor(f"!{_name}", _tagged)
+_Loader.add_constructor("!Nothing", _nothing)
 _NUMBERS = "-+0123456789."
 for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),

@@ -15,6 +15,13 @@ from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import compose, read_text
 
 _LONGEST_INT = 2**64
+_COMMENT = re.compile(r"(?m)(^|\s)#.*$")
+_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*")
+_PARSED = (
+    "plain YAML: this is a template (Jinja, or the merge key <<<) that Timeloop's front end fills "
+    "in; give the file that it writes then, parsed-processed-input.yaml"
+)
+"""What is said of templates: the files of Timeloop that only its own front end can read."""
 
 
 def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
@@ -28,6 +35,9 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
     """
     file = str(path)
     text = read_text(path, "YAML")
+    if found := _JINJA.search(_COMMENT.sub("", text)):
+        where = f"line {text.count(chr(10), 0, text.find(found[0])) + 1}"
+        raise InputError([Fault(file, where, found[0], _PARSED)])
     try:
         root, raw = compose(text)
     except yaml.YAMLError as error:

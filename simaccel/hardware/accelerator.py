@@ -20,12 +20,14 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.errors import SimaccelError
+from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
+from simaccel.hardware.energy.unknown import unknown_energies
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec
 from simaccel.hardware.precision import PrecisionSpec, with_sums
@@ -141,6 +143,16 @@ class Accelerator(Spec):
         found = self._prices()
         assert found is not None  # noqa: S101 - an accelerator without is refused
         return found
+
+    @cached_property
+    def unknown_energies(self) -> tuple[str, ...]:
+        """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
+        return unknown_energies(self.energy, self.dram.part, self.array)
+
+    @cached_property
+    def account(self) -> Account:
+        """What became of all that its file says, where it is another tool's."""
+        return Account()
 
     @cached_property
     def areas(self) -> Areas:

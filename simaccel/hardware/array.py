@@ -145,7 +145,7 @@ class ArraySpec(Spec):
     sides or for the ``used`` ones.
 
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
-    (``cycles_per_mac``). Without it all take one cycle.
+    (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -157,12 +157,13 @@ class ArraySpec(Spec):
     edge_folds: Literal["full", "used"] = "full"
     accumulator: AccumulatorSpec | None = None
     native_bits: NativeBits | None = None
+    stationarity: Literal["free"] | Stationarity = "free"
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        for name in ("accumulator", "native_bits"):
-            if getattr(self, name) is None:
+        for name in ("accumulator", "native_bits", "stationarity"):
+            if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
         return found
 

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
+from simaccel.files.accounting import Account
 from simaccel.files.documents import parse_document
 from simaccel.files.looks import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
@@ -80,7 +81,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
 
     """
     path = accelerator_path(str(name_or_path))
-    raw, faults = _read(path)
+    raw, faults, account = _read(path)
     files, unknown = _override(raw, overrides)
     faults += unknown
     accelerator, wrong = _build(raw, str(path))
@@ -88,16 +89,21 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     faults += [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
     if faults or accelerator is None:
         raise InputError(faults)
+    vars(accelerator)["account"] = account  # of the file, and no part of what it describes
     return accelerator
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[Fault]]:
-    """Return what a file of any kind describes as an accelerator's document, and what is wrong."""
+def _read(path: Path) -> tuple[dict[str, Any], list[Fault], Account]:
+    """Return what a file of any kind describes as an accelerator's document, and what is wrong.
+
+    The last is what became of the fields of another tool's file.
+    """
     look = None if path.suffix.lower() == ".cfg" else look_of(path)
     if look == "configuration" or path.suffix.lower() == ".cfg":
         from simaccel.hardware.scalesim import read_scalesim  # noqa: PLC0415 - seldom needed
 
-        return read_scalesim(path), []
+        raw, account = read_scalesim(path)
+        return raw, [], account
     if look is not None:
         allowed = f"an accelerator; this looks like {WORDS[look]}"
         raise InputError([Fault(str(path), "document", look, allowed)])
@@ -105,12 +111,13 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Fault]]:
     if "array" not in raw:
         from simaccel.hardware.timeloop import is_architecture, read_timeloop  # noqa: PLC0415
 
-        raw, wrong = read_timeloop(raw, str(path)) if is_architecture(raw) else (raw, [])
-        if wrong:
-            raise InputError([*faults, *wrong])
+        if is_architecture(raw):
+            require_none(faults)
+            made, account = read_timeloop(raw, str(path))
+            return made, [], account
     _refuse_others(raw, str(path))
     raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
-    return raw, [*faults, *unknown]
+    return raw, [*faults, *unknown], Account(str(path))
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:

@@ -13,6 +13,7 @@ from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte
 from simaccel.hardware.noc import Topology
 from simaccel.hardware.quantity import parse_quantity
+from simaccel.numbers import BITS
 
 SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "energy", "area")
 """What may be a name, or a mapping with ``preset`` and what is to differ from it."""
@@ -134,6 +135,8 @@ noc: systolic
 sfu: {{ preset: edge, lanes: 128 }}
 # dram: `2 x PART` of {parts}, ... (simaccel dram parts), or that of another accelerator.
 dram: 2 x {part}
+# precision: numbers of the tensors for which no workload says one: {numbers}.
+precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
 # energy: {nodes}, of which node every figure follows, or figures of its own. Of {unpriced}
 # no energy was published that is known here: they need `{{ node: 28nm, dram_pj_per_byte: ... }}`.
 energy: 28nm
@@ -158,6 +161,7 @@ def template(name: str, accelerators: list[str]) -> str:
         parts=", ".join([*_by_energy(known=True)][:3]),
         unpriced=", ".join(dict.fromkeys(one.partition("-")[0] for one in _by_energy(known=False))),
         part=part,
+        numbers=", ".join(BITS),
         nodes=", ".join(NODES),
         areas=", ".join(CELL_UM2),
     )

@@ -113,7 +113,7 @@ def _number(unit: str, most: int) -> BeforeValidator:
     def read(value: object) -> float:
         # YAML 1.1 reads 1e-3 (no point) as text, so text that is a number is a number here
         try:
-            number = float(value) if isinstance(value, str) else value
+            number = float(value.encode("ascii")) if isinstance(value, str) else value
         except ValueError:
             number = None
         if isinstance(number, bool) or not isinstance(number, int | float):
@@ -148,9 +148,9 @@ class Rate:
         >>> Rate(625, 9).cycles(8192)
         118
         """
-        if isinstance(amount_bytes, np.ndarray) and self._may_overflow(amount_bytes):
+        if isinstance(amount_bytes, np.ndarray | np.integer) and self._may_overflow(amount_bytes):
             exact = -(-amount_bytes.astype(object) * self.n_cycles // self.n_bytes)
-            return exact.astype(np.int64)
+            return np.asarray(exact, dtype=np.int64)  # without axes an int is left
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
 
     def _may_overflow(self, amount_bytes: npt.NDArray[np.int64]) -> bool:

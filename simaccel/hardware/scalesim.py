@@ -1,35 +1,71 @@
 """SCALE-Sim configurations (`.cfg`) as accelerators.
 
-Taken over: the array's sides; the three memories together as the buffer (SCALE-Sim keeps them
-apart, two halves each); with `InterfaceBandwidth: USER` the bandwidth in elements per cycle, of 2
-bytes each, at a clock of 1 GHz, which SCALE-Sim hasn't got. The rest is unlimited, as it is there;
-energy isn't described and counts nothing. The dataflow belongs to a mapping and isn't taken over.
+Taken over: the array's sides and its dataflow; a fold is preload, stream and skew with nothing
+behind it; words of one byte, as the tool has them (scalesim/single_layer_sim.py), at a clock of 1
+GHz, which it hasn't got. So the array's cycles are the tool's own.
+
+With `InterfaceBandwidth: CALC` nothing waits for a memory there, whatever its size, so that buffer
+and DRAM are unlimited here. With `USER` the three memories together are the buffer, the interface
+of the filters is a memory beside the DRAM with their part of the buffer, and those of IFMAP and
+OFMAP together are the DRAM. Every other field is accounted for; energies are unknown.
 """
 
 from __future__ import annotations
 
 import configparser
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.accounting import Account, Entry, account_keys
 from simaccel.files.documents import read_text
+from simaccel.hardware.array import STATIONARITIES
 
-_PRESETS = "architecture_presets"
-_MEMORIES = ("IfmapSramSzkB", "FilterSramSzkB", "OfmapSramSzkB")
-_CLOCK_HZ = 10**9
-_BYTES = 2
-_KNOWN = ("general", _PRESETS, "run_presets")
+_PRESETS: Final = "architecture_presets"
+_SIDES: Final = ("ArrayHeight", "ArrayWidth")
+_MEMORIES: Final = ("IfmapSramSzkB", "FilterSramSzkB", "OfmapSramSzkB")
+_CLOCK_HZ: Final = 10**9
+_MODES: Final = ("CALC", "USER")
+_KNOWN: Final = ("general", _PRESETS, "run_presets")
+_INTERFACES: Final = 3
+_ADDRESS: Final = "an address, on which nothing depends"
+_UNREAD: Final = "SCALE-Sim reads it nowhere"
+_QUEUES: Final = "only traces for Ramulator depend on it"
+_HARMLESS: Final[Mapping[str, Mapping[str, str]]] = {
+    "general": {"run_name": "a name"},
+    _PRESETS: {
+        **dict.fromkeys(("IfmapOffset", "FilterOffset", "OfmapOffset"), _ADDRESS),
+        "MemoryBanks": _UNREAD,
+        **dict.fromkeys(("ReadRequestBuffer", "WriteRequestBuffer"), _QUEUES),
+    },
+    "network_presets": {"TopologyCsvLoc": "the topology is what --workload says"},
+}
+_OFF: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
+    "layout": (
+        ("IfmapCustomLayout", "FilterCustomLayout"),
+        "conflicts of memory banks are not modelled",
+    ),
+    "sparsity": (("SparsitySupport",), "all is dense here"),
+}
+"""Sections that do nothing while their switches are off, and what is missing where one is on."""
+_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "layout": tuple(
+        f"{of}SRAMBank{what}" for of in ("Ifmap", "Filter") for what in ("Bandwidth", "Num", "Port")
+    ),
+    "sparsity": ("SparseRep", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"),
+}
 
 
-def read_scalesim(path: Path) -> dict[str, Any]:
-    """Return a configuration as the document of an accelerator.
+def read_scalesim(path: Path) -> tuple[dict[str, Any], Account]:
+    """Return a configuration as the document of an accelerator, and what became of its fields.
 
     Raises:
         InputError: it is none, or lacks a size.
 
     """
     file, parser = str(path), configparser.ConfigParser(strict=True, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]  # as they are written
     try:
         parser.read_string(read_text(path, "SCALE-Sim", "utf-8-sig"))
     except configparser.Error as error:
@@ -39,62 +75,147 @@ def read_scalesim(path: Path) -> dict[str, Any]:
         found = ", ".join(parser.sections()) or ABSENT
         allowed = f"a SCALE-Sim configuration with a section [{_PRESETS}]; {suggest('', _KNOWN)}"
         raise InputError([Fault(file, "sections", found, allowed)])
-    presets, faults = parser[_PRESETS], []
-    sizes = {}
-    for name in ("ArrayHeight", "ArrayWidth", *_MEMORIES):
-        text = presets.get(name, "").strip()
-        if text.isdecimal() and len(text) <= 9 and int(text) > 0:  # noqa: PLR2004 - up to 10^9
-            sizes[name] = int(text)
-        else:
-            value = text or ABSENT
-            faults.append(Fault(file, f"{_PRESETS}.{name}", value, "a whole number from 1"))
-    rate, wrong = _rate(parser, file)
-    if faults or wrong:
-        raise InputError([*faults, *wrong])
-    return _document(path, sizes, rate)
+    reading = _Reading(file, {name: dict(parser[name]) for name in parser.sections()})
+    document = reading.document(path)
+    if reading.faults:
+        raise InputError(reading.faults)
+    return document, Account(file, tuple(reading.entries()))
 
 
-def _rate(parser: configparser.ConfigParser, file: str) -> tuple[object, list[Fault]]:
-    """Return the DRAM bandwidth in bytes per second, or `unlimited` where SCALE-Sim computes it."""
-    mode = parser.get("run_presets", "InterfaceBandwidth", fallback="CALC").strip().upper()
-    if mode != "USER":
-        return "unlimited", []
-    text = parser.get(_PRESETS, "Bandwidth", fallback="").split(",")[0].strip()
-    if text.isdecimal() and 0 < int(text) <= 10**6:
-        return int(text) * _BYTES * _CLOCK_HZ, []
-    allowed = "elements per cycle, a whole number from 1 to 1000000"
-    return "unlimited", [Fault(file, f"{_PRESETS}.Bandwidth", text or ABSENT, allowed)]
+class _Reading:
+    """The sections of a file while they are read, and what is wrong with them."""
 
+    def __init__(self, file: str, sections: Mapping[str, dict[str, str]]) -> None:
+        self.file, self.sections = file, sections
+        self.faults: list[Fault] = []
 
-def _document(path: Path, sizes: dict[str, int], rate: object) -> dict[str, Any]:
-    source = f"SCALE-Sim configuration {path.name}"
-    other = f"{source}: not described there, so not limited"
-    pipe = {"topology": "unlimited", "link_bytes_per_cycle": _BYTES, "hop_cycles": 0}
-    name = "".join(one if one.isalnum() or one in "_.-" else "_" for one in path.stem)
-    return {
-        "name": name,
-        "description": f"{sizes['ArrayHeight']} x {sizes['ArrayWidth']} PEs of a SCALE-Sim file",
-        "clock_hz": _CLOCK_HZ,
-        "array": {
-            "rows": sizes["ArrayHeight"],
-            "cols": sizes["ArrayWidth"],
-            "source": source,
-        },
-        "buffer": {
-            "capacity_bytes": 1024 * sum(sizes[one] for one in _MEMORIES),
-            "read_bytes_per_second": "unlimited",
-            "write_bytes_per_second": "unlimited",
-            "source": f"{source}: its three memories together",
-        },
-        "noc": {"source": other, "distribution": pipe, "collection": pipe},
-        "sfu": {"lanes": sizes["ArrayWidth"], "source": f"{source} has none: a lane per column"},
-        "dram": {"bandwidth_bytes_per_second": rate, "source": source},
-        "energy": {
-            "mac_pj": 0.0,
-            "sfu_pj_per_element": 0.0,
-            "buffer_pj_per_byte": 0.0,
-            "noc_pj_per_byte": 0.0,
-            "dram_pj_per_byte": 0.0,
-            "source": f"{source}: no energy is described",
-        },
-    }
+    def text(self, section: str, name: str) -> str:
+        """Return a value, in whatever case its name is written."""
+        values = {key.lower(): value for key, value in self.sections.get(section, {}).items()}
+        return values.get(name.lower(), "").strip()
+
+    def choice(self, section: str, name: str, choices: tuple[str, ...], default: str = "") -> str:
+        """Return one of the choices."""
+        text = self.text(section, name) or default
+        found = next((one for one in choices if one.lower() == text.lower()), "")
+        if not found:
+            allowed = f"one of {', '.join(choices)}"
+            self.faults.append(Fault(self.file, f"{section}.{name}", text or ABSENT, allowed))
+        return found or choices[0]
+
+    def whole(self, name: str, text: str | None = None, most: int = 10**9) -> int:
+        """Return a whole number of the presets."""
+        text = self.text(_PRESETS, name) if text is None else text.strip()
+        if text.isdecimal() and len(text) <= len(str(most)) and 0 < int(text) <= most:
+            return int(text)
+        allowed = f"a whole number from 1 to {most}"
+        self.faults.append(Fault(self.file, f"{_PRESETS}.{name}", text or ABSENT, allowed))
+        return 1
+
+    @property
+    def limits(self) -> bool:
+        """Whether memories and their interfaces have limits."""
+        return self.choice("run_presets", "InterfaceBandwidth", _MODES, "CALC") == "USER"
+
+    def rates(self) -> list[int]:
+        """Return bytes per second of the interfaces: IFMAP, filters and OFMAP."""
+        texts = self.text(_PRESETS, "Bandwidth").split(",")
+        if len(texts) not in (1, _INTERFACES):
+            allowed = "a number of words per cycle, or three: of IFMAP, filters and OFMAP"
+            value = self.text(_PRESETS, "Bandwidth")
+            self.faults.append(Fault(self.file, f"{_PRESETS}.Bandwidth", value, allowed))
+            return [1] * _INTERFACES
+        found = [self.whole("Bandwidth", text, 10**6) * _CLOCK_HZ for text in texts]
+        return found if len(found) == _INTERFACES else found * _INTERFACES
+
+    def document(self, path: Path) -> dict[str, Any]:
+        """Return the document of the accelerator."""
+        source = f"SCALE-Sim configuration {path.name}"
+        rows, cols = (self.whole(name) for name in _SIDES)
+        sizes = [1024 * self.whole(name) for name in _MEMORIES]
+        limits = self.limits
+        rates = self.rates() if limits else []
+        pipe = {"topology": "unlimited", "link_bytes_per_cycle": 1, "hop_cycles": 0}
+        dram: dict[str, Any] = {"bandwidth_bytes_per_second": "unlimited", "source": source}
+        memories = {}
+        if limits:
+            dram["bandwidth_bytes_per_second"] = rates[0] + rates[2]
+            weight = {"bandwidth_bytes_per_second": rates[1], "staging_bytes": sizes[1]}
+            memories = {"memories": {"weight": {**weight, "source": source}, "source": source}}
+        return {
+            "name": "".join(one if one.isalnum() or one in "_.-" else "_" for one in path.stem),
+            "description": f"{rows} x {cols} PEs of a SCALE-Sim file",
+            "clock_hz": _CLOCK_HZ,
+            "array": {
+                "rows": rows,
+                "cols": cols,
+                "overlap": "none",
+                "stationarity": self.choice(_PRESETS, "Dataflow", STATIONARITIES),
+                "source": source,
+            },
+            "buffer": {
+                "capacity_bytes": sum(sizes) if limits else "unlimited",
+                "read_bytes_per_second": "unlimited",
+                "write_bytes_per_second": "unlimited",
+                "source": f"{source}: its three memories together, if they are to limit anything",
+            },
+            "noc": {
+                "source": f"{source}: not described there, so not limited",
+                "distribution": pipe,
+                "collection": pipe,
+            },
+            "sfu": {"lanes": cols, "source": f"{source} has none: a lane per column"},
+            "dram": dram,
+            **memories,
+            "precision": {
+                **dict.fromkeys(("weights", "activations", "cache"), "int8"),
+                "source": "SCALE-Sim: words of one byte",
+            },
+            "energy": {"known": False, "source": f"{source}: no energy is described"},
+        }
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield what became of each field."""
+        traced = self.text("run_presets", "UseRamulatorTrace").lower() == "true"
+        for section, values in self.sections.items():
+            taken, harmless = self._known(section)
+            if section in _OFF:
+                yield from self._switched(section)
+                continue
+            if traced:
+                harmless = {name: why for name, why in harmless.items() if why != _QUEUES}
+            names = {name.lower(): name for name in (*taken, *harmless)}
+            given = [names.get(key.lower(), key) for key in values]
+            yield from account_keys(given, taken, harmless, within=section, macs=0)
+
+    def _known(self, section: str) -> tuple[list[str], dict[str, str]]:
+        """Return the fields of a section that are taken, and those that change nothing."""
+        harmless = dict(_HARMLESS.get(section, {}))
+        if section == "run_presets":
+            if self.text(section, "UseRamulatorTrace").lower() != "true":
+                harmless["UseRamulatorTrace"] = "off"
+            return ["InterfaceBandwidth"], harmless
+        if section != _PRESETS:
+            return [], harmless
+        if self.limits:
+            return [*_SIDES, *_MEMORIES, "Dataflow", "Bandwidth"], harmless
+        unlimited = "with CALC nothing waits for a memory (--set buffer.capacity_bytes=.. limits)"
+        harmless |= dict.fromkeys((*_MEMORIES, "Bandwidth"), unlimited)
+        return [*_SIDES, "Dataflow"], harmless
+
+    def _switched(self, section: str) -> Iterator[Entry]:
+        """Yield the entries of a section that does nothing while its switches are off."""
+        switches, missing = _OFF[section]
+        on = {one.lower() for one in switches if self.text(section, one).lower() == "true"}
+        known = {name.lower() for name in (*switches, *_OF[section])}
+        for key in self.sections[section]:
+            name, is_on = f"{section}.{key}", key.lower() in on
+            work = None if section == "sparsity" and is_on else 0
+            if key.lower() not in known:
+                yield from account_keys([key], (*switches, *_OF[section]), within=section, macs=0)
+            elif is_on or (on and key.lower() not in map(str.lower, switches)):
+                yield Entry(name, "not taken", missing, macs=work)
+            elif section == "layout" and self.limits and key.lower().endswith("bandwidth"):
+                yield Entry(name, "not taken", "Bandwidth says it here, of each interface")
+            else:
+                yield Entry(name, "harmless", "off")

@@ -10,13 +10,14 @@ is named in `source`; levels that would change the result are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from simaccel.errors import ABSENT, Fault
+from simaccel.errors import ABSENT, InputError
+from simaccel.files.accounting import Account, Entry, account_keys
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.timeloop_parts import SECONDS, SPELLINGS, Part, Reading, role_of
 
@@ -30,6 +31,11 @@ _TAKEN: Final = frozenset(
         *("entries", "sizeKB", "instances", "name", "class", "subclass"),
     )
 )
+_HARMLESS: Final = {
+    **dict.fromkeys(("technology", "node"), "energies and areas depend on it"),
+    **dict.fromkeys(("type", "tag"), "a kind"),
+}
+_LOOPS: Final = ("architecture_constraints", "mapspace_constraints", "constraints")
 _RATES: Final = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
 
 
@@ -38,15 +44,21 @@ def is_architecture(document: Mapping[str, Any]) -> bool:
     return "array" not in document and ("architecture" in document or "arch" in document)
 
 
-def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], list[Fault]]:
-    """Return an architecture as the document of an accelerator, and what can't be taken."""
+def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Account]:
+    """Return an architecture as the document of an accelerator, and what became of its parts.
+
+    Raises:
+        InputError: what can't be taken.
+
+    """
     reading = Reading(document, file)
     parts = reading.parts()
-    if reading.faults:
-        return {}, reading.faults
-    levels = _levels(reading, parts)
-    found = _Accelerator(reading, levels, Path(file)).document() if levels else {}
-    return found, reading.faults
+    levels = None if reading.faults else _levels(reading, parts)
+    made = None if levels is None else _Accelerator(reading, levels, Path(file))
+    found = {} if made is None else made.document()
+    if reading.faults or made is None:
+        raise InputError(reading.faults)
+    return found, Account(file, tuple(made.entries()))
 
 
 @dataclass
@@ -59,7 +71,7 @@ class _Levels:
     macs: Part
     pes: int
     columns: int
-    left: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
 
 
 def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
@@ -71,13 +83,13 @@ def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
             reading.refuse("architecture", names, f"one {what}")
     if reading.faults:
         return None
-    left = [f"{one.name} (neither a memory nor a MAC)" for one in parts if one.of == "other"]
+    left = {one.name: "neither a memory nor a MAC" for one in parts if one.of == "other"}
     storages = []
     for one in parts:
         if one.of != "storage":
             continue
         if one.keeps == frozenset() or one.name.lower().startswith("dummy"):
-            left.append(f"{one.name} (holds nothing; it only splits the fan-out)")
+            left[one.name] = "holds nothing; it only splits the fan-out"
         else:
             storages.append(one)
     outer = [one for one in storages if one.instances == 1 and macs[0].instances > 1]
@@ -108,7 +120,7 @@ def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]
     return pes, columns
 
 
-def _memories(reading: Reading, inner: Sequence[Part], left: list[str]) -> dict[Role, Part]:
+def _memories(reading: Reading, inner: Sequence[Part], left: dict[str, str]) -> dict[Role, Part]:
     """Return the memory of each role in a PE; one-word registers give way to others."""
     found: dict[Role, Part] = {}
     for one in inner:
@@ -123,7 +135,7 @@ def _memories(reading: Reading, inner: Sequence[Part], left: list[str]) -> dict[
             elif 1 in (words := (_words(reading, other), _words(reading, one))):
                 gone = one if words[1] == 1 else other
                 found[role] = other if gone is one else one
-                left.append(f"{gone.name} (a register of one word beside another memory)")
+                left[gone.name] = "a register of one word beside another memory"
             else:
                 names = f"{other.name} and {one.name}"
                 what = f"one memory of a PE for {role}s, by their names or a constraint"
@@ -196,15 +208,11 @@ class _Accelerator:
             "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
             "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
             "energy": {
-                "mac_pj": 0.0,
-                "sfu_pj_per_element": 0.0,
-                "buffer_pj_per_byte": 0.0,
-                "noc_pj_per_byte": 0.0,
-                "dram_pj_per_byte": 0.0,
+                "known": False,
                 "source": f"{source}: energy is Accelergy's, not described there",
             },
         }
-        left = self._left()
+        left = [f"{one.name} ({one.why})" for one in self.entries() if one.how == "not taken"]
         found["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
         return found
 
@@ -276,22 +284,24 @@ class _Accelerator:
         known = [one for one in rates if one != "unlimited"]
         return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
 
-    def _left(self) -> list[str]:
-        levels, found = self.levels, list(self.levels.left)
+    def entries(self) -> Iterator[Entry]:
+        """Yield what became of each part, attribute and section."""
+        levels = self.levels
+        for name, why in levels.left.items():
+            yield Entry(name, "not taken", why, "component")
         own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
-        unread: dict[str, None] = {}
-        for part in (*own, *levels.memories.values(), levels.macs):
+        memories = {one.path: one for one in levels.memories.values()}
+        for part in (*own, *memories.values(), levels.macs):
+            yield Entry(part.name, "taken", part.of, "component")
             taken = _TAKEN | (set(_RATES) if part in own else set())
-            unread |= dict.fromkeys(str(one) for one in part.attributes if one not in taken)
-        found += [f"the attributes {', '.join(sorted(unread))}"] if unread else []
-        return found + list(_sections(self.reading.document))
-
-
-def _sections(document: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what else is in the file and not read with --hw."""
-    loops = "architecture_constraints", "mapspace_constraints", "constraints"
-    for name in document:
-        if name in loops:
-            yield f"the loops of {name}"
-        elif name not in ("architecture", "arch", "problem"):
-            yield str(name)
+            yield from account_keys(part.attributes, taken, _HARMLESS, within=part.name, macs=0)
+        for name in map(str, self.reading.document):
+            if name in ("architecture", "arch"):
+                yield Entry(name, "taken", "read")
+            elif name in ("problem", "version"):
+                yield Entry(name, "harmless", "no part of the architecture")
+            elif name == "sparse_optimizations":
+                yield Entry(name, "not taken", "all is dense here", macs=None)
+            else:
+                loops = "loops are the scheduler's, and --constrain's"
+                yield Entry(name, "not taken", loops if name in _LOOPS else "not read")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from simaccel.errors import ABSENT, Fault
@@ -125,6 +125,8 @@ class Reading:
                 self.refuse(path, node, "a !Component, !Container, !Parallel or !Hierarchical")
                 continue
             here = self._spread(node, where.at(path, 1))
+            if node.get("tag") == "Nothing":
+                continue
             if "class" in node:
                 part = self._part(node, path, here)
                 found += [part] if part else []
@@ -177,12 +179,37 @@ class Reading:
         attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
         name = _RANGE.sub(r"\1", str(one.get("name", one["class"])))
         kind = _kind(f"{one['class']} {one.get('subclass', '')}".lower())
-        part = Part(name, path, kind, attributes, where.count * _count(one), where.columns)
-        if where.columns is None and part.of != "other":
-            columns = self.amount(part, "meshX")
-            part = Part(name, path, kind, attributes, part.instances, columns)
-        keeps = self._keeps(part.name, one)
-        return Part(name, path, kind, attributes, part.instances, part.columns, keeps)
+        named = where.count * _count(one)
+        part = Part(name, path, kind, attributes, named, where.columns, self._keeps(name, one))
+        if kind == "other":
+            return part
+        own = own if isinstance(own, Mapping) else {}
+        return self._meshed(replace(part, instances=self._instances(part, own)), own)
+
+    def _instances(self, part: Part, own: Mapping[str, Any]) -> int:
+        """Return how many of a part there are: its attribute counts those in all."""
+        if "instances" not in own:
+            return part.instances
+        path = f"{part.path}.attributes.instances"
+        given = self.whole(path, own["instances"]) or 1
+        if part.instances not in (1, given):
+            self.refuse(path, given, f"{part.instances}, as its name or what it is in says")
+        return given
+
+    def _meshed(self, part: Part, own: Mapping[str, Any]) -> Part:
+        """Return a part with its columns, which either side of a mesh says."""
+        if part.columns is not None:
+            return part
+        across, down = self.amount(part, "meshX"), self.amount(part, "meshY")
+        is_own = any(name in own for axis in ("meshX", "meshY") for name in SPELLINGS[axis])
+        every = (across or 1) * (down or 1)
+        if part.instances % every and (is_own or part.instances > 1):
+            found = f"a mesh of {every}, {part.instances} of {part.name}"
+            what = f"instances: {every} (or a name such as {part.name}[0..{every - 1}]) with a mesh"
+            self.refuse(f"{part.path}.attributes.meshX", found, what)
+        if across is None and down and part.instances % down == 0:
+            across = part.instances // down
+        return replace(part, columns=across)
 
     def _keeps(self, name: str, one: Mapping[str, Any]) -> frozenset[Role] | None:
         """Return the roles that constraints leave a part, if there are any of its own."""

@@ -295,9 +295,9 @@ class Machine:
         found: dict[Channel, int] = {}
         for engine, counts in zip(self.engines, trips, strict=True):
             parts = engine.parts if isinstance(engine, Dma) else ()
-            for count, pieces in zip(counts, parts, strict=False):
+            for times, pieces in zip(counts, parts, strict=False):
                 for channel, cycles in pieces:
-                    found[channel] = found.get(channel, 0) + int(count) * cycles
+                    found[channel] = found.get(channel, 0) + int(times) * cycles
         return found
 
     def _start(self) -> None:

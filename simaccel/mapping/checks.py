@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
-from simaccel.mapping import legality, units, vectors
+from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.around import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
+from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import BUFFER, PE, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
 from simaccel.mapping.walk import Site, Walk, walk
@@ -22,6 +23,7 @@ RULES = (
     legality.parts,
     legality.sums,
     legality.folds,
+    coverage.made,
     legality.remade,
     legality.reads,
     legality.homes,
@@ -115,6 +117,24 @@ def require_mapping(
     found = faults(workload, mapping, accelerator, file)
     if found:
         raise InputError(found)
+
+
+class IllegalMappingError(MistakeError):
+    """A search returned a mapping that computes something else; the message has it."""
+
+
+def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> Mapping:
+    """Return what a search found, if it can be executed.
+
+    Raises:
+        IllegalMappingError: it can't; with its faults, and the mapping.
+
+    """
+    found = faults(workload, mapping, accelerator)
+    if found:
+        text = "; ".join(map(str, found))
+        raise IllegalMappingError(f"{text}; the mapping:\n{tree_text(mapping)}")
+    return mapping
 
 
 def _group(

@@ -22,6 +22,9 @@ class Classes:
         self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
         self._join_made()
         self._join_read()
+        by_place, self.terms = self.terms, {}
+        for place, terms in by_place.items():  # what it was joined with since is the same sum
+            self.terms.setdefault(self.root(place), terms)
         self.names = self._names()
 
     def root(self, place: Place) -> Place:
@@ -80,13 +83,17 @@ class Classes:
 
     def _names(self) -> dict[Place, str]:
         names: dict[Place, str] = {}
+        taken: set[str] = set()
+        numbers: dict[str, int] = {}
         for place in self.parent:
             root = self.root(place)
             if root not in names:
-                taken, number, name = set(names.values()), 2, root[1]
+                name, number = root[1], numbers.get(root[1], 2)
                 while name in taken:
                     name, number = f"{root[1]}{number}", number + 1
+                numbers[root[1]] = number
                 names[root] = name
+                taken.add(name)
         return names
 
     def name(self, place: Place) -> str:

@@ -74,7 +74,7 @@ class Space:
     axes: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
     circular: frozenset[str] = frozenset()
-    """Ranks that would be sums of themselves: no tree cuts them for all operators alike."""
+    """Ranks that would be sums of themselves, or of such: no tree cuts them for all alike."""
 
     @property
     def unmerged(self) -> frozenset[str]:
@@ -103,16 +103,10 @@ class Space:
     def escapes(self) -> frozenset[str]:
         """Tensors made here that the rest of the workload needs, so that they go to DRAM."""
         inside = {one.name for one in self.operators}
-        needed = {
-            given.tensor
-            for operator in self.workload.operators
-            if operator.name not in inside
-            for given in operator.inputs
-        }
         return frozenset(
             name
             for name in self.made
-            if name in needed
+            if self.workload.readers.get(name, frozenset()) - inside
             or self.workload.tensors[name].kind in {"output", "cache"}
             or name not in self.read
         )
@@ -141,17 +135,11 @@ class Space:
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """Return sizes of all ranks, the derived ones (their halo included) too."""
         found = {rank: size for rank, size in sizes.items() if rank not in self.derived}
-
-        def widen(rank: str) -> int:
-            """Widen those first that it is a sum of: of several windows in a row."""
-            if rank not in found:
-                terms = self.derived[rank]
-                found[rank] = 1 + sum(c * (widen(one) - 1) for one, c in terms)
-            return found[rank]
-
-        for rank in self.derived:
-            widen(rank)
-        return found
+        spans = {
+            rank: 1 + sum(c * (found[one] - 1) for one, c in terms)
+            for rank, terms in self.derived.items()
+        }
+        return found | spans
 
 
 def space_of(workload: Workload, group: Group) -> Space:
@@ -161,7 +149,7 @@ def space_of(workload: Workload, group: Group) -> Space:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
-    known = {operator.name: operator for operator in workload.operators}
+    known = workload.by_name
     missing = [name for name in group.operators if name not in known]
     if missing:
         raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
@@ -211,8 +199,10 @@ def _merge(
             terms = classes.terms[classes.root(place)]
             derived[classes.name(place)] = tuple((classes.name(one), c) for one, c in terms)
         plain.setdefault(classes.name(place), classes.size(place))
-    circular = frozenset(rank for rank in derived if _is_circular(rank, derived))
-    derived = {rank: terms for rank, terms in derived.items() if rank not in circular}
+    reach = {rank: _reach(rank, derived) for rank in derived}
+    cycles = {rank for rank in derived if rank in reach[rank]}
+    circular = frozenset(rank for rank in derived if cycles & {rank, *reach[rank]})
+    derived = {rank: _plain(rank, derived) for rank in derived if rank not in circular}
     for rank, size in group.padded.items():
         if rank in plain:
             plain[rank] = size
@@ -247,15 +237,24 @@ def _merge(
     )
 
 
-def _is_circular(rank: str, derived: Mapping[str, Terms]) -> bool:
-    """Return whether a rank is a sum of itself, as of a shortcut around a padded convolution."""
+def _reach(rank: str, derived: Mapping[str, Terms]) -> set[str]:
+    """Return all ranks that a rank is a sum of; itself too, of a shortcut around a window."""
     found: set[str] = set()
     left = [rank]
     while left:
         terms = [one for one, _ in derived.get(left.pop(), ())]
         left += [one for one in terms if one not in found]
         found.update(terms)
-    return rank in found
+    return found
+
+
+def _plain(rank: str, derived: Mapping[str, Terms]) -> Terms:
+    """Return the sum that a rank is with sums in place of terms that are sums themselves."""
+    found: dict[str, int] = {}
+    for one, c in derived.get(rank, ()):
+        for inner, factor in _plain(one, derived) or ((one, 1),):
+            found[inner] = found.get(inner, 0) + c * factor
+    return tuple(found.items())
 
 
 def _seen(

@@ -32,16 +32,38 @@ LEVELS = (BUFFER, PE)
 
 def structure(workload: Workload, group: Group) -> list[Finding]:
     """Return what is wrong with the names, sizes and places of a group's nodes."""
-    found = list(_operators(workload, group))
-    if found:
-        return found
-    plain = space_of(workload, replace(group, merged={}, padded={}))
-    found = [*_merged(group, plain), *_padded(group, plain)]
+    found = together(workload, group)
     if found:
         return found
     space = space_of(workload, group)
     checker = _Checker(space, frozenset(use for one in space.operators for use, _ in one.uses))
     return list(checker.tree(group.tree, "tree", dict(space.sizes), frozenset(space.sizes)))
+
+
+def together(workload: Workload, group: Group) -> list[Finding]:
+    """Return why no tree runs a group's operators as one, with its merged and padded ranks."""
+    found = list(_operators(workload, group))
+    if found:
+        return found
+    plain = space_of(workload, replace(group, merged={}, padded={}))
+    return [*extents(plain), *_merged(group, plain), *_padded(group, plain)]
+
+
+def extents(plain: Space) -> Iterator[Finding]:
+    """Yield operators that have more or fewer positions of a rank than the group, not padded.
+
+    Ranks that are one have one size; one that is a sum of others has theirs, halo included.
+    """
+    if plain.circular:
+        text = ", ".join(sorted(plain.circular))
+        yield "operators", text, "another group: in this one it would be a sum of itself"
+        return
+    sizes = plain.widen(plain.sizes)
+    for at, seen in enumerate(plain.operators):
+        for rank, own in zip(seen.ranks, seen.operator.ranks.items(), strict=True):
+            if sizes[rank] != own[1]:
+                text = f"{own[0]} {own[1]} of {seen.name}"
+                yield f"operators[{at}]", text, f"another group: here {rank} is {sizes[rank]}"
 
 
 def _operators(workload: Workload, group: Group) -> Iterator[Finding]:

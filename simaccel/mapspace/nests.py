@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -104,6 +105,8 @@ class Mapped:
     @property
     def energy_pj(self) -> float:
         """Energy of all levels in pJ."""
+        if self.target.accelerator.unknown_energies:
+            return math.nan
         by_level = self.totals.energy_pj(self.totals.resource_bound())
         return sum(float(energy) for energy in by_level.values())
 

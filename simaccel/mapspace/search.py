@@ -64,13 +64,18 @@ class Effort:
     the best so far, and first in the smaller mapspaces.
     """
 
-    objective: Objective = "edp"
+    objective: Objective | None = None
     patience: int = 25_000
     exhaustive: int = 1_000_000
     most: int | None = None
     budget_seconds: float | None = None
     seed: int = 0
     refine: bool = True
+
+    @property
+    def aim(self) -> Objective:
+        """What is made small: edp where nothing is asked for."""
+        return self.objective or "edp"
 
 
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
@@ -163,7 +168,7 @@ def _search(standing: _Standing, each: Each) -> None:
 
 
 def _every(standing: _Standing) -> Iterator[Task]:
-    problem, objective = standing.problem, standing.effort.objective
+    problem, objective = standing.problem, standing.effort.aim
     for at, space in enumerate(problem.spaces):
         width = max(1, _ROWS // len(space.limits.keeps))
         for start in range(0, space.combinations, width):
@@ -181,7 +186,7 @@ def _drawn(standing: _Standing, rounds: int) -> list[Task]:
         elite = standing.elite.get(space) if effort.refine else None
         task = Task(
             problem,
-            effort.objective,
+            effort.aim,
             space,
             seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
             refine=effort.refine,
@@ -240,7 +245,7 @@ class _Standing:
         given = [] if self.problem.known is None else [self.problem.known]
         found = [candidates for one in inside for candidates in one.winners()]
         for at, space in enumerate(self.problem.spaces):
-            task = Task(self.problem, self.effort.objective, at, refine=self.effort.refine)
+            task = Task(self.problem, self.effort.aim, at, refine=self.effort.refine)
             for candidates in given:
                 genes, factors = space.fitting(space.near(candidates))
                 self.add(run_block(self.new(task, len(candidates), genes, factors)))
@@ -308,7 +313,7 @@ class _Standing:
         done = self.gone / self.size if self.small else self._idle() / effort.patience
         if effort.budget_seconds is not None:
             done = max(done, spent / effort.budget_seconds)
-        note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.objective} "
+        note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.aim} "
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
     def found(self, seen: _Seen) -> Found:
@@ -317,7 +322,7 @@ class _Standing:
         if elite is not None:
             genes = elite.genes
             if self.effort.refine or self.small:
-                genes = in_all_orders(self.problem, self.effort.objective, self.space, genes)
+                genes = in_all_orders(self.problem, self.effort.aim, self.space, genes)
             good = self._candidates(self.space, genes)
         return Found(
             space=self.problem.spaces[self.space],

@@ -247,7 +247,7 @@ def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Ar
         there = _slot(other, state)
         name, origin, values = f"tile {other.name}", there.start, there.values
     low = [s - o for s, o in zip(slot.start, origin, strict=True)]
-    if min(low) < 0:
+    if min(low, default=0) < 0:
         raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
     where = tuple(slice(s, s + n) for s, n in zip(low, tile.shape, strict=True))
     return name, values[where]

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:
-    """Tabulate the searches: what left each by which rule, who was judged, and who is left."""
+    """Tabulate the searches: what left each by which rule, what ran, and what was chosen."""
     table = make_table(
         ("operators", "search"),
-        ("space", *RULES, "judged", "near", "ran", "refused", "best", "runner-up"),
+        ("space", *RULES, "near", "ran", "best", "runner-up"),
         ("how good",),
     )
     for one in accounts:
@@ -29,8 +29,8 @@ def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:
                 one.name,
                 _count(one.space),
                 *(_count(one.pruned.get(rule, 0)) for rule in RULES),
-                *(_count(n) for n in (one.judged, one.near, one.ran, one.refused)),
-                value_text(one.value, objective),
+                *(_count(n) for n in (one.near, one.ran)),
+                "-" if one.left_out else value_text(one.value, objective),
                 "-" if one.runner_up is None else value_text(one.runner_up, objective),
                 one.says,
             ),
@@ -58,14 +58,12 @@ def account_json(account: Account) -> dict[str, Any]:
         "search": account.name,
         "space": account.space,
         "pruned": {rule.replace(" ", "_"): n for rule, n in account.pruned.items()},
-        "judged": account.judged,
         "near": account.near,
         "ran": account.ran,
-        "refused": account.refused,
-        "estimate": account.estimate,
-        "best": account.value,
+        "best": None if account.left_out else account.value,
         "runner_up": account.runner_up,
         "none_below": account.none_below or None,
+        "gap": account.gap,
         "ended": account.ended,
         "how_good": account.says,
         "convergence": [{"mappings": n, "objective": value} for n, value in account.curve],

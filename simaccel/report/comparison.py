@@ -87,7 +87,7 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
     names = varied(rows)
     given = ("given", "given error") if has_given(rows) else ()
     last = ("speedup",) if several_dataflows(rows) else ()
-    figures = ("cycles", "time", "util.", "DRAM", "at least", "energy", "power", "error")
+    figures = ("cycles", "at least", "time", "util.", "DRAM", "at least", "energy", "power")
     table = make_table((), (*names, "dataflow", *figures, *given, *last))
     table.columns[len(names)].justify = "left"
     if rows[0].point is not None and rows[0].point.axis.named:
@@ -133,6 +133,32 @@ def _given_texts(row: Compared) -> list[str]:
     ]
 
 
+def terms_lines(rows: Sequence[Compared]) -> list[str]:
+    """Say of each estimate of one's own of what its run consists: the bound's terms, and waits."""
+    names = varied(rows)
+    return [
+        f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
+        f"given {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
+        for row in rows
+        if row.given_cycles is not None and row.result is not None
+    ]
+
+
+def _consists(result: dict[str, Any]) -> str:
+    bound = result["bound"]
+    parts = {"at least": bound["terms"], "waits": bound["waiting_by_cause"]}
+    return "; ".join(
+        f"{what} {cycles_text(sum(cycles.values()))}"
+        + (f" = {_sum_text(cycles)}" if cycles else "")
+        for what, cycles in parts.items()
+    )
+
+
+def _sum_text(cycles: dict[str, int]) -> str:
+    largest = sorted(cycles.items(), key=lambda one: (-one[1], one[0]))
+    return " + ".join(f"{name} {cycles_text(n)}" for name, n in largest)
+
+
 def area_lines(rows: Sequence[Compared]) -> list[str]:
     """Say how large the accelerator is: once, or at each point where that differs."""
     at: dict[str, list[str]] = {}
@@ -171,13 +197,13 @@ def _figures(row: Compared) -> list[str]:
         return ["does not run", *[_NOTHING] * 7]
     return [
         cycles_text(result["cycles"]),
+        cycles_text(result["bound"]["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
         bytes_text(result["dram_bound"]["least_bytes"]),
         work_energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
-        error_text(result["estimate"]["relative_error"]),
     ]
 
 

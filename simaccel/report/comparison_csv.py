@@ -14,7 +14,7 @@ from simaccel.report.comparison import (
     place_json,
     speedups,
 )
-from simaccel.report.rows import Row, csv_text
+from simaccel.report.rows import Row, csv_text, work_figures
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
@@ -57,9 +57,9 @@ _FIGURES = (
     "power_mw",
     "chip_power_mw",
     "peak_buffer_bytes",
-    "estimated_cycles",
-    "estimate_relative_error",
-    "resource_bound_cycles",
+    "bound_cycles",
+    "bound_by",
+    "waiting_cycles",
     "array_busy_cycles",
     "array_idle_cycles",
     *(f"array_{cause}_cycles" for cause in _CAUSES),
@@ -67,7 +67,7 @@ _FIGURES = (
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
-    estimate, array = result["estimate"], result["engines"]["array"]
+    bound, array = result["bound"], result["engines"]["array"]
     same: tuple[str, ...] = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
     same += ("area_mm2", "power_mw", "chip_power_mw")
     stalls = {f"array_{cause}_cycles": array["stalls"].get(cause, 0) for cause in _CAUSES}
@@ -77,10 +77,11 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
         "dram_least_bytes": result["dram_bound"]["least_bytes"],
         "dram_compulsory_bytes": result["dram_bound"]["compulsory_bytes"],
         "energy_pj": sum(result["energy_pj"].values()),
-        "estimated_cycles": estimate["cycles"],
-        "estimate_relative_error": estimate["relative_error"],
-        "resource_bound_cycles": estimate["resource_bound_cycles"],
+        "bound_cycles": bound["cycles"],
+        "bound_by": bound["by"],
+        "waiting_cycles": bound["waiting_cycles"],
         "array_busy_cycles": array["busy"],
         "array_idle_cycles": array["idle"],
         **stalls,
+        **work_figures(result["work_cycles"]),
     }

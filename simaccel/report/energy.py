@@ -19,10 +19,13 @@ _TENSORS = 8
 def energy_table(result: Result) -> Table | str:
     """Tabulate the energy of operators, of moving tensors, and the total by level.
 
-    Where nothing has a price, as in a SCALE-Sim configuration, a line says so. The tensors' part is
-    in the operators' already; MACs, SFU and leakage are no tensor's.
+    Where it is not known, as of a SCALE-Sim configuration, a line says so. The tensors' part is in
+    the operators' already; MACs, SFU and leakage are no tensor's.
     """
     accelerator, run = result.accelerator, result.run
+    if accelerator.unknown_energies:
+        unknown = ", ".join(accelerator.unknown_energies)
+        return f"energy: unknown, {accelerator.name} gives no {unknown}"
     total = energy_pj(run, accelerator)
     every = sum(total.values())
     levels = [level for level, energy in total.items() if energy]

@@ -1,68 +1,64 @@
-"""Tables of the closed form alone."""
+"""Tables of predictions: counts, work and lower bounds, nothing of them simulated."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.estimate import Estimate, OperatorEstimate
-from simaccel.experiment.run import moved_tree
+from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.experiment.run import bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
-from simaccel.hardware.area.parts import area_and_power
+from simaccel.hardware.area.parts import area_of
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.results import busiest, dram_bytes
-from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
+from simaccel.report.results import dram_bytes
+from simaccel.report.units import bytes_text, cycles_text, short_share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def estimate_table(predicted: Estimate, accelerator: Accelerator) -> Table:
-    """Tabulate the predicted operators and their total."""
+def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
+    """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
     table = make_table(
         ("operator",),
-        ("cycles", "bound", "util.", "DRAM", "buffer", "energy"),
-        ("bound by",),
+        ("MACs", "DRAM", "buffer", "energy", "at least"),
+        ("bound by", "work of each resource, in % of that"),
     )
-    for operator in predicted.operators:
-        cells = _cells(operator, accelerator)
-        add_row(table, (operator.name, *cells, operator.bound_by))
+    for group in predicted.groups:
+        add_row(table, (group.name, *_cells(group, accelerator)))
     table.add_section()
-    cells = _cells(predicted, accelerator)
-    add_row(table, ("total", *cells, busiest(predicted.operators)), style="bold")
+    add_row(table, ("total", *_cells(predicted, accelerator)), style="bold")
     return table
 
 
-def _cells(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> tuple[str, ...]:
+def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
+    most = sorted(predicted.resources.items(), key=lambda one: -one[1])
+    work = [f"{name} {short_share_text(n / predicted.bound_cycles)}" for name, n in most if n]
     return (
-        cycles_text(predicted.cycles),
-        cycles_text(predicted.resource_bound_cycles),
-        share_text(predicted.macs / accelerator.array.pes / predicted.cycles),
+        cycles_text(predicted.macs),
         bytes_text(dram_bytes(predicted.moved)),
         bytes_text(predicted.buffer_bytes),
-        work_energy_text(sum(predicted.energy_pj.values())),
+        work_energy_text(sum(known_energies(predicted.energy_pj, accelerator).values())),
+        cycles_text(predicted.bound_cycles),
+        predicted.bound_by,
+        ", ".join(work),
     )
 
 
-def estimate_json(predicted: Estimate, accelerator: Accelerator) -> dict[str, Any]:
-    """Return an estimate as one JSON object (the format of ``simaccel estimate --json``)."""
-    operators = [
-        {"name": one.name, **_figures(one, accelerator), "bound_by": one.bound_by}
-        for one in predicted.operators
-    ]
-    figures = _figures(predicted, accelerator)
-    size = area_and_power(accelerator, figures["energy_pj"], predicted.cycles)
-    return {**figures, **size, "operators": operators}
+def estimate_json(predicted: Prediction, accelerator: Accelerator) -> dict[str, Any]:
+    """Return a prediction as one JSON object (the format of ``simaccel estimate --json``)."""
+    operators = [{"name": one.name, **_figures(one, accelerator)} for one in predicted.groups]
+    area = area_of(accelerator)
+    size = {"area_mm2": area.mm2, "area_um2": dict(area.by_part)}
+    return {**_figures(predicted, accelerator), **size, "operators": operators}
 
 
-def _figures(predicted: Estimate | OperatorEstimate, accelerator: Accelerator) -> dict[str, Any]:
+def _figures(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> dict[str, Any]:
     return {
-        "cycles": predicted.cycles,
-        "resource_bound_cycles": predicted.resource_bound_cycles,
-        "seconds": accelerator.seconds(predicted.cycles),
+        **bound_json(predicted),
+        "bound_seconds": accelerator.seconds(predicted.bound_cycles),
         "macs": predicted.macs,
-        "utilisation": predicted.macs / accelerator.array.pes / predicted.cycles,
         "bytes": moved_tree(predicted.moved),
         "buffer_bytes": predicted.buffer_bytes,
-        "energy_pj": predicted.energy_pj,
+        "energy_pj": known_energies(predicted.energy_pj, accelerator),
         "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
 from simaccel.experiment.explanation import ON_CHIP, Explained, Need, Reuse
-from simaccel.experiment.run import Result, floor_json
+from simaccel.experiment.run import Result, bound_json, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
@@ -76,10 +76,10 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
     """Return the tables: the voices, disagreements, reuse, needs, directives."""
     return [
         Section(
-            "machine, closed form, directives, bound",
+            "machine, bound, directives",
             ("group",),
             (
-                *("simulated", "estimated", "error", "directives", "error"),
+                *("simulated", "at least", "of it", "directives", "error"),
                 *("DRAM", "at least", "compulsory"),
             ),
             ("bound by", "stalls"),
@@ -156,10 +156,7 @@ def explanation_json(result: Result, explained: Sequence[Explained]) -> dict[str
         "dataflow": result.mapping.dataflow,
         "tolerance": {"cycles": TOLERANCE, "bytes": 0},
         "cycles": result.run.cycles,
-        "estimate": {
-            "cycles": result.estimate.cycles,
-            "resource_bound_cycles": result.estimate.resource_bound_cycles,
-        },
+        **bound_json(result.prediction, result.run),
         "dram_bytes": dram_bytes(result.run.moved),
         "dram_bound": floor_json(result.floor),
         "groups": [_group_json(one) for one in explained],
@@ -177,13 +174,13 @@ def _voices(one: Explained) -> tuple[str, ...]:
     return (
         one.run.name,
         cycles_text(cycles),
-        cycles_text(one.estimate.cycles),
-        error_text((one.estimate.cycles - cycles) / cycles),
+        cycles_text(one.prediction.bound_cycles),
+        share_text(one.prediction.bound_cycles / cycles),
         *_runtime_cells(one),
         bytes_text(one.dram_bytes),
         bytes_text(one.floor.least_bytes) + shared,
         bytes_text(one.floor.compulsory_bytes),
-        one.estimate.bound_by,
+        one.prediction.bound_by,
         f"{one.unit}: {', '.join(stalls) or 'hardly any'}",
     )
 
@@ -222,7 +219,7 @@ def _levels(explained: Sequence[Explained]) -> list[str]:
 
 
 def _needs_row(one: Explained) -> tuple[str, ...]:
-    return (one.run.name, bytes_text(one.estimate.buffer_bytes), *map(_need, one.needs))
+    return (one.run.name, bytes_text(one.prediction.buffer_bytes), *map(_need, one.needs))
 
 
 def _need(need: Need) -> str:
@@ -285,14 +282,10 @@ def _group_json(one: Explained) -> dict[str, Any]:
     return {
         "name": one.run.name,
         "machine": {"cycles": one.run.cycles, "unit": one.unit, "stalls": dict(one.stalls)},
-        "estimate": {
-            "cycles": one.estimate.cycles,
-            "resource_bound_cycles": one.estimate.resource_bound_cycles,
-            "bound_by": one.estimate.bound_by,
-        },
+        **bound_json(one.prediction, one.run),
         "dram_bytes": one.dram_bytes,
         "dram_bound": {**floor_json(one.floor), "of_groups": list(one.together)},
-        "reserved_buffer_bytes": one.estimate.buffer_bytes,
+        "reserved_buffer_bytes": one.prediction.buffer_bytes,
         "dimensions": [_dimension_json(each) for each in one.dimensions],
         "reuse": [_reuse_json(each) for each in one.reuse],
         "needs": {each.level: _need_json(each) for each in one.needs},

@@ -13,18 +13,17 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
+from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import Dimension, Space
-from simaccel.experiment.exploration.store import MANIFEST
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
     bytes_text,
     count_text,
     cycles_text,
-    energy_text,
-    error_text,
     power_text,
     seconds_text,
+    work_energy_text,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ MOST_ROWS = 20
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
-    "energy_pj": ("energy", energy_text),
-    "edp_js": ("EDP", lambda js: f"{js:.3g} Js"),
+    "energy_pj": ("energy", work_energy_text),
+    "edp_js": ("EDP", lambda js: f"{js:.3g} Js" if js else "unknown"),
     "area_mm2": ("area", area_text),
     "power_mw": ("power", power_text),
     "buffer_bytes": ("buffer", bytes_text),
@@ -56,21 +55,20 @@ def exploration_title(found: Exploration, space: Space) -> str:
 
 
 def exploration_table(found: Exploration) -> Table:
-    """Tabulate the confirmed designs, or else the screened ones, by the objective."""
+    """Tabulate the frontier, or else the designs that ran, by the objective."""
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
     heads = [head for head, _ in _SHOWN.values()]
-    table = make_table(names, [*heads, "error"], ("",))
+    table = make_table(names, heads, ("",))
     for one in shown:
         add_row(table, _cells(one), style="bold" if one.best else "")
     return table
 
 
 def rows_shown(found: Exploration) -> list[Explored]:
-    """Return the designs of the table: the frontier, and other confirmed ones, the best first."""
-    confirmed = [one for one in found.points if one.machine is not None]
-    some = [one for one in confirmed if one.frontier] or confirmed
-    some = some or [one for one in found.points if one.figures is not None]
+    """Return the designs of the table: the frontier, or else all that ran, the best first."""
+    ran = [one for one in found.points if one.figures is not None]
+    some = [one for one in ran if one.frontier] or ran
     objective = found.plan.objective
     some.sort(key=lambda one: (one.design.scenario, objective_of(one.figures or {}, objective)))
     return some[:MOST_ROWS]
@@ -80,19 +78,7 @@ def _cells(one: Explored) -> list[str]:
     figures = one.figures or {}
     texts = [setting.text for setting in one.design.settings]
     shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
-    return [*texts, *shown, _error_text(one), "best" if one.best else mark(one)]
-
-
-def _error_text(one: Explored) -> str:
-    error = estimate_error(one)
-    return "-" if error is None else error_text(error)
-
-
-def estimate_error(one: Explored) -> float | None:
-    """Return how far the closed form is from the machine, if both are known."""
-    if one.machine is None or one.estimate is None:
-        return None
-    return float(one.estimate["cycles"] or 0) / float(one.machine["cycles"] or 1) - 1
+    return [*texts, *shown, "best" if one.best else mark(one)]
 
 
 def mark(one: Explored) -> str:
@@ -101,12 +87,7 @@ def mark(one: Explored) -> str:
         return "does not run"
     if not one.within:
         return "outside the limits"
-    words = [
-        "best" if one.best else "",
-        "frontier" if one.frontier else "",
-        "" if one.machine is not None else "estimate",
-    ]
-    return ", ".join(word for word in words if word)
+    return ", ".join(["best"] * one.best + ["frontier"] * one.frontier)
 
 
 def counted_lines(found: Exploration) -> list[str]:
@@ -114,14 +95,13 @@ def counted_lines(found: Exploration) -> list[str]:
     points = found.points
     failed = [one for one in points if one.problem]
     outside = sum(not one.within and not one.problem for one in points)
-    confirmed = [one for one in points if one.machine is not None]
     on = [one for one in points if one.frontier]
     lost = [one for one in failed if one.lost]
     reasons = Counter(one.problem for one in failed if not one.lost)
     return [
         f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
-        f"{outside:,} outside the limits, {len(confirmed):,} confirmed on the machine, "
-        f"{len(on):,} on the frontier" + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
+        f"{outside:,} outside the limits, {len(on):,} on the frontier"
+        + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
         *(f"{_named(found, one)}: {one.problem}" for one in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
@@ -153,8 +133,7 @@ def _remedy(name: str) -> str:
 def columns(found: Exploration) -> list[str]:
     """Name the columns of CSV and Parquet."""
     axes = [_axis_column(one) for one in found.dimensions]
-    ours = [f"estimated_{name}" for name in FIGURES]
-    return [*axes, *FIGURES, "source", "within", "frontier", "best", *ours, "problem"]
+    return [*axes, *FIGURES, "within", "frontier", "best", "problem"]
 
 
 def _axis_column(dimension: Dimension) -> str:
@@ -172,9 +151,6 @@ def _row(found: Exploration, one: Explored) -> dict[str, Any]:
     for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
         row[_axis_column(dimension)] = setting.value
     row |= one.figures or {}
-    row |= {f"estimated_{name}": value for name, value in (one.estimate or {}).items()}
-    source = "machine" if one.machine is not None else "estimate"
-    row["source"] = None if one.figures is None else source
     marks = {"within": one.within, "frontier": one.frontier, "best": one.best}
     return row | marks | {"problem": one.problem or None}
 
@@ -200,7 +176,6 @@ def exploration_json(found: Exploration) -> dict[str, Any]:
     return {
         "objective": found.plan.objective,
         "limits": [str(one) for one in found.plan.limits],
-        "confirm": found.plan.confirm,
         "designs": rows(found),
     }
 

@@ -10,7 +10,6 @@ from simaccel.experiment.exploration.explore import Exploration, Explored
 from simaccel.report.exploration import (
     columns,
     counted_lines,
-    estimate_error,
     mark,
     rows,
     rows_shown,
@@ -21,7 +20,6 @@ from simaccel.report.units import (
     area_text,
     bytes_text,
     cycles_text,
-    error_text,
     power_text,
     seconds_text,
     work_energy_text,
@@ -44,8 +42,8 @@ svg {{ max-width: 100%; height: auto; }}
 </style>
 <h1>{title}</h1>
 {lines}
-<h2>Confirmed</h2>
-{confirmed}
+<h2>Best</h2>
+{shown}
 <h2>Frontier</h2>
 {frontier}
 <h2>Pairs</h2>
@@ -68,15 +66,15 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 </script>
 </html>
 """
-_HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "est. error", "")
+_HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "")
 
 
 def exploration_page(found: Exploration, title: str) -> str:
     """Return the page, which needs nothing else."""
     names = [one.name for one in found.dimensions]
-    confirmed = [_cells(one) for one in rows_shown(found)]
+    shown = [_cells(one) for one in rows_shown(found)]
     marks = [_class(one) for one in rows_shown(found)]
-    asked = f"objective: {found.plan.objective}; confirmed: {found.plan.confirm}"
+    asked = f"objective: {found.plan.objective}"
     limits = ", ".join(map(str, found.plan.limits))
     lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(found)]
     every = [[_plain(value) for value in row.values()] for row in rows(found)]
@@ -89,7 +87,7 @@ def exploration_page(found: Exploration, title: str) -> str:
     return _PAGE.format(
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
-        confirmed=_table([*names, *_HEADS], confirmed, marks),
+        shown=_table([*names, *_HEADS], shown, marks),
         designs=_table(columns(found), every, [_class(one) for one in found.points]),
         **pictures,
     )
@@ -97,7 +95,6 @@ def exploration_page(found: Exploration, title: str) -> str:
 
 def _cells(one: Explored) -> list[str]:
     figures: dict[str, Any] = one.figures or {}
-    error = estimate_error(one)
     return [
         *(setting.text for setting in one.design.settings),
         cycles_text(round(figures["cycles"])),
@@ -106,7 +103,6 @@ def _cells(one: Explored) -> list[str]:
         area_text(figures["area_mm2"]),
         power_text(figures["power_mw"]),
         bytes_text(figures["buffer_bytes"]),
-        "-" if error is None else error_text(error),
         mark(one),
     ]
 

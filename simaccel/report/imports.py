@@ -1,18 +1,17 @@
-"""What became of the nodes of an imported model: a table, and what is not modelled."""
+"""What became of the nodes of an imported model: a table, and what is not taken."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from simaccel.files.accounting import MOST_LISTED
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, share_text
 from simaccel.workload import Einsum, Workload
-from simaccel.workload.onnx_files import Imported, totals
+from simaccel.workload.onnx_files import Imported
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_MOST_LISTED = 20
 
 
 def import_table(imported: Imported) -> Table:
@@ -20,11 +19,12 @@ def import_table(imported: Imported) -> Table:
     table = make_table(
         ("nodes",), ("count", "MACs", "share", "other elements", "share"), ("kinds",)
     )
-    found = totals(imported.rows)
+    account = imported.workload.account
+    found = account.totals()
     macs = sum(one for _, one, _ in found.values()) or 1
     works = sum(one for _, _, one in found.values()) or 1
     for how, (nodes, own, work) in found.items():
-        kinds = sorted({row.kind for row in imported.rows if row.how == how})
+        kinds = sorted({one.kind for one in account.of(how)})
         figures = (cycles_text(nodes), cycles_text(own), share_text(own / macs))
         others = (cycles_text(work), share_text(work / works))
         add_row(table, (how, *figures, *others, ", ".join(kinds)))
@@ -32,22 +32,19 @@ def import_table(imported: Imported) -> Table:
 
 
 def import_lines(imported: Imported) -> list[str]:
-    """Return how many nodes were constants, and which are not modelled."""
+    """Return how many nodes were constants, and which are not taken."""
     lines = [f"{imported.constants} nodes are constants", _shared(imported)]
-    stored = ", ".join(imported.parted[:_MOST_LISTED])
+    stored = ", ".join(imported.parted[:MOST_LISTED])
     lines += [f"stored for a reader in another form: {stored}"] if stored else []
-    rows = [row for row in imported.rows if row.how == "not modelled"]
-    lines += [f"not modelled: {row.node} ({row.kind}): {row.become}" for row in rows[:_MOST_LISTED]]
-    more = len(rows) - _MOST_LISTED
-    return [*lines, f"not modelled: {more} more (--json lists all)"] if more > 0 else lines
+    return [*lines, *imported.workload.account.lines()]
 
 
 def import_line(imported: Imported) -> str:
     """Say in a line what a run of an imported model leaves out."""
-    found = totals(imported.rows)
+    found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
-    share = share_text(found["not modelled"][2] / works)
+    share = share_text(found["not taken"][2] / works)
     nodes = f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
     return f"{nodes}; {_shared(imported)}"
 

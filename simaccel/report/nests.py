@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +31,8 @@ def mapped_table(mapped: Sequence[Mapped]) -> Table:
                 one.target.strategy,
                 cycles_text(one.cycles),
                 share_text(one.utilisation),
-                energy_text(one.energy_pj),
-                f"{one.edp * 1e-12:.4g}",
+                work_energy_text(one.energy_pj),
+                f"{one.edp * 1e-12:.4g}" if one.edp > 0 else "unknown",
                 _count(one.found.size),
                 _count(one.found.gone),
                 ", ".join(one.bounds),
@@ -67,13 +68,13 @@ def accesses_table(mapped: Mapped) -> Table:
                 bytes_text(one["read_bytes"]),
                 bytes_text(one["write_bytes"]),
                 "-" if tile is None else bytes_text(tile),
-                energy_text(one["energy_pj"]),
-                share_text(one["energy_pj"] / total if total else 0.0),
+                work_energy_text(one["energy_pj"]),
+                share_text(one["energy_pj"] / total if total > 0 else 0.0),
             ),
         )
     macs = int(mapped.totals.counts.native_macs) * mapped.target.hierarchy.mac_pj
-    share = share_text(macs / total if total else 0.0)
-    add_row(table, ("MACs", "", "", "", "", energy_text(macs), share))
+    share = share_text(macs / total if total > 0 else 0.0)
+    add_row(table, ("MACs", "", "", "", "", work_energy_text(macs), share))
     return table
 
 
@@ -98,7 +99,8 @@ def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
         outward = direction in ("read", "distribution")
         one["read_bytes" if outward else "write_bytes"] += int(n)
         prices = accelerator.energy_by_level(0, 0, {(where, tensor): int(n)})
-        one["energy_pj"] += float(sum(prices.values()))
+        price = float(sum(prices.values()))
+        one["energy_pj"] += math.nan if accelerator.unknown_energies else price
     return [one for one in found.values() if one["read_bytes"] or one["write_bytes"]]
 
 

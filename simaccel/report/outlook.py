@@ -45,7 +45,7 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
     if runs:
         about += f", {_about(_run_seconds(able))} to run"
     lines = [f"{about}; {again} of {_number(able, 'mapping')} remembered"]
-    folders = {str(one.kept.parent) for one in able if one.kept is not None and not one.remembered}
+    folders = {str(one.kept) for one in able if one.kept is not None and not one.remembered}
     lines += [f"mappings that are found are kept in {folder}" for folder in sorted(folders)]
     return [*lines, *written_lines(files)]
 

@@ -13,8 +13,9 @@ import yaml
 
 from simaccel.experiment.pareto import Pareto
 from simaccel.mapping.files import mapping_text
+from simaccel.numbers import plain
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text
+from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
 from simaccel.schedulers.front import evenly
 
 if TYPE_CHECKING:
@@ -92,8 +93,10 @@ def _text(name: str, value: float) -> str:
     if name == "utilisation":
         return share_text(value)
     if name == "energy":
-        return energy_text(value)
-    return f"{value / _JOULE:.4g}" if name == "edp" else bytes_text(int(value))
+        return work_energy_text(value)
+    if name == "edp":
+        return f"{value / _JOULE:.4g}" if value > 0 else "unknown"
+    return bytes_text(int(value))
 
 
 def pareto_lines(rows: Sequence[Fronted]) -> list[str]:
@@ -109,9 +112,9 @@ def _line(row: Fronted) -> str:
     if shown < n:
         points += f" ({shown} shown)"
     if row.proved:
-        how = "each was run or can't be better, by its resource bound"
+        how = "each was run or can't be better, by its bound"
     else:
-        how = "judged by the closed form; the front was run"
+        how = "of which those with the least bounds were run"
     return f"{points} of {row.seen:,} mappings, {how}"
 
 
@@ -140,7 +143,7 @@ def pareto_csv(rows: Sequence[Fronted]) -> str:
     writer.writeheader()
     for row in rows:
         for point in row.points:
-            figures = {COLUMNS[name]: value for name, value in point.items()}
+            figures = plain({COLUMNS[name]: value for name, value in point.items()})
             writer.writerow({"dataflow": row.dataflow, **figures})
         if row.problem:
             writer.writerow({"dataflow": row.dataflow, "error": row.problem})

@@ -1,13 +1,13 @@
-"""Tables of one run: operators, engines, and the machine against the estimate."""
+"""Tables of one run: operators, engines, and the machine against its bound."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.analytic.estimate import OperatorEstimate
 from simaccel.experiment.run import Result, energy_pj, floor_json
+from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.machine.machine import OperatorRun, Run
@@ -17,6 +17,7 @@ from simaccel.report.units import (
     bytes_text,
     cycles_text,
     error_text,
+    fine_share_text,
     power_text,
     seconds_text,
     share_text,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from simaccel.experiment.check import Checked
 
 _TOP_CAUSES = 2
+_MOST_CAUSES = 3
+_SMALLEST_WAIT = 0.00005
 SMALLEST_SHARE = 0.0005
 """Below this a share of the cycles is not worth a place in a row."""
 
@@ -41,7 +44,7 @@ def operators_table(result: Result, given: Mapping[str, float] | None = None) ->
         (*(("given", "error") if given else ()), "cycles", "util.", "DRAM", "energy"),
         ("bound by", "stalls of the array"),
     )
-    for run, predicted in result.operators():
+    for run, predicted in result.groups():
         figures = _figures(run, result.accelerator)
         if given:
             figures = (*_given_texts(given.get(run.name), run.cycles), *figures)
@@ -52,7 +55,7 @@ def operators_table(result: Result, given: Mapping[str, float] | None = None) ->
         whole = all(run.name in given for run in result.run.operators)
         total = sum(given.values()) if whole else None
         figures = (*_given_texts(total, result.run.cycles), *figures)
-    last = (busiest(result.estimate.operators), _stalls_of_array(result.run))
+    last = (result.prediction.bound_by, _stalls_of_array(result.run))
     add_row(table, ("total", *figures, *last), style="bold")
     return table
 
@@ -77,14 +80,6 @@ def _stalls_of_array(run: Run | OperatorRun) -> str:
     largest = Counter(run.engines["array"].stalls).most_common(_TOP_CAUSES)
     shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
     return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
-
-
-def busiest(operators: Iterable[OperatorEstimate]) -> str:
-    """Name the resource with the most work over all operators."""
-    work: Counter[str] = Counter()
-    for operator in operators:
-        work.update(operator.resources)
-    return work.most_common(1)[0][0]
 
 
 def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
@@ -118,7 +113,7 @@ def buffer_line(result: Result) -> str:
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
-        f"reserved {bytes_text(result.estimate.buffer_bytes)} of {room}"
+        f"reserved {bytes_text(result.reserved_bytes)} of {room}"
     )
 
 
@@ -148,17 +143,31 @@ def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
     )
 
 
-def against_estimate(result: Result) -> str:
-    """Return the machine's cycles beside those of the closed form."""
-    predicted, cycles = result.estimate, result.run.cycles
-    bound = predicted.resource_bound_cycles
+def against_bound(result: Result) -> str:
+    """Return the machine's cycles beside those that no run is below, and what the others are."""
+    predicted, cycles = result.prediction, result.run.cycles
     time = seconds_text(result.accelerator.seconds(cycles))
-    return (
+    largest = max(predicted.bound_terms, key=lambda name: predicted.bound_terms[name])
+    lead = (
         f"simulated {cycles_text(cycles)} cycles ({time}), "
-        f"estimated {cycles_text(predicted.cycles)} "
-        f"(error {error_text(result.relative_error)}), "
-        f"resource bound {cycles_text(bound)} ({share_text(bound / cycles)} of simulated)"
+        f"at least {cycles_text(predicted.bound_cycles)} ({largest})"
     )
+    return f"{lead}: {waiting_text(result.run, predicted.bound_terms)}"
+
+
+def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
+    """Return the cycles beyond a bound in percent, by the causes that have the most of them."""
+    causes = waiting_by_cause(run, terms)
+    if not causes:
+        return "no cycle more"
+    largest = list(causes.items())[:_MOST_CAUSES]
+    unit = computing_unit(run)
+    shown = ", ".join(
+        f"{f'{unit} {cause}' if cause in OF_UNIT else cause} {fine_share_text(n / run.cycles)}"
+        for at, (cause, n) in enumerate(largest)
+        if not at or n / run.cycles >= _SMALLEST_WAIT
+    )
+    return f"the other {fine_share_text(sum(causes.values()) / run.cycles)} is {shown}"
 
 
 def cost_line(result: Result) -> str:

@@ -8,30 +8,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simaccel.experiment.run import Result, energy_pj
+from simaccel.numbers import plain
 from simaccel.report.results import dram_bytes
 
 Row = dict[str, Any]
 
 
 def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> list[Row]:
-    """Return a row for each operator or fused group: cycles, estimate, bound, bytes, energy.
+    """Return a row for each operator or fused group: cycles, bound, work, bytes, energy.
 
     ``given`` has estimates of one's own, in cycles by operator, which stand beside with their
     error: (given - simulated) / simulated cycles.
     """
     pes = result.accelerator.array.pes
     rows = []
-    for run, predicted in result.operators():
+    for run, predicted in result.groups():
         row: Row = {
             "operator": run.name,
             "cycles": run.cycles,
             "seconds": result.accelerator.seconds(run.cycles),
             "macs": run.macs,
             "utilisation": run.macs / pes / run.cycles,
-            "estimated_cycles": predicted.cycles,
-            "estimate_relative_error": (predicted.cycles - run.cycles) / run.cycles,
-            "resource_bound_cycles": predicted.resource_bound_cycles,
+            "bound_cycles": predicted.bound_cycles,
             "bound_by": predicted.bound_by,
+            **work_figures(predicted.resources),
             "dram_bytes": dram_bytes(run.moved),
             "energy_pj": sum(energy_pj(run, result.accelerator).values()),
         }
@@ -39,6 +39,11 @@ def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> l
             row |= given_figures(given.get(run.name), run.cycles)
         rows.append(row)
     return rows
+
+
+def work_figures(resources: Mapping[str, int]) -> Row:
+    """Return the cycles of each resource's work by column."""
+    return {f"{name}_work_cycles": cycles for name, cycles in resources.items()}
 
 
 def given_figures(cycles: float | None, simulated: int | None) -> Row:
@@ -82,10 +87,10 @@ def stall_rows(result: Result) -> list[Row]:
 
 
 def csv_text(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, the keys of all of them as its header; None is an empty cell."""
+    """Return rows as CSV, the keys of all of them as its header; what is unknown is empty."""
     out = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(out, list(names), restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(plain(rows))
     return out.getvalue()

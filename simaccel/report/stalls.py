@@ -228,8 +228,8 @@ def _proposed(analysis: Analysis) -> Iterator[str]:
     if one is not None:
         yield (
             f"Dataflow {one.dataflow} moves {bytes_text(one.proposed_bytes)} with DRAM for "
-            f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, by the closed "
-            f"form in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
+            f"{', '.join(one.operators)} instead of {bytes_text(one.moved_bytes)}, alone "
+            f"in {cycles_text(one.proposed_cycles)} instead of {cycles_text(one.cycles)} "
             f"cycles ({one.cycles / one.proposed_cycles:.2f} x)."
         )
 

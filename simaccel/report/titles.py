@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
+from simaccel.workload.language.graph import class_of
+from simaccel.workload.precision import NATIVE
 
 
 def experiment_title(
@@ -17,7 +20,7 @@ def experiment_title(
 ) -> str:
     """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    name, *sizes = _workload_words(workload, varied)
+    name, *sizes = _workload_words(at_precision(workload, accelerator), varied)
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
@@ -38,5 +41,16 @@ def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
     for step in ("stride", "dilation"):
         height, width = given.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
-    sizes += [f"{name} {number}" for name, number in given.get("precision", {}).items()]
-    return [workload.name, *sizes]
+    return [workload.name, *sizes, *_numbers(workload)]
+
+
+def _numbers(workload: Workload) -> list[str]:
+    """Name the numbers that tensors are made of: one where all have the same."""
+    given = {**workload.parameters.get(NATIVE, {}), **workload.parameters.get("precision", {})}
+    used = {class_of(one.kind): given.get(class_of(one.kind)) for one in workload.tensors.values()}
+    if any(one.assumed for one in workload.tensors.values()):
+        return [*(f"{name} {number}" for name, number in given.items()), "elements of 2 bytes"]
+    every = set(used.values())
+    if NATIVE in workload.parameters and len(every) == 1 and None not in every:
+        return [str(number) for number in every]
+    return [f"{name} {number}" for name, number in given.items()]

@@ -70,22 +70,22 @@ def energy_text(picojoules: float) -> str:
     return _scaled(picojoules, 1000, _JOULES)
 
 
-def work_energy_text(picojoules: float) -> str:
+def work_energy_text(picojoules: float | None) -> str:
     """Write the energy of work, which is none only where nothing has a price.
 
-    >>> work_energy_text(0.25), work_energy_text(0)
-    ('0.250 pJ', 'unknown')
+    >>> work_energy_text(0.25), work_energy_text(0), work_energy_text(math.nan)
+    ('0.250 pJ', 'unknown', 'unknown')
     """
-    return energy_text(picojoules) if picojoules else "unknown"
+    return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
 
 
-def power_text(milliwatts: float) -> str:
+def power_text(milliwatts: float | None) -> str:
     """Write a power; none is that of an energy that is not known.
 
     >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
     ('450 mW', '1.23 W', '10.0 uW', 'unknown')
     """
-    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts else "unknown"
+    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
 
 
 def area_text(mm2: float | None) -> str:
@@ -104,6 +104,15 @@ def share_text(part: float) -> str:
     '45.7%'
     """
     return f"{100 * part:.1f}%"
+
+
+def fine_share_text(part: float) -> str:
+    """Write a part of one in percent with two places.
+
+    >>> fine_share_text(0.0041), fine_share_text(0.00001)
+    ('0.41%', '<0.01%')
+    """
+    return f"{100 * part:.2f}%" if part >= _SMALLEST_ERROR else "<0.01%"
 
 
 def short_share_text(part: float) -> str:

@@ -6,14 +6,14 @@ from simaccel.analytic.evaluation import require_countable
 from simaccel.dataflows import DATAFLOWS as NAMES
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.checks import require_legal, require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
-from simaccel.schedulers.problems import Options, Scheduler
+from simaccel.schedulers.problems import Options, Scheduler, settled
 from simaccel.workload import Workload
 
 
@@ -62,20 +62,23 @@ def make_mapping(
         EmptyMapspaceError: no mapping of this mapspace fits.
         NotMappableError: the dataflow doesn't take an operator, or it is for another kind of
             array.
-        EstimateError: the workload is too large to count.
+        CountError: the workload is too large to count.
+        IllegalMappingError: what was found computes something else than the workload.
 
     """
     if dataflow not in MAPSPACES and dataflow not in DATAFLOWS:
         known = (*DATAFLOWS, *MAPSPACES)
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
+    options = settled(options or Options(), accelerator)
     if dataflow in MAPSPACES:
-        return MAPSPACES[dataflow](workload, accelerator, options or Options())
+        found = MAPSPACES[dataflow](workload, accelerator, options)
+        return require_legal(workload, found, accelerator)
     if dataflow in DATAFLOWS.own and not isinstance(accelerator.array, ArraySpec):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"
         )
-    return DATAFLOWS[dataflow](workload, accelerator, options or Options())
+    return require_legal(workload, DATAFLOWS[dataflow](workload, accelerator, options), accelerator)
 
 
 __all__ = [
@@ -87,4 +90,5 @@ __all__ = [
     "Scheduler",
     "default_dataflow",
     "make_mapping",
+    "settled",
 ]

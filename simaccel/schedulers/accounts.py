@@ -56,6 +56,8 @@ class Account:
     floor: float = 0.0
     ended: str = ""
     curve: Curve = ()
+    left_out: str = ""
+    """Why no tree of these operators is in the search; then there is nothing else."""
 
     @property
     def none_below(self) -> float:
@@ -69,7 +71,9 @@ class Account:
 
     @property
     def says(self) -> str:
-        """How far from optimal the chosen one can be, on the machine."""
+        """How far from optimal the chosen one can be, on the machine, or why there is none."""
+        if self.left_out:
+            return f"left out: {self.left_out}"
         if self.left >= self.value:
             return f"optimal in its {'space' if self.complete else 'grid'}"
         if self.left > 0:

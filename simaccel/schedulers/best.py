@@ -21,7 +21,7 @@ from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.accounts import Account, together
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.candidates import Scored
-from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.schedulers.chains import chain_families, chain_of, left_out
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.held import best_held, figure
 from simaccel.schedulers.judge import Body, mapping_of
@@ -247,8 +247,14 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
             ways = _attention(workload, part, search, options)
             for kind, (value, way) in zip(_KINDS, ways, strict=True):
                 yield Step(start, start + count, value, way, kind)
+        elif apart := left_out(workload, names[:count]):
+            search.goal.note(_left_out(names[:count], apart))
         else:
             yield from _chain(workload, names[:count], start, search)
+
+
+def _left_out(names: Sequence[str], why: str) -> Account:
+    return Account(name="shared rows", operators=tuple(names), space=0, left_out=why)
 
 
 def _chain(workload: Workload, names: Sequence[str], start: int, search: Search) -> Iterator[Step]:

@@ -7,6 +7,7 @@ than the optimality gap.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -90,19 +91,23 @@ def with_one_slot(tree: Tree) -> Tree:
 
 @dataclass(frozen=True)
 class Stopping:
-    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too."""
+    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too.
+
+    ``until``: the monotonic time at which it does in any case, in seconds.
+    """
 
     gap: float = GAP
     patience: float = PATIENCE
     slack: float = 0.0
     gain: float = GAIN
+    until: float | None = None
 
     def allowed(self, best: float) -> float:
         """Return what the lowest bound left may be below the best."""
         return max(best * self.gap, self.slack)
 
 
-@dataclass
+@dataclass(eq=False)
 class CandidateSet:
     """All candidates of some families of one group, in one row; they run when needed.
 
@@ -347,6 +352,8 @@ class Walk:
             self.ended = "close"
         elif idle >= stopping.patience:
             self.ended = "patience"
+        elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
+            self.ended = "budget"
         else:
             return False
         return True

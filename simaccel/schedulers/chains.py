@@ -19,6 +19,7 @@ from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers.sizes import nested, tile_sizes
 from simaccel.workload import Einsum, Workload
@@ -32,8 +33,8 @@ _MANY = 2
 class Chain:
     """Operators in order, each behind the first reading what another of them makes.
 
-    ``rows``: ranks that all of them have and none sums over or normalises. ``between``: tensors
-    that only they touch.
+    ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
+    whose blocks would overlap. ``between``: tensors that only they touch.
     """
 
     group: Group
@@ -50,15 +51,12 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
         space = space_of(workload, group)
     except SimaccelError:
         return None
+    if together(workload, group):
+        return None
     between = frozenset(set(space.made) - space.escapes)
     linked = all(any(view.name in between for view in one.inputs) for one in space.operators[1:])
     einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
-    if (
-        space.derived
-        or space.circular
-        or not linked
-        or any(len(one.inputs) != _INPUTS for one in einsums)
-    ):
+    if not linked or any(len(one.inputs) != _INPUTS for one in einsums):
         return None
     if any(name in space.escapes for name in space.made if name in space.read):
         return None
@@ -76,6 +74,25 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
     first = space.operators[0]
     order = [rank for rank in first.ranks if rank in rows]
     return Chain(group, space, tuple(order), between) if order else None
+
+
+def left_out(workload: Workload, names: Sequence[str]) -> str:
+    """Return why no tree runs operators as one of which the last reads what others make.
+
+    Empty if trees do, or if fewer of the operators can't be one already.
+    """
+    why = _apart(workload, names)
+    shorter = (names[1:], names[:-1]) if len(names) > 2 else ()  # noqa: PLR2004 - a pair
+    return "" if any(_apart(workload, some) for some in shorter) else why
+
+
+def _apart(workload: Workload, names: Sequence[str]) -> str:
+    made = {workload.operator(name).output.tensor for name in names[:-1]}
+    if not made & {given.tensor for given in workload.operator(names[-1]).inputs}:
+        return ""
+    group = Group(operators=tuple(names), tree=())
+    findings = (allowed for _, _, allowed in together(workload, group))
+    return next(findings, "").removeprefix("another group: ")
 
 
 def chain_families(chain: Chain, accelerator: Accelerator) -> Iterator[Family]:
@@ -127,7 +144,7 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
             continue
         if not few:
             held[seen.name] = grid.axis(range(len(STATIONARITIES)))
-        columns = [rank for rank in own if rank in seen.output.names]
+        columns = [rank for rank in own if rank in seen.output.names and rank in space.sizes]
         sums = [rank for rank in own if rank in seen.reduced]
         out = [keep for keep in keeps if keep.tensor == seen.output.name]
         weights = [keep for keep in keeps if keep.tensor != seen.output.name]

@@ -189,7 +189,8 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1] if vector.axis else rows
     if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already
-        set(one.ranks) != set(vector.ranks) for one in (*vector.inputs, vector.output)
+        set(one.ranks) != set(vector.ranks) or not one.is_unit
+        for one in (*vector.inputs, vector.output)
     ):
         return {}
     return {joined(together): together}

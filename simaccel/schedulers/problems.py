@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from simaccel.hardware import Accelerator, Stationarity
-from simaccel.mapping.tree import Mapping
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.energy.required import require_energies
+from simaccel.mapping.structure import together
+from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.schedulers.accounts import Note, unnoted
@@ -27,8 +30,9 @@ class Options:
     ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
     with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
-    processes; ``note`` is handed the account of each search.
-    Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands.
+    processes; ``note`` is handed the account of each search. Of mapspaces: ``effort`` of a search,
+    and ``watch`` that is told how it stands; the effort's budget is that of a dataflow's search of
+    a whole workload, too.
     """
 
     pipeline: bool = False
@@ -42,6 +46,32 @@ class Options:
     note: Note = unnoted
     watch: Watch = unwatched
 
+    def until(self) -> float | None:
+        """Return the time of the monotonic clock at which a search that begins now is to end."""
+        budget = self.effort.budget_seconds
+        return None if budget is None else time.monotonic() + budget
+
+
+def settled(options: Options, accelerator: Accelerator) -> Options:
+    """Return options with what an accelerator says where nothing is asked for.
+
+    That is the stationarity of its array, and what mapspaces make small where its energies are
+    unknown: cycles.
+
+    Raises:
+        InputError: an objective that needs energies which the accelerator doesn't have.
+
+    """
+    effort, array = options.effort, accelerator.array
+    require_energies(accelerator, options.objective)
+    if effort.objective is None:
+        effort = replace(effort, objective="cycles" if accelerator.unknown_energies else effort.aim)
+    require_energies(accelerator, effort.aim)
+    held = options.stationarity
+    if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
+        held = array.stationarity
+    return replace(options, effort=effort, stationarity=held)
+
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
 Attention = tuple[str, str, str]
@@ -51,7 +81,7 @@ Attention = tuple[str, str, str]
 def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
     """Return operators as an attention, if they are one."""
     operators = [workload.operator(name) for name in names]
-    if len(operators) == 3 and _is_attention(operators):  # noqa: PLR2004 - L, softmax, A
+    if len(operators) == 3 and _is_attention(workload, operators):  # noqa: PLR2004 - L, softmax, A
         return operators[0].name, operators[1].name, operators[2].name
     return None
 
@@ -63,7 +93,7 @@ def parts(workload: Workload) -> list[str | Attention]:
     at = 0
     while at < len(operators):
         three = operators[at : at + 3]
-        if _is_attention(three):
+        if _is_attention(workload, three):
             found.append((three[0].name, three[1].name, three[2].name))
             at += 3
         else:
@@ -72,20 +102,31 @@ def parts(workload: Workload) -> list[str | Attention]:
     return found
 
 
-def _is_attention(three: Sequence[Einsum | Vector]) -> bool:
+def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
+    """Return whether operators are L, softmax and A, and nobody else needs what is between them."""
     if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
         return False
     logit, softmax, attend = three
+    between = logit.output.tensor, softmax.output.tensor
     return (
         isinstance(logit, Einsum)
         and len(logit.inputs) == 2  # noqa: PLR2004 - Q and K
         and isinstance(softmax, Vector)
         and softmax.kind == "softmax"
         and isinstance(attend, Einsum)
-        and softmax.input.tensor == logit.output.tensor
-        and attend.inputs[0].tensor == softmax.output.tensor
+        and softmax.input.tensor == between[0]
+        and attend.inputs[0].tensor == between[1]
         and softmax.axis not in attend.output.ranks
+        and all(_is_inside(workload, name) for name in between)
+        and not together(workload, Group(operators=tuple(one.name for one in three), tree=()))
     )
+
+
+def _is_inside(workload: Workload, tensor: str) -> bool:
+    """Return whether one operator alone reads a tensor, which is no output."""
+    reads = [given for one in workload.operators for given in one.inputs]
+    alone = [given.tensor for given in reads].count(tensor) == 1
+    return alone and workload.tensors[tensor].kind == "intermediate"
 
 
 def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> int:

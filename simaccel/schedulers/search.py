@@ -6,6 +6,7 @@ then their neighbours (`neighbours`), until nothing near is better.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -42,7 +43,7 @@ from simaccel.workload import Workload
 
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
-_NEAR_PATIENCE = 12
+_NEAR_PATIENCE = 24
 """Runs of neighbours without a gain after which a round ends."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
@@ -60,7 +61,8 @@ class Goal:
 
     ``judge``: runs mappings. ``stationarity``: what the array holds, if that is not free;
     ``asked``: other constraints; ``patience``: runs without a gain after which a search ends, in
-    place of the optimality gap; ``note`` is handed the account of each search.
+    place of the optimality gap; ``until``: monotonic time at which it does; ``note`` is handed the
+    account of each search.
     """
 
     judge: Judge
@@ -68,6 +70,7 @@ class Goal:
     stationarity: Stationarity | None = None
     asked: Asked = NOTHING
     patience: int | None = None
+    until: float | None = None
     note: Note = unnoted
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
@@ -90,6 +93,7 @@ class Goal:
             options.stationarity,
             Asked.of(options.constraints),
             options.patience,
+            options.until(),
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
             tolerance=options.tolerance,
@@ -115,6 +119,11 @@ class Goal:
         return CandidateSet(group, families, self.judge, self.objective, allows, self.tolerance)
 
     @property
+    def is_over(self) -> bool:
+        """Whether the time of the search is used up."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
     def room(self) -> int:
         """Bytes of the buffer, less what is kept in it all along."""
         return capacity(self.accelerator) - self.held_bytes
@@ -127,10 +136,10 @@ class Goal:
     def stopping(self, grid: CandidateSet, room: int) -> Stopping:
         """Return when the walk through a grid ends: small ones that are complete have no gap."""
         if self.patience is not None:
-            return Stopping(gap=0.0, patience=self.patience, gain=0.0)
+            return Stopping(0.0, self.patience, gain=0.0, until=self.until)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
-            return Stopping(gap=0.0, patience=float("inf"), slack=self.slack)
-        return Stopping(slack=self.slack)
+            return Stopping(0.0, float("inf"), self.slack, until=self.until)
+        return Stopping(slack=self.slack, until=self.until)
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
@@ -161,7 +170,8 @@ def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: st
     """
     climb = _Climb(grid, goal, limit)
     for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
-        climb.go(room)
+        if not (climb.walks and goal.is_over):
+            climb.go(room)
     best = climb.settled(goal.room)
     return Found(best, climb.account(name))
 
@@ -197,7 +207,7 @@ class _Climb:
         limits = [limits_of(family) for family in self.grid.families]
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
-            for _ in range(_ROUNDS):
+            for _ in range(0 if self.goal.is_over else _ROUNDS):
                 near = neighbours(beam, limits[family], self.goal.accelerator)
                 if near is None:
                     break
@@ -206,7 +216,9 @@ class _Climb:
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
                 before = self.below
-                found = self._walk(candidates, room, Stopping(patience=_NEAR_PATIENCE))
+                found = self._walk(
+                    candidates, room, Stopping(patience=_NEAR_PATIENCE, until=self.goal.until)
+                )
                 if self.below >= before:
                     break
                 numbers = _different(candidates, found.numbers(), _STARTS)

@@ -233,7 +233,7 @@ def _pick(
 
 def _walk(mapped: Mapped, options: Options, judge: Judge, best: _Picked | None) -> Walk:
     """Run the good ones of a search, with two slots a tile where there is room."""
-    found, setting, objective = mapped.found, mapped.target.setting, options.effort.objective
+    found, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
     assert found.good is not None  # noqa: S101 - narrows the type
     family = setting.family(found.space, found.good, double=True)
     group = setting.empty(found.space)

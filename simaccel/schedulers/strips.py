@@ -16,6 +16,7 @@ from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.candidates import NothingFitsError, capacity
@@ -23,7 +24,7 @@ from simaccel.schedulers.einsums import Roles, Search, roles
 from simaccel.schedulers.judge import mapping_of
 from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Operator, Vector, Workload
 
 _SLOTS = 2
 """Slots where no staging says how many."""
@@ -57,7 +58,7 @@ def _parts(workload: Workload) -> list[list[str]]:
     made = ""
     for operator in workload.operators:
         readers = [one for one in workload.operators if made in {i.tensor for i in one.inputs}]
-        if isinstance(operator, Vector) and readers == [operator] and _on(operator, made):
+        if readers == [operator] and _on(workload, operator, found[-1]):
             found[-1].append(operator.name)
         else:
             found.append([operator.name])
@@ -66,11 +67,15 @@ def _parts(workload: Workload) -> list[list[str]]:
     return found
 
 
-def _on(operator: Vector, made: str) -> bool:
-    """Return whether an operator passes over a tensor once, element by element."""
-    (given,) = (one for one in operator.inputs if one.tensor == made)
-    output = operator.output.projection
-    return len(operator.inputs) == 1 and not operator.axis and given.projection == output
+def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
+    """Return whether an operator passes once over what others leave, which nobody else needs."""
+    made = workload.operator(names[-1]).output
+    alone = isinstance(operator, Vector) and len(operator.inputs) == 1 and not operator.axis
+    if not alone or workload.tensors[made.tensor].kind != "intermediate":
+        return False
+    group = Group(operators=(*names, operator.name), tree=())
+    alike = operator.inputs[0].projection == operator.output.projection
+    return alike and not together(workload, group)
 
 
 def _fused(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from simaccel.machine.accounts import EngineCycles
+from simaccel.numbers import plain
 from simaccel.trace.datasets import (
     File,
     Growing,
@@ -155,7 +156,7 @@ def header_bytes(header: TraceHeader) -> int:
 
 def figures_text(figures: Mapping[str, object]) -> bytes:
     """Return the figures of a run as JSON."""
-    return json.dumps(dict(figures), sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(plain(figures), sort_keys=True, separators=(",", ":")).encode()
 
 
 def write_end(

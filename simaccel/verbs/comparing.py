@@ -100,10 +100,11 @@ class Comparison:
         return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
     def _repr_html_(self) -> str:
-        from simaccel.report.comparison import comparison_table, problem_lines
+        from simaccel.report.comparison import comparison_table, problem_lines, terms_lines
         from simaccel.report.html import parts_html
 
-        return parts_html(self.title, (comparison_table(self.rows), *problem_lines(self.rows)))
+        lines = (*terms_lines(self.rows), *problem_lines(self.rows))
+        return parts_html(self.title, (comparison_table(self.rows), *lines))
 
     def __iter__(self) -> Iterator[Compared]:
         return iter(self.rows)

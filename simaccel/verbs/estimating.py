@@ -1,12 +1,11 @@
-"""`estimate`: what the closed form predicts of a run, and what it shows in a notebook."""
+"""`estimate`: what is predicted of a run, and what that shows in a notebook."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.estimate import Estimate
-from simaccel.analytic.estimate import estimate as predict
+from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.program.fit import require_fit
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Prediction:
-    """What the closed form says of a mapping; nothing was simulated."""
+class EstimateResult:
+    """What the tree of a mapping says: counts, work, bound; nothing was simulated."""
 
     workload: Workload
     accelerator: Accelerator
     mapping: Mapping
-    estimate: Estimate
+    prediction: Prediction
 
     @property
     def title(self) -> str:
@@ -36,24 +35,24 @@ class Prediction:
         from simaccel.report.titles import experiment_title
 
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
-        return f"{title}: closed form"
+        return f"{title}: predicted"
 
     @property
-    def cycles(self) -> int:
-        """Cycles of the whole run."""
-        return self.estimate.cycles
+    def bound_cycles(self) -> int:
+        """Cycles that no run is below."""
+        return self.prediction.bound_cycles
 
     def __repr__(self) -> str:
         from simaccel.report.units import cycles_text
 
-        bound = cycles_text(self.estimate.resource_bound_cycles)
-        return f"<Prediction {self.title} {cycles_text(self.cycles)} cycles, bound {bound}>"
+        bound = f"at least {cycles_text(self.bound_cycles)} cycles"
+        return f"<EstimateResult {self.title}, {bound} ({self.prediction.bound_by})>"
 
     def _repr_html_(self) -> str:
         from simaccel.report.estimates import estimate_table
         from simaccel.report.html import parts_html
 
-        return parts_html(self.title, [estimate_table(self.estimate, self.accelerator)])
+        return parts_html(self.title, [estimate_table(self.prediction, self.accelerator)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as plain data (the format of ``simaccel estimate --json``)."""
@@ -64,7 +63,7 @@ class Prediction:
             "accelerator": self.accelerator.name,
             "dataflow": self.mapping.dataflow,
         }
-        return {**names, **estimate_json(self.estimate, self.accelerator)}
+        return {**names, **estimate_json(self.prediction, self.accelerator)}
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a data frame with a row for each operator.
@@ -83,8 +82,8 @@ def estimate(
     dataflow: DataflowLike = None,
     *,
     options: Options | None = None,
-) -> Prediction:
-    """Predict a run with the closed form alone.
+) -> EstimateResult:
+    """Predict counts, work and the lower bound of a run; nothing is simulated.
 
     Names or objects, as for ``simulate``.
 
@@ -109,6 +108,6 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
     return mapping
 
 
-def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Prediction:
-    """Return what the closed form says of a mapping."""
-    return Prediction(workload, accelerator, mapping, predict(workload, mapping, accelerator))
+def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> EstimateResult:
+    """Return what is predicted of a mapping."""
+    return EstimateResult(workload, accelerator, mapping, predict(workload, mapping, accelerator))

@@ -1,4 +1,4 @@
-"""`explore`: a design space, screened and confirmed, and what it shows in a notebook."""
+"""`explore`: a design space, and what it shows in a notebook."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, require_none, suggest
-from simaccel.experiment.exploration.explore import CONFIRM, Confirm, Plan
 from simaccel.experiment.exploration.explore import Exploration as Points
+from simaccel.experiment.exploration.explore import Plan
 from simaccel.experiment.exploration.explore import explore as explored
 from simaccel.experiment.exploration.figures import OBJECTIVES
 from simaccel.experiment.exploration.limits import read_limit
+from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.space import (
     DIRECTIVES,
     Dimension,
@@ -28,7 +29,6 @@ from simaccel.experiment.exploration.space import (
     require_described,
     require_sizes,
 )
-from simaccel.experiment.exploration.store import Store
 from simaccel.experiment.parallel import working
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator
@@ -120,7 +120,6 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     *,
     where: Sequence[str] = (),
     objective: str = "edp",
-    confirm: Confirm = "pareto",
     sample: int | None = None,
     drawn: Draw = "latin",
     seed: int = 0,
@@ -130,9 +129,9 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
 ) -> Exploration:
     """Explore the product of accelerators, dataflows and ``axes``, or a ``sample`` of it.
 
-    The closed form screens the designs, the machine confirms the best of them, the frontier, or
-    all. ``workloads`` may have weights: ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as
-    ``area_mm2<=16``. ``store``: a folder that keeps what was run; nothing in it is run again.
+    Each design is mapped, and run on the machine. ``workloads`` may have weights:
+    ``{"bert": 3, "alexnet": 1}``. ``where``: limits, such as ``area_mm2<=16``. ``store``: a folder
+    that keeps what was run; nothing in it is run again.
 
     Raises:
         InputError: all that can't be read. A design that can't be is a point that says why.
@@ -141,7 +140,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     loads, hardware = _loads(workloads), _several(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)
     found = gather(
-        lambda: _require_known(names, objective, confirm),
+        lambda: _require_known(names, objective),
         *(partial(read_limit, text) for text in where),
         *(partial(as_accelerator, one) for one in hardware),
         *(partial(_load, one, weight) for one, weight in loads),
@@ -152,12 +151,13 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     made, dimensions = found[: len(loads)], found[len(loads) :]
     asked = options or Options()
     space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
+    space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
-    kept = Store(None if store is None else Path(store))
-    kept.open("simaccel.explore(...)", seed)
-    plan = Plan(tuple(limits), objective, confirm)
+    kept = store_in(store)
+    open_store(kept, "simaccel.explore(...)", seed)
+    plan = Plan(tuple(limits), objective)
     with working(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
         points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
@@ -184,9 +184,8 @@ def _load(workload: WorkloadLike, weight: float) -> Load:
     return Load(as_workload(workload), weight, text, str(workload) if text else "")
 
 
-def _require_known(dataflows: Sequence[str], objective: str, confirm: str) -> None:
+def _require_known(dataflows: Sequence[str], objective: str) -> None:
     faults = [] if objective in OBJECTIVES else [("objective", objective, [*OBJECTIVES])]
-    faults += [] if confirm in CONFIRM else [("confirm", confirm, [*CONFIRM])]
     for name in dataflows:
         known = [*DATAFLOWS, *MAPSPACES, DIRECTIVES]
         if name not in known:

@@ -23,16 +23,16 @@ class Result(experiment.Result):
     """What came out of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:
-        from simaccel.report.results import against_estimate
+        from simaccel.report.results import against_bound
 
-        return f"<Result {self.title}: {against_estimate(self)}>"
+        return f"<Result {self.title}: {against_bound(self)}>"
 
     def _repr_html_(self) -> str:
         from simaccel.report import results
         from simaccel.report.html import parts_html
 
         tables = (results.operators_table(self), results.engines_table(self))
-        lines = (results.buffer_line, results.bound_line, results.against_estimate)
+        lines = (results.buffer_line, results.bound_line, results.against_bound)
         return parts_html(self.title, (*tables, *(line(self) for line in lines)))
 
     @property
@@ -99,7 +99,7 @@ def simulate(
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> Result:
-    """Run a workload on an accelerator, and predict the same run with the closed form.
+    """Run a workload on an accelerator, beside what is predicted of it.
 
     ``dataflow``: of a scheduler, a mapping or the Path of its file; None takes what suits the
     array. ``options`` is what the scheduler is asked, ``progress`` is told cycle and share.

@@ -21,7 +21,7 @@ from typing import Literal
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
 from simaccel.workload.sizes import size_faults
-from simaccel.workload.tensors import make_tensors
+from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 
 Scope = Literal["la", "block", "model"]
@@ -70,7 +70,7 @@ def attention(
     batch: int,
     seq_len: int,
     scope: str = "block",
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
     name: str = "attention",
 ) -> Workload:
@@ -92,8 +92,7 @@ def attention(
         "kind": "attention",
         **asked,
         "scope": scope,
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     names = _LA_OPERATORS if scope == "la" else tuple(_OPERATORS)
     operators = tuple(_operator(operator, sizes) for operator in names)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
+from simaccel.files.accounting import Entry
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.catalogue import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
 from simaccel.workload.gemm import gemm, parse_shape
-from simaccel.workload.language import TRANSFORMERS, transformer, transformer_names
+from simaccel.workload.language import TRANSFORMERS, Transformer, transformer, transformer_names
 from simaccel.workload.networks import NETWORKS, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
@@ -61,13 +63,18 @@ _NO_ATTENTION = "it has no attention blocks"
 _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _FILE_SAYS = "the file says it"
-_BYTES = ("bytes_per_element", "bytes_by_tensor")
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _ALWAYS: Final = dict.fromkeys(PHASE_FIELDS, "only transformers have phases, masks and experts") | {
     "dims": "only ONNX models have dynamic dimensions"
 }
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "transformer": {
+        "seq_len": "`prompt` and `kv_len` say it",
+        "shape": _NO_SHAPE,
+        "layer": _NO_LAYERS,
+        "dims": _ALWAYS["dims"],
+    },
+    "config": {
         "seq_len": "`prompt` and `kv_len` say it",
         "shape": _NO_SHAPE,
         "layer": _NO_LAYERS,
@@ -90,7 +97,7 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "description": {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope", "shape"), _FILE_SAYS)},
     "document": {
         **_ALWAYS,
-        **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer", *_BYTES), _FILE_SAYS),
+        **dict.fromkeys(("seq_len", "batch", "scope", "shape", "layer"), _FILE_SAYS),
     },
 }
 """What a kind of workload does not take, with the reason."""
@@ -149,14 +156,17 @@ def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
     kind = kind_of_file(name)
     if kind is None:
         return build(name, **sizes)
+    _refuse_look(name, kind)
     given = _given(sizes)
     precision = _precision(given)
     require_taken(name, kind, given)
     return _precise(_READERS[kind](name, **given), precision)
 
 
-def build(name: str, **sizes: Unpack[Sizes]) -> Workload:
+def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
     """Return a workload of the catalogue, of a shape, or of a plug-in, by its name.
+
+    A transformer of one's own stands for its name.
 
     >>> build("bert", seq_len=128).name
     'bert'
@@ -180,7 +190,10 @@ def _precise(workload: Workload, precision: Precision) -> Workload:
     return with_precision(workload, precision) if precision else workload
 
 
-def _built(name: str, given: dict[str, Any]) -> Workload:
+def _built(name: str | Transformer, given: dict[str, Any]) -> Workload:
+    if isinstance(name, Transformer):
+        require_taken(name.name, "transformer", given)
+        return transformer(name, **given)
     key = str(name).lower()
     for kind, names, make in (
         ("transformer", transformer_names(), transformer),
@@ -211,13 +224,23 @@ def kind_of_file(name: str) -> str | None:
     look = look_of(Path(name))
     if look is not None and look in _READERS:
         return look
-    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description"}
+    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description", ".json": "config"}
     return endings.get(Path(name).suffix.lower(), "document")
+
+
+def _refuse_look(name: str, kind: str) -> None:
+    """Refuse a file by what it looks like, where that is nothing that is read here."""
+    from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
+
+    look = look_of(Path(name))
+    if look is not None and look != kind:
+        allowed = f"a workload; this looks like {WORDS[look]}"
+        raise InputError([Fault(name, "document", look, allowed)])
 
 
 def is_file(name: str) -> bool:
     """Say whether a name is the path of a file, which need not exist."""
-    endings = (".yaml", ".yml", ".m", ".csv", ".onnx")
+    endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
     return name.lower().endswith(endings) or "/" in name or os.sep in name
 
 
@@ -311,19 +334,29 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     return load_described(path, **given)
 
 
-def _document(path: str) -> Workload:
-    from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
+def _config(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.workload.language.config import PART, load_config  # noqa: PLC0415 - seldom needed
+
+    model, account = load_config(path)
+    made = transformer(model, **given)
+    entries = [Entry("sizes", "taken", "a transformer", "model", made.macs)]
+    whole = made.parameters["scope"] == "model"
+    entries += [
+        one if whole or one.kind != PART else replace(one, macs=0) for one in account.entries
+    ]
+    return replace(made, account=replace(account, entries=tuple(entries)))
+
+
+def _document(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
 
-    if look_of(Path(path)) == "configuration":
-        allowed = f"a workload; this looks like {WORDS['configuration']}"
-        raise InputError([Fault(path, "document", "[architecture_presets]", allowed)])
-    return load_document(path)
+    return load_document(path, **given)
 
 
 _READERS: Final[Mapping[str, Callable[..., Workload]]] = {
     "onnx": _onnx,
     "topology": _topology,
     "description": _described,
+    "config": _config,
     "document": _document,
 }

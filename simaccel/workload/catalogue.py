@@ -90,7 +90,7 @@ def attention_model(
     batch: int,
     seq_len: int,
     scope: str = "block",
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the attention block, its L and A, or all layers of a model of the catalogue."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from simaccel.errors import Fault, InputError
 from simaccel.workload.einsum import Affine, Einsum, Kind, Operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
-from simaccel.workload.tensors import make_tensors
+from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 
 Pair = tuple[int, int]
@@ -96,7 +96,7 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
     n: int = 1,
     stride: int | Pair = 1,
     dilation: int | Pair = 1,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return a convolution as a workload of one einsum named `conv` over I, W and O.
@@ -117,8 +117,7 @@ def conv2d(  # noqa: PLR0913 - a convolution has that many sizes
         raise InputError(faults)
     parameters = {
         **conv.document(),
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     return Workload("conv", (conv.einsum("conv"),), tensors, parameters=parameters)
 

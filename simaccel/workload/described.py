@@ -3,15 +3,21 @@
 Y and X are sizes of the input with its padding; one may give Y' and X', the outputs at stride 1,
 instead. A layer's operator has what its dimensions and stride say: (Y - R) // stride + 1 rows.
 
-    CONV    I[n,c,y,x] W[k,c,r,s] -> O[n,k,y',x']      TRCONV as CONV (MAESTRO ignores up-sampling)
-    DSCONV  a group for each channel                   NGCONV  G groups of K outputs and C inputs
+    CONV    I[n,c,y,x] W[k,c,r,s] -> O[n,k,y',x']      NGCONV  G groups of K outputs and C inputs
+    DSCONV  a group for each channel                   TRCONV  up-sampling, see below
     GEMM    I[m,k] W[k,n] -> O[m,n]                    BMM     the same for each b
+
+A TRCONV makes Y * stride rows, each input times each tap of the filter: K C R S Y X MACs. Without a
+stride that of U-Net's counts, the filter's size, so that its positions don't overlap. As every
+output row of one phase of the stride has R / stride taps, it is a convolution with a filter for
+each phase. (MAESTRO itself analyses it as a CONV without up-sampling.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Final, Literal, TypeVar, get_args
 
 from simaccel.errors import ABSENT, Fault, require_none, suggest
@@ -75,13 +81,15 @@ MAX_MACS: Final = 2**60
 class DescribedLayer:
     """One layer: its kind, the sizes of its dimensions, and its stride of (Y, X).
 
-    ``sizes`` has Y and X also where Y' and X' were declared. ``node`` is where it was written.
+    ``sizes`` has Y and X also where Y' and X' were declared. ``up``: how many times as
+    many rows and columns a TRCONV makes as it gets. ``node`` is where it was written.
     """
 
     name: str
     kind: LayerKind
     sizes: Mapping[str, int]
     stride: tuple[int, int] = (1, 1)
+    up: tuple[int, int] = (1, 1)
     node: Layer | None = field(default=None, compare=False, repr=False)
 
     def stride_of(self, dim: str) -> int:
@@ -104,18 +112,16 @@ class DescribedLayer:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, from dimensions and stride."""
-        ranks = self.shape().ranks
-        found = 1
-        for size in ranks.values():
-            found *= size
-        return found
+        """Multiply-accumulates, from dimensions and stride; of a TRCONV those of a CONV."""
+        return prod(replace(self, up=(1, 1)).shape().ranks.values())
 
     def shape(self) -> Shape:
         """Return the layer as simaccel's operator."""
         sizes = self.sizes
         if not self.slides:
             return Product(m=sizes["M"], k=sizes["K"], n=sizes["N"], b=sizes.get("B", 1))
+        if self.up != (1, 1):
+            return self._up_sampling()
         p, q = self.outputs
         groups, outputs, inputs = sizes.get("G", 1), sizes.get("K", 1), sizes["C"]
         if self.kind == "DSCONV":
@@ -130,6 +136,19 @@ class DescribedLayer:
             s=sizes["S"],
             n=sizes.get("N", 1),
             stride=self.stride,
+        )
+
+    def _up_sampling(self) -> Conv:
+        """Return a convolution with a filter for each phase of the stride."""
+        sizes, (up, across) = self.sizes, self.up
+        return Conv(
+            m=sizes["K"] * up * across,
+            c=sizes["C"],
+            p=sizes["Y"],
+            q=sizes["X"],
+            r=sizes["R"] // up,
+            s=sizes["S"] // across,
+            n=sizes.get("N", 1),
         )
 
 
@@ -213,7 +232,7 @@ def load_described(
     path: str,
     *,
     layer: str | None = None,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a MAESTRO description as a workload, or one of them.
@@ -262,7 +281,10 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
     stride = _stride(kind, stride_node, evaluator)
     if sizes is None:
         return None
-    layer = DescribedLayer(name=name, kind=kind, sizes=sizes, stride=stride, node=node)
+    up = (1, 1)
+    if kind == "TRCONV":
+        up = stride if stride_node else (sizes["R"], sizes["S"])
+    layer = DescribedLayer(name=name, kind=kind, sizes=sizes, stride=stride, up=up, node=node)
     return layer if _fits(layer, dimensions, evaluator) else None
 
 
@@ -361,6 +383,11 @@ def _fits(layer: DescribedLayer, node: Dimensions, evaluator: Evaluator) -> bool
         if layer.sizes[reach] > layer.sizes[dim]:
             at_most = f"at most {dim}, {layer.sizes[dim]}"
             evaluator.fault(places[reach].value, layer.sizes[reach], at_most)
+            return False
+        up = layer.up["YX".index(dim)]
+        if layer.sizes[reach] % up:
+            allowed = f"a multiple of the stride of {dim}, {up}, in a TRCONV"
+            evaluator.fault(places[reach].value, layer.sizes[reach], allowed)
             return False
     if layer.macs > MAX_MACS:
         evaluator.fault(node, f"{layer.macs} MACs", f"at most {MAX_MACS} MACs in a layer")

@@ -23,6 +23,8 @@ def einsums_document(
 
 def _tensor(one: Tensor) -> dict[str, Any]:
     packed = {"packed": True} if one.packed else {}
+    if one.assumed:
+        return {"kind": one.kind}
     return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed}
 
 

@@ -7,14 +7,14 @@ that writes a tensor may be `q` of the one that reads it; only the sizes must ag
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.later import np
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.frozen import FrozenDict
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
+from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
 
 if TYPE_CHECKING:
@@ -62,16 +62,20 @@ class Affine:
 class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
-    ``packed``: its elements have 4 bits, and lie two in a byte.
+    ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
+    they are, so that an accelerator's precision does.
     """
 
     name: str
     bytes_per_element: int = 2
     kind: Kind = "input"
     packed: bool = False
+    assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Refuse element sizes that are not 1 to 16 bytes."""
+        """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""
+        if self.bytes_per_element != ASSUMED_BYTES or self.packed:
+            object.__setattr__(self, "assumed", False)
         sizes = {f"tensors.{self.name}.bytes_per_element": self.bytes_per_element}
         faults = size_faults(_FILE, sizes, 1 if self.packed else MAX_BYTES_PER_ELEMENT)
         if faults:

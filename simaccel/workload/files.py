@@ -47,14 +47,18 @@ A file is a mapping with a `kind`::
                            # a window: the last so many
     ---
     kind: transformer      # llama3-8b, ...: layers with norms, cache, mask (simaccel workload list)
-    model: llama3-8b
+    model: llama3-8b       # or instead of it sizes of one's own:
+    # name: small-lm       # hidden, heads, ff_size, and if not the usual: kv_heads, head_size,
+    # hidden: 512          # layers, vocabulary, norm, activation, gated, biased, windows, tied,
+    # heads: 8             # positions, expert_count, experts_per_token, causal (false: an encoder)
+    # ff_size: 1536
     phase: decode          # or prefill, of so many new tokens:
     prompt: 512
     kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out
     batch: 1
     scope: model           # with embedding and logits; block is a layer, la attention alone
     causal_blocks: 8       # blocks of rows of a prefill, each with the keys that it sees
-    experts: uniform       # or drawn:SEED, or a list of tokens of each expert
+    experts: uniform       # or expected, drawn:SEED, or a list of tokens of each expert
 
 A dimension of a projection is a rank, or a mapping {rank: coefficient, ...}. An operand with a
 `start: [0, 4, ...]` is a box of its tensor that begins there; several operators may write boxes of
@@ -84,11 +88,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
 from simaccel.workload.attention import Dimensions, attention
 from simaccel.workload.catalogue import attention_model
 from simaccel.workload.conv import Conv, conv2d
+from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import Affine, Einsum, Operand, Operator, Tensor, Vector, Visible
 from simaccel.workload.forms import (
     ConvForm,
@@ -96,12 +101,15 @@ from simaccel.workload.forms import (
     Document,
     EinsumsForm,
     GemmForm,
+    KnownTransformerForm,
     LayersForm,
     ModelAttentionForm,
     NetworkForm,
     OperandForm,
     OperatorForm,
+    OwnTransformerForm,
     SizedAttentionForm,
+    TensorForm,
     TransformerForm,
     VisibleForm,
 )
@@ -109,7 +117,9 @@ from simaccel.workload.gemm import gemm
 from simaccel.workload.language import transformer
 from simaccel.workload.layers import Product, Shape, layers_workload
 from simaccel.workload.networks import network
-from simaccel.workload.precision import parse_precision, with_precision
+from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.tensors import bytes_document, said_bytes
 from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
 
@@ -121,12 +131,63 @@ _OTHERS = {
 """What files look like that are no workloads, by a field that they have."""
 
 
-def load_document(path: str | Path) -> Workload:
-    """Return the workload of a YAML file; InputError with every fault, each with the file."""
+def load_document(
+    path: str | Path,
+    *,
+    bytes_per_element: int | None = None,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+) -> Workload:
+    """Return the workload of a YAML file; element sizes are taken where the file says none.
+
+    Raises:
+        InputError: every fault, each with the file.
+
+    """
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
-    return parse_workload(document, str(path))
+    found = parse_workload(document, str(path))
+    if found.parameters["kind"] != "einsums":
+        given = bytes_document(bytes_per_element, bytes_by_tensor)
+        said = {name: value for name, value in given.items() if value}
+        require_none(
+            Fault("workload", name, value, f"nothing with {path}; the file says it")
+            for name, value in said.items()
+            if name in document
+        )
+        return parse_workload({**document, **said}, str(path)) if said else found
+    asked = dict(bytes_by_tensor or {})
+    if bytes_per_element is not None:
+        free = [name for name, one in found.tensors.items() if one.assumed]
+        asked |= dict.fromkeys((name for name in free if name not in asked), bytes_per_element)
+        if not free:
+            asked["*"] = bytes_per_element
+    return _sized(found, asked, str(path)) if asked else found
+
+
+def _sized(found: Workload, asked: Mapping[str, int], source: str) -> Workload:
+    """Return a workload with element sizes of tensors for which its file says none."""
+    faults = []
+    for name, size in asked.items():
+        if name in found.tensors and found.tensors[name].assumed:
+            continue
+        known = name in found.tensors or name == "*"
+        allowed = (
+            f"nothing with {source}; the file says it" if known else suggest(name, found.tensors)
+        )
+        field = "bytes_per_element" if name == "*" else f"bytes_by_tensor.{name}"
+        faults.append(Fault("workload", field, size, allowed))
+    sizes = {f"bytes_by_tensor.{name}": size for name, size in asked.items()}
+    faults += size_faults("workload", sizes, MAX_BYTES_PER_ELEMENT)
+    if faults:
+        raise InputError(faults)
+    tensors = {
+        name: replace(one, bytes_per_element=asked[name], assumed=False) if name in asked else one
+        for name, one in found.tensors.items()
+    }
+    document = einsums_document(found.name, found.operators, tensors.values())
+    parts = {"repeat": found.repeat, "once": sorted(found.once)}
+    return replace(found, tensors=tensors, parameters={**document, **parts})
 
 
 def parse_workload(document: object, source: str = "workload") -> Workload:
@@ -136,11 +197,13 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     if is_timeloop(document):
         return timeloop_problem(document, source)
     document = dict(document)
-    precision = parse_precision(document.pop("precision", {}), source)
     form = _form(document, source)
+    precision = parse_precision(document.pop("precision", {}), source)
+    native = parse_precision(document.pop(NATIVE, {}), source)
     try:
         made = _workload(form.model_validate(document))
-        return with_precision(made, precision) if precision else made
+        made = with_precision(made, precision) if precision else made
+        return with_native(made, native)
     except ValidationError as error:
         raise InputError(faults_of(error, source, document, form)) from None
     except InputError as error:
@@ -154,7 +217,7 @@ def _form(document: Mapping[Any, Any], source: str) -> type[Document]:
         "gemm": GemmForm,
         "conv": ConvForm,
         "network": NetworkForm,
-        "transformer": TransformerForm,
+        "transformer": KnownTransformerForm if "model" in document else OwnTransformerForm,
         "layers": LayersForm,
         "einsums": EinsumsForm,
     }
@@ -175,8 +238,10 @@ def _workload(form: Document) -> Workload:
         return _layers(form)
     parameters = form.model_dump()
     del parameters["kind"]
-    if isinstance(form, TransformerForm):
-        return transformer(parameters.pop("model"), **_given(parameters))
+    if isinstance(form, KnownTransformerForm | OwnTransformerForm):
+        run = {name: parameters[name] for name in TransformerForm.model_fields if name != "kind"}
+        model = form.transformer() if isinstance(form, OwnTransformerForm) else form.model
+        return transformer(model, **_given(run))
     if isinstance(form, NetworkForm):
         return network(parameters.pop("model"), **parameters)
     if isinstance(form, GemmForm | ConvForm):
@@ -223,10 +288,7 @@ def _layers(form: LayersForm) -> Workload:
 
 
 def _einsums(form: EinsumsForm) -> Workload:
-    tensors = {
-        name: Tensor(name, given.bytes_per_element, given.kind, packed=given.packed or False)
-        for name, given in form.tensors.items()
-    }
+    tensors = {name: _tensor(name, given) for name, given in form.tensors.items()}
     operators: list[Operator] = []
     faults: list[Fault] = []
     for name, given in form.operators.items():
@@ -239,6 +301,13 @@ def _einsums(form: EinsumsForm) -> Workload:
     parameters = form.model_dump(exclude_none=True)
     once = frozenset(form.once)
     return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
+
+
+def _tensor(name: str, given: TensorForm) -> Tensor:
+    if given.packed:
+        return Tensor(name, given.bytes_per_element or 1, given.kind, packed=True)
+    said = given.bytes_per_element
+    return Tensor(name, said_bytes(said), given.kind, assumed=said is None)
 
 
 def _operator(name: str, given: OperatorForm) -> Operator:

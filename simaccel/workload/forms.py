@@ -11,6 +11,7 @@ from simaccel.workload.attention import Scope
 from simaccel.workload.catalogue import Model, find_model
 from simaccel.workload.einsum import Kind
 from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transformer
+from simaccel.workload.language.model import Activation, NormKind
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.layers import Network
 from simaccel.workload.networks import find_network
@@ -78,7 +79,7 @@ class AttentionForm(Document):
     batch: Size
     seq_len: Size
     scope: Scope = "block"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -112,7 +113,7 @@ class GemmForm(Document):
 
     kind: Literal["gemm"]
     shape: ShapeForm
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -141,7 +142,7 @@ class ConvLayerForm(Document):
 class ConvForm(ConvLayerForm):
     """A convolution."""
 
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -171,7 +172,7 @@ class LayersForm(Document):
         dict[str, Annotated[ConvLayerForm | ProductLayerForm, Field(discriminator="kind")]],
         Field(max_length=MAX_OPERATORS),
     ]
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
@@ -183,15 +184,14 @@ class NetworkForm(Document):
     batch: LayerSize = 1
     layer: str | None = None
     scope: Literal["layers", "model"] = "layers"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
 
 class TransformerForm(Document):
-    """A run of a transformer of the catalogue."""
+    """A run of a transformer: what all have."""
 
     kind: Literal["transformer"]
-    model: TransformerName
     phase: PhaseName = "prefill"
     prompt: Size = 512
     kv_len: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
@@ -199,15 +199,65 @@ class TransformerForm(Document):
     scope: Scope = "block"
     causal_blocks: Size = CAUSAL_BLOCKS
     experts: str | list[int] = "uniform"
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class KnownTransformerForm(TransformerForm):
+    """A run of a transformer of the catalogue."""
+
+    model: TransformerName
+
+
+class OwnTransformerForm(TransformerForm):
+    """A run of a transformer of one's own sizes, as `Transformer` has them."""
+
+    name: str = "transformer"
+    hidden: Size
+    layers: Size = 1
+    heads: Size
+    kv_heads: Size | None = None
+    head_size: Size | None = None
+    ff_size: Size
+    vocabulary: Size = 32000
+    norm: NormKind = "rms_norm"
+    post_norms: bool = False
+    positions: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    activation: Activation = "silu"
+    gated: bool = True
+    biased: list[Literal["qkv", "o", "ff"]] = []
+    windows: list[Size | None] = [None]
+    tied: bool = False
+    scaled_embedding: bool = False
+    attention_cap: Annotated[float, Field(gt=0)] | None = None
+    logits_cap: Annotated[float, Field(gt=0)] | None = None
+    score_scale: Annotated[float, Field(gt=0)] | None = None
+    expert_count: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    experts_per_token: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    patches: list[Size] | None = None
+    causal: bool = True
+    rotary: bool | None = None
+
+    def transformer(self) -> Transformer:
+        """Return the model."""
+        given = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
+        for name in TransformerForm.model_fields:
+            del given[name]
+        heads = self.heads
+        given["kv_heads"] = self.kv_heads or heads
+        given["head_size"] = self.head_size or max(1, self.hidden // heads)
+        given["experts"] = given.pop("expert_count")
+        given["chosen"] = given.pop("experts_per_token")
+        for name in ("biased", "windows", "patches"):
+            given[name] = None if given[name] is None else tuple(given[name])
+        return Transformer(source="sizes of one's own", **given)
 
 
 class TensorForm(Document):
     """A tensor of einsums; ``packed``: of 4 bits, two in a byte."""
 
     kind: Kind
-    bytes_per_element: Bytes = 2
+    bytes_per_element: Bytes | None = None
     packed: bool | None = None
 
 

@@ -6,7 +6,7 @@ from typing import TypedDict
 from simaccel.errors import InputError
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import parse_sizes, size_faults
-from simaccel.workload.tensors import make_tensors
+from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
 
 
@@ -25,7 +25,7 @@ def gemm(
     k: int,
     n: int,
     batch: int = 1,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return C[b,m,n] = A[b,m,k] B[b,k,n] as a workload of one einsum named `gemm`."""
@@ -41,8 +41,7 @@ def gemm(
     parameters = {
         "kind": "gemm",
         "shape": sizes,
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     return Workload("gemm", (einsum,), tensors, parameters=parameters)
 

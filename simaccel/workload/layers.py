@@ -11,9 +11,9 @@ from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.conv import KINDS, Conv, conv_faults
-from simaccel.workload.einsum import Einsum, Tensor, operand
+from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
-from simaccel.workload.tensors import make_tensors
+from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.whole import Node
 from simaccel.workload.workload import Workload
 
@@ -83,7 +83,7 @@ def layers_workload(
     name: str,
     layers: Layers,
     *,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Workload:
@@ -105,14 +105,13 @@ def layers_workload(
         names = {role: f"{layer}.{role}" for role in KINDS}
         einsums.append(shape.einsum(layer, (names["I"], names["W"], names["O"])))
         for role, named in names.items():
-            tensors[named] = Tensor(named, roles[role].bytes_per_element, KINDS[role])
+            tensors[named] = replace(roles[role], name=named)
     if parameters is None:
         parameters = {
             "kind": "layers",
             "name": name,
             "layers": {layer: shape.document() for layer, shape in layers.items()},
-            "bytes_per_element": bytes_per_element,
-            "bytes_by_tensor": dict(bytes_by_tensor or {}),
+            **bytes_document(bytes_per_element, bytes_by_tensor),
         }
     return Workload(name, tuple(einsums), tensors, parameters=parameters)
 

@@ -6,9 +6,24 @@ from simaccel.errors import Fault
 
 MAX_NAME = 200
 """Characters of a name at most."""
+_LONGEST = 150
+"""Characters that are kept of another tool's name: room for what is put behind it."""
 _STRUCTURE = "[]{}(),;=<>\"'&*|`\\"
-_ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}"
-_TITLE = f"1 to {MAX_NAME} visible characters or blanks"
+_FORMULA = ("=", "+", "-", "@")
+"""What a spreadsheet takes for the beginning of a formula, where a table of CSV has a name."""
+_FIRST = f"none of {' '.join(_FORMULA)} at its beginning"
+_ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}, {_FIRST}"
+_TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
+
+
+def clean_name(text: str) -> str:
+    """Return a name of another tool's as workloads hold names, with underscores for the rest.
+
+    >>> clean_name("score_QxK' [1]")
+    'score_QxK___1_'
+    """
+    kept = (one if one.isprintable() and one not in f" {_STRUCTURE}" else "_" for one in text)
+    return "".join(kept)[:_LONGEST]
 
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:
@@ -26,4 +41,5 @@ def title_faults(file: str, name: str) -> list[Fault]:
 
 
 def _visible(name: str) -> bool:
-    return isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()
+    visible = isinstance(name, str) and 0 < len(name) <= MAX_NAME and name.isprintable()
+    return visible and not name.startswith(_FORMULA)

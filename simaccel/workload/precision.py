@@ -8,11 +8,14 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS
+from simaccel.workload.einsum import Tensor
 from simaccel.workload.language.graph import CLASSES, class_of
 from simaccel.workload.workload import Workload
 
 Precision = Mapping[str, str]
 """The number of a class by its name: ``{"weights": "int4", "activations": "int8"}``."""
+NATIVE: Final = "native_precision"
+"""The parameter with numbers that an accelerator says, of tensors for which nobody else does."""
 EXAMPLE: Final = "weights=int4,activations=int8"
 
 
@@ -65,14 +68,41 @@ def with_precision(workload: Workload, precision: Precision) -> Workload:
     >>> one.tensors["B"].bits, one.tensor_bytes("B"), one.tensors["A"].bits
     (4, 18, 16)
     """
-    tensors = {}
-    for name, tensor in workload.tensors.items():
-        bits = BITS[precision[class_of(tensor.kind)]] if class_of(tensor.kind) in precision else 0
-        tensors[name] = (
-            replace(tensor, bytes_per_element=-(-bits // BYTE), packed=bits == PACKED_BITS)
-            if bits
-            else tensor
-        )
+    tensors = {name: _as(one, precision) for name, one in workload.tensors.items()}
     known = workload.parameters.get("precision", {})
     parameters = {**workload.parameters, "precision": {**known, **precision}}
     return replace(workload, tensors=tensors, parameters=parameters)
+
+
+def with_native(workload: Workload, precision: Precision) -> Workload:
+    """Return a workload whose tensors of assumed element sizes have the numbers of a machine.
+
+    Where it changes none, it is the same workload.
+
+    >>> from simaccel.workload import gemm
+    >>> one = with_native(gemm(m=3, k=5, n=7, bytes_by_tensor={"C": 4}), {"activations": "int8"})
+    >>> [one.tensors[name].bits for name in "ABC"]
+    [8, 16, 32]
+    """
+    assumed = {class_of(one.kind) for one in workload.tensors.values() if one.assumed}
+    native = {name: number for name, number in precision.items() if name in assumed}
+    if not native:
+        return workload
+    tensors = {
+        name: _as(one, native) if one.assumed else one for name, one in workload.tensors.items()
+    }
+    return replace(workload, tensors=tensors, parameters={**workload.parameters, NATIVE: native})
+
+
+def _as(tensor: Tensor, precision: Precision) -> Tensor:
+    """Return a tensor with the number of its class, if that has one."""
+    number = precision.get(class_of(tensor.kind))
+    if number is None:
+        return tensor
+    bits = BITS[number]
+    return replace(
+        tensor,
+        bytes_per_element=-(-bits // BYTE),
+        packed=bits == PACKED_BITS,
+        assumed=False,
+    )

@@ -27,7 +27,7 @@ def bmm(
     m: int,
     k: int,
     n: int,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return C[h,m,n] = A[h,m,k] B[h,k,n] as a workload of one einsum named `bmm`.
@@ -48,7 +48,7 @@ def gbmm(
     m: int,
     k: int,
     n: int,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the product whose second factor serves h / g heads, as one einsum named `gbmm`.
@@ -83,7 +83,7 @@ def _product(
     operands: tuple[str, str, str],
     sizes: dict[str, int],
     faults: list[Fault],
-    bytes_per_element: int,
+    bytes_per_element: int | None,
     bytes_by_tensor: Mapping[str, int] | None,
 ) -> Workload:
     tensors, byte_faults = make_tensors(name, _KINDS, bytes_per_element, bytes_by_tensor)
@@ -98,7 +98,8 @@ def _product(
         "kind": "einsums",
         "name": name,
         "tensors": {
-            one.name: {"kind": one.kind, "bytes_per_element": one.bytes_per_element}
+            one.name: {"kind": one.kind}
+            | ({} if one.assumed else {"bytes_per_element": one.bytes_per_element})
             for one in tensors.values()
         },
         "operators": {name: {"ranks": sizes, "inputs": uses[:2], "output": uses[2]}},

@@ -11,6 +11,8 @@ MAX_SIZE = 2**40
 MAX_LAYER_SIZE = 2**30
 """The largest size of a rank of a layer: 2,000 times the largest published (DeepBench)."""
 
+ASSUMED_BYTES = 2
+"""Bytes of an element where neither workload nor accelerator says it."""
 MAX_BYTES_PER_ELEMENT = 16
 """The widest element: complex128."""
 

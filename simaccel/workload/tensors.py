@@ -1,22 +1,26 @@
 """Tensors from their kinds, a default element size and exceptions to it."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from simaccel.errors import Fault, suggest
 from simaccel.workload.einsum import Kind, Tensor
-from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, size_faults
 
 
 def make_tensors(
     file: str,
     kinds: Mapping[str, Kind],
-    bytes_per_element: int,
+    bytes_per_element: int | None,
     bytes_by_tensor: Mapping[str, int] | None,
 ) -> tuple[dict[str, Tensor], list[Fault]]:
-    """Return the tensors by name, or none and the faults of the element sizes (in bytes)."""
-    special = bytes_by_tensor or {}
+    """Return the tensors by name, or none and the faults of the element sizes (in bytes).
+
+    Without ``bytes_per_element`` those of the others are assumed.
+    """
+    special, default = bytes_by_tensor or {}, said_bytes(bytes_per_element)
     sizes = {f"bytes_by_tensor.{name}": size for name, size in special.items()}
-    sizes["bytes_per_element"] = bytes_per_element
+    sizes["bytes_per_element"] = default
     faults = size_faults(file, sizes, MAX_BYTES_PER_ELEMENT)
     faults += [
         Fault(file, f"bytes_by_tensor.{name}", size, suggest(name, kinds))
@@ -26,6 +30,24 @@ def make_tensors(
     if faults:
         return {}, faults
     return {
-        name: Tensor(name, special.get(name, bytes_per_element), kind)
+        name: Tensor(
+            name,
+            special.get(name, default),
+            kind,
+            assumed=bytes_per_element is None and name not in special,
+        )
         for name, kind in kinds.items()
     }, []
+
+
+def said_bytes(bytes_per_element: int | None) -> int:
+    """Return the bytes of an element as they are said, or else assumed."""
+    return ASSUMED_BYTES if bytes_per_element is None else bytes_per_element
+
+
+def bytes_document(
+    bytes_per_element: int | None, bytes_by_tensor: Mapping[str, int] | None
+) -> dict[str, Any]:
+    """Return the fields of a document that say element sizes; nothing of what is assumed."""
+    said = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
+    return {**said, "bytes_by_tensor": dict(bytes_by_tensor or {})}

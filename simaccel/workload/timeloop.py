@@ -2,20 +2,65 @@
 
 A data space that is `read_write` is the output, the others are inputs. A dimension of a projection
 is a sum of products, each a rank alone or with a coefficient: `[[R, Wdilation], [P, Wstride]]`.
-Densities and named shapes of Timeloop's library (`shape: cnn-layer`) aren't read.
+Of the shapes of Timeloop's library that files name, `cnn-layer` is known. Densities are accounted
+for: all is dense. A size that nothing uses is a fault, if it isn't 1. How large elements are no
+problem says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.accounting import Account, Entry, account_keys
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Tensor
 from simaccel.workload.sizes import size_faults
 from simaccel.workload.workload import Workload
 
+_CNN_LAYER: Final[Mapping[str, Any]] = {
+    "name": "CNN-Layer",
+    "dimensions": ["C", "M", "R", "S", "N", "P", "Q"],
+    "coefficients": [
+        {"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")
+    ],
+    "data_spaces": [
+        {"name": "Weights", "projection": [[["C"]], [["M"]], [["R"]], [["S"]]]},
+        {
+            "name": "Inputs",
+            "projection": [
+                [["N"]],
+                [["C"]],
+                [["R", "Wdilation"], ["P", "Wstride"]],
+                [["S", "Hdilation"], ["Q", "Hstride"]],
+            ],
+        },
+        {
+            "name": "Outputs",
+            "projection": [[["N"]], [["M"]], [["Q"]], [["P"]]],
+            "read_write": True,
+        },
+    ],
+}
+"""The convolution of Timeloop's library (problem-shapes/cnn-layer.yaml)."""
+_NAMED: Final = ("cnn-layer", "cnn_layer", "cnn-layer.yaml", "conv")
+_OF_PROBLEM: Final = ("version", "shape", "name")
+_OF_SHAPE: Final = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces")
+_OF_HARDWARE: Final = (
+    "architecture",
+    "arch",
+    "components",
+    "mapper",
+    "mapping",
+    "variables",
+    "globals",
+    "constraints",
+    "architecture_constraints",
+    "mapspace_constraints",
+    "mapspace",
+)
+_DENSITIES: Final = ("densities", "commonDensity", "common_density")
 _LOOKS = "this looks like a Timeloop problem, whose {} must be {}"
 
 
@@ -25,15 +70,15 @@ def is_timeloop(document: Mapping[Any, Any]) -> bool:
 
 
 def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
-    """Return a problem as a workload; elements have 2 bytes.
+    """Return a problem as a workload; how large elements are is assumed.
 
     Raises:
         InputError: what it lacks, or what isn't read.
 
     """
     problem = document["problem"]
-    shape = _section(problem, "shape", "a mapping with dimensions and data_spaces", source)
-    instance = _section(problem, "instance", "a mapping of sizes", source)
+    shape = _shape(problem, source)
+    instance = _instance(problem, source)
     spaces = shape.get("data_spaces", shape.get("data-spaces"))
     ranks, coefficients = _sizes(shape, instance, source)
     if not isinstance(spaces, list) or not spaces:
@@ -54,9 +99,62 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
     einsum = Einsum("problem", ranks, inputs, out)
     kinds: dict[str, Kind] = {one.tensor: _kind(one) for one in inputs}
     kinds[out.tensor] = "output"
-    tensors = {tensor: Tensor(tensor, kind=kind) for tensor, kind in kinds.items()}
+    tensors = {tensor: Tensor(tensor, kind=kind, assumed=True) for tensor, kind in kinds.items()}
     parameters = einsums_document(name, (einsum,), tensors.values())
-    return Workload(name, (einsum,), tensors, parameters=parameters)
+    taken = Entry("problem", "taken", "an einsum", macs=einsum.macs)
+    entries = (taken, *_entries(document, shape, instance, {**ranks, **coefficients}))
+    account = Account(source, entries)
+    return Workload(name, (einsum,), tensors, parameters=parameters, account=account)
+
+
+def _shape(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
+    """Return the shape of a problem, one of the library's if it is named."""
+    named = problem.get("shape")
+    if isinstance(named, str) and named.lower() in _NAMED:
+        return _CNN_LAYER
+    if isinstance(named, str):
+        allowed = (
+            "a mapping with dimensions and data_spaces, or the named shape cnn-layer; of others in "
+            f"Timeloop's library write out the file of its folder problem-shapes ({named})"
+        )
+        raise InputError([Fault(source, "problem.shape", named, allowed)])
+    return _section(problem, "shape", "a mapping with dimensions and data_spaces", source)
+
+
+def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
+    """Return the sizes: of a section, or (as in old files) beside the shape."""
+    if "instance" in problem:
+        return _section(problem, "instance", "a mapping of sizes", source)
+    found = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
+    if not found:
+        raise _fault(source, "problem.instance", ABSENT, "a mapping of sizes")
+    return found
+
+
+def _entries(
+    document: Mapping[Any, Any],
+    shape: Mapping[Any, Any],
+    instance: Mapping[Any, Any],
+    sizes: Mapping[str, int],
+) -> Iterator[Entry]:
+    """Yield what became of every key."""
+    others = dict.fromkeys(_OF_HARDWARE, "no part of the problem")
+    yield from account_keys(document, ("problem",), others, macs=0)
+    problem, flat = document["problem"], "instance" not in document["problem"]
+    names = (*_OF_PROBLEM, "instance", *(instance if flat else ()))
+    yield from account_keys(problem, names, within="problem", macs=None)
+    if isinstance(problem.get("shape"), Mapping):
+        yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
+    for name, value in instance.items():
+        path = f"problem.instance.{name}"
+        if name in sizes:
+            yield Entry(path, "taken", "a size")
+        elif name in _DENSITIES:
+            yield Entry(path, "not taken", "all is dense here", macs=None)
+        elif value == 1:
+            yield Entry(path, "harmless", "1, of nothing that there is")
+    missing = [name for name in shape.get("dimensions", ()) if name not in instance]
+    yield from (Entry(f"problem.instance.{name}", "harmless", "not given: 1") for name in missing)
 
 
 def _kind(given: Operand) -> Kind:
@@ -88,10 +186,27 @@ def _sizes(
     for one in shape.get("coefficients", []):
         if isinstance(one, Mapping) and isinstance(one.get("name"), str):
             coefficients[one["name"]] = instance.get(one["name"], one.get("default", 1))
-    known = {f"problem.instance.{name}": size for name, size in {**ranks, **coefficients}.items()}
-    if faults := size_faults(source, known):
+    known = {**ranks, **coefficients}
+    faults = size_faults(source, {f"problem.instance.{name}": n for name, n in known.items()})
+    used = {str(name) for term in _terms(shape) for name in term}
+    for name, value in instance.items():
+        if name in _DENSITIES or value == 1 or (name in known and name in {*ranks, *used}):
+            continue
+        why = f"a size of a dimension, or of a coefficient in a projection; {suggest(name, used)}"
+        faults.append(Fault(source, f"problem.instance.{name}", value, why))
+    if faults:
         raise InputError(faults)
     return ranks, coefficients  # type: ignore[return-value]
+
+
+def _terms(shape: Mapping[Any, Any]) -> Iterator[list[Any]]:
+    """Yield the factors of each term of the projections, as far as they are such."""
+    spaces = shape.get("data_spaces", shape.get("data-spaces"))
+    for space in spaces if isinstance(spaces, list) else []:
+        dims = space.get("projection") if isinstance(space, Mapping) else None
+        for dim in dims if isinstance(dims, list) else []:
+            for term in dim if isinstance(dim, list) else []:
+                yield term if isinstance(term, list) else [term]
 
 
 def _operand(

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.accounting import Account
 from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
@@ -34,7 +35,8 @@ class Workload:
     Operators of `once` run once, before or behind all repetitions (embedding, logits).
     `operators` are of one repetition, in a topological order that keeps the given order where
     it can. `parameters` (plain data) is the document that `parse_workload` makes it from again;
-    equality, hash and fingerprint leave it out.
+    `account` has what became of all that its file says. Equality, hash and fingerprint leave both
+    out.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Workload:
     repeat: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
     once: frozenset[str] = frozenset()
+    account: Account = field(default=Account(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; order the operators."""
@@ -118,11 +121,21 @@ class Workload:
 
     def operator(self, name: str) -> Operator:
         """Return the operator of this name; KeyError if there is none."""
-        return self._by_name[name]
+        return self.by_name[name]
 
     @cached_property
-    def _by_name(self) -> Mapping[str, Operator]:
+    def by_name(self) -> Mapping[str, Operator]:
+        """All operators by their names."""
         return {operator.name: operator for operator in self.operators}
+
+    @cached_property
+    def readers(self) -> Mapping[str, frozenset[str]]:
+        """Names of the operators that read each tensor."""
+        found: dict[str, set[str]] = {}
+        for operator in self.operators:
+            for given in operator.inputs:
+                found.setdefault(given.tensor, set()).add(operator.name)
+        return FrozenDict({tensor: frozenset(names) for tensor, names in found.items()})
 
     def alone(self, names: Iterable[str]) -> "Workload":
         """Return a few of the operators, once each, as a workload: what others make comes in."""

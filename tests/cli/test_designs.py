@@ -51,12 +51,12 @@ def test_limits_prices_and_the_machine(cli: Call, line: str, tmp_path: Path) -> 
     """The best runs as `simaccel run` runs it, on as many PEs and as wide a NoC."""
     space = "--axis pes=4:32:+4 --axis noc-bandwidth=1:8:+1 --prices paper --objective cycles"
     limits = "--where area_mm2<=2 power_mw<=60"
-    found = json.loads(cli(f"{line} {space} {limits} --confirm best --json").stdout)
+    found = json.loads(cli(f"{line} {space} {limits} --json").stdout)
     assert found["designs"] == 64 > found["valid"] > 0
     assert found["limits"] == {"area_mm2": 2.0, "power_mw": 60.0}
     best, *others = found["best"]
     assert all(best["cycles"] <= one["cycles"] for one in others)
-    assert [one["machine_cycles"] is None for one in found["best"]] == [False, True, True]
+    assert not any(one["machine_cycles"] is None for one in found["best"])
     parts = (best[n] for n in ("pes", "noc_elements_per_cycle", "l1_bytes", "l2_bytes"))
     pes, bandwidth, l1, l2 = parts
     assert best["area_um2"] == pytest.approx(float(PAPER_ERA.area_um2(pes, 1, bandwidth, l1, l2)))
@@ -94,7 +94,6 @@ REFUSED = {
     "--axis pes=8 --axis l1=1:1MiB:+1 --axis l2=1:1MiB:+1": ["at most 10,000,000"],
     "--axis pes=8 --objective area --where area_mm2<2": ["'area_mm2<2'", "--objective: got 'area'"],
     "--axis pes=8 --store s --jobs 2": ["--store: got", "--jobs: got"],
-    "--axis pes=8 --confirm all": ["--confirm: got 'all'"],
     "--axis pes=8 --hw toy": ["--hw: got '2 of them'"],
     "--axis pes=3": ["a cluster has 4 PEs, more than any design"],
     "--axis pes=8 --axis l1=1 --where power_mw<=1": ["no design within the limits"],

@@ -75,7 +75,7 @@ def test_what_will_be_searched_again_is_not_remembered(cli: Call, tmp_path: Path
     for more in ("-o", "--plot"):
         line = f"map {spatial} {more} {tmp_path / 'search.svg'} --dry-run"
         assert "0 of 1 mapping remembered" in cli(line).stdout
-    for beside in (tmp_path / "cache").glob("*.json"):
+    for beside in (tmp_path / "cache").rglob("*.json"):
         beside.unlink()
     assert "0 of 1 mapping remembered" in cli(f"map {SMALL} --dry-run").stdout
 

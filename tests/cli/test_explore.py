@@ -54,7 +54,7 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
     assert first["runs"] == 6 - first["outside"] > 0
     assert (first["stored"], first["timed"]) == (0, 3)
     assert first["cpu_seconds"] > 0
-    assert f"{first['runs']} runs of the closed form to make, 0 in the store" in shown.stdout
+    assert f"{first['runs']} runs to make, 0 in the store" in shown.stdout
     assert cli(line).exit_code == 0
     again = json.loads(cli(f"{line} --dry-run --json").stdout)
     assert (again["runs"], again["stored"], again["cpu_seconds"]) == (0, first["runs"], 0)
@@ -70,20 +70,19 @@ def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
         for shape in ("M=9,K=7,N=5", "M=4,K=4,N=4")
     ]  # fmt: skip
     toy = found["designs"][0]
-    assert toy["source"] == "machine"
+    assert toy["bound_cycles"] <= toy["cycles"]
     assert toy["cycles"] == 3 * single[0]["cycles"] + single[1]["cycles"]
 
 
 def test_any_field_can_be_an_axis(cli: Call) -> None:
     axes = "--axis dram.channels=1,2 --axis stationarity=ws,os --axis workload.m=4,8"
-    line = f"explore --hw toy {GEMM} --dataflow flex --jobs 1 {axes} --confirm all --csv -"
+    line = f"explore --hw toy {GEMM} --dataflow flex --jobs 1 {axes} --csv -"
     result = cli(line.replace("--axis workload.m=4,8", ""))
     assert result.exit_code == 0, result.stderr
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [(row["dram_channels"], row["stationarity"]) for row in rows] == [
         *(("1", "ws"), ("1", "os"), ("2", "ws"), ("2", "os"))
     ]
-    assert {row["source"] for row in rows} == {"machine"}
     assert "runs: 4 made" in result.stderr
 
 
@@ -108,9 +107,9 @@ def test_the_store_is_used_and_the_output_is_the_same(cli: Call, tmp_path: Path)
 
 def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
     axes = "--axis array=2x2,4x4 --axis dram-latency=0:9:+1"
-    every = cli(f"explore {SMALL} {axes} --csv - --confirm best").stdout.splitlines()
+    every = cli(f"explore {SMALL} {axes} --csv -").stdout.splitlines()
     for how in ("latin", "random"):
-        line = f"explore {SMALL} {axes} --sample 6 --draw {how} --csv - --confirm best"
+        line = f"explore {SMALL} {axes} --sample 6 --draw {how} --csv -"
         some = cli(line).stdout.splitlines()
         assert len(some) == 7
         keys = {tuple(row.split(",")[:2]) for row in every}
@@ -178,11 +177,11 @@ Network net { Layer ONE { Type: CONV
 
 
 def test_a_description_is_explored_with_its_own_dataflow(cli: Call, tmp_path: Path) -> None:
-    """Each design does what `run` does, the closed form's best on the machine."""
+    """Each design does what `run` does."""
     net = tmp_path / "net.m"
     net.write_text(NET)
     axis = "noc.distribution.link_bytes_per_cycle=4,64"
-    line = f"explore --hw maestro_256 --workload {net} --dataflow directives --jobs 1 --confirm all"
+    line = f"explore --hw maestro_256 --workload {net} --dataflow directives --jobs 1"
     done = cli(f"{line} --axis {axis} --axis buffer=64KiB,256KiB --json")
     assert done.exit_code == 0, done.stderr
     designs = json.loads(done.stdout)["designs"]
@@ -206,7 +205,7 @@ def test_directives_need_a_description(cli: Call, tmp_path: Path) -> None:
 
 
 def test_one_design_is_one_design(cli: Call) -> None:
-    shown = cli(f"explore {SMALL} --confirm best")
+    shown = cli(f"explore {SMALL}")
     assert shown.exit_code == 0, shown.stderr
     first, *lines = shown.stdout.splitlines()
     assert first.endswith(": 1 design")

@@ -124,8 +124,8 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
         ),
         (
-            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --budget-seconds 9",
-            "--budget-seconds: got 9.0; allowed: nothing without --mapspace on edge, whose array",
+            "map --hw edge --workload gemm --shape M=8,K=8,N=8 --dataflow naive --budget-seconds 9",
+            "--budget-seconds: got 9.0; allowed: nothing with --dataflow naive, which searches",
         ),
         (
             "run --hw edge --workload gemm --shape M=8,K=8,N=8 --constrain buffer.m=2",
@@ -182,11 +182,11 @@ def test_dataflows_explain_themselves(cli: Call, tmp_path: Path) -> None:
     asked = f"{line} --constrain dram.m=5 --patience 50 --explain"
     said = cli(f"{asked} --plot {tmp_path / 'search.svg'}")
     assert said.exit_code == 0, said.output
-    for part in ("loop m 5", "too large", "by bound", "runner-up", "optimal"):
+    for part in ("loop m 5", "too large", "by bound", "runner-up", "at most"):
         assert part in said.stdout.replace("\n", " ")
     assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
     (found,) = json.loads(cli(f"{asked} --json").stdout)["searches"]
-    assert found["space"] == sum(found["pruned"].values()) + found["judged"] - found["near"]
+    assert found["space"] >= sum(found["pruned"].values()) + found["ran"] - found["near"]
     assert found["ran"] >= 1
 
 

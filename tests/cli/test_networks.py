@@ -70,11 +70,19 @@ def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, sa
 def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path) -> None:
     path = _model(tmp_path)
     shown = cli(f"workload show {path} --dim n=5").stdout
-    assert "not modelled: Det_1 (Det): no such kind of node" in shown
+    left = "not taken: Det_1 (Det): no such kind of node, work that can't be counted"
+    assert left in shown
     found = json.loads(cli(f"workload show {path} --dim n=5 --json").stdout)
-    assert [one["how"] for one in found["nodes"]] == ["mapped", "not modelled"]
-    ran = cli(f"run --hw edge --workload {path} --dim n=5 --dataflow naive").stdout
-    assert "ONNX nodes: 1 mapped, 0 fused, 0 free, 1 not modelled (100.0% of elements" in ran
+    assert [one["how"] for one in found["nodes"]] == ["taken", "not taken"]
+    line = f"run --hw edge --workload {path} --dim n=5 --dataflow naive"
+    refused = cli(line)
+    assert refused.exit_code == 2
+    assert "Det_1 (Det): got 'no such kind of node'; allowed: --allow-unmodelled" in refused.stderr
+    ran = cli(f"{line} --allow-unmodelled").stdout
+    assert ran.index(left) < ran.index("operator")
+    assert "ONNX nodes: 1 taken, 0 harmless, 1 not taken (100.0% of elements" in ran
+    found = json.loads(cli(f"{line} --allow-unmodelled --json").stdout)
+    assert [(one["name"], one["macs"]) for one in found["not_taken"]] == [("Det_1", None)]
     assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
         ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),

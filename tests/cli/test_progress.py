@@ -95,9 +95,7 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
     def searched(workload: Workload, on: Accelerator, _: str, options: Options) -> Mapping:
         for at, operator in enumerate(workload.operators):
             name = operator.name
-            options.note(
-                Account(name=name, operators=(name,), space=9, judged=1 + at, value=100 + at)
-            )
+            options.note(Account(name=name, operators=(name,), space=9, ran=1 + at, value=100 + at))
         return make_mapping(workload, on, "naive")
 
     monkeypatch.setattr("simaccel.experiment.run.scheduled", searched)
@@ -105,7 +103,7 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
     assert terminal.getvalue() == ""
     _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex")
     assert [line for line in _lines(terminal) if line.startswith("searched ")] == [
-        "searched L: 1 mapping judged, best cycles 100",
-        "searched softmax: 2 mappings judged, best cycles 101",
-        "searched A: 3 mappings judged, best cycles 102",
+        "searched L: 1 mapping run, best cycles 100",
+        "searched softmax: 2 mappings run, best cycles 101",
+        "searched A: 3 mappings run, best cycles 102",
     ]

@@ -12,9 +12,15 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from simaccel.errors import MistakeError
+from simaccel.experiment import run as run_module
 from simaccel.machine.machine import DeadlockError
+from simaccel.mapping.tree import Mapping
+from simaccel.program.lowering import lower
+from simaccel.program.program import Program
 from simaccel.trace import Trace
-from simaccel.workload import load_workload
+from simaccel.workload import Workload, load_workload
+from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]
 
@@ -27,7 +33,7 @@ def test_the_tables_fit_100_columns_and_name_everything(cli: Call) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, dataflow naive-m"
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, int16, dataflow naive-m"
     for name in ("L", "softmax", "A", "total", "dma_in0", "array", "sfu", "dma_out"):
         assert any(line.split()[:1] == [name] for line in lines), name
     columns = next(line.split() for line in lines if "operator" in line)
@@ -50,25 +56,31 @@ def test_the_tables_fit_100_columns_and_name_everything(cli: Call) -> None:
     assert max(map(len, tables)) <= 100
 
 
-def test_the_last_line_compares_the_machine_with_the_estimate(cli: Call) -> None:
-    figures = json.loads(cli(f"run {GEMM} --json").stdout)
-    last = cli(f"run {GEMM}").stdout.splitlines()[-1]
-    bound = figures["estimate"]["resource_bound_cycles"]
-    assert last.startswith(f"simulated {figures['cycles']} cycles (")
-    assert f"estimated {figures['estimate']['cycles']} (error " in last
-    assert f"resource bound {bound} (" in last
-    assert cli(f"run {GEMM} --quiet").stdout.splitlines() == [last]
+def test_the_last_line_says_what_the_cycles_beyond_the_bound_are(cli: Call) -> None:
+    asked = f"{ATTENTION} --dataflow flat-r"
+    figures = json.loads(cli(f"run {asked} --json").stdout)
+    last = cli(f"run {asked}").stdout.splitlines()[-1]
+    bound, cycles = figures["bound"], figures["cycles"]
+    assert last.startswith(f"simulated {cycles:,} cycles (")
+    largest = max(bound["terms"], key=bound["terms"].get)
+    assert f"at least {bound['cycles']:,} ({largest}): the other " in last
+    causes = bound["waiting_by_cause"]
+    assert sum(causes.values()) == cycles - bound["cycles"] > 0
+    assert f"{100 * (cycles - bound['cycles']) / cycles:.2f}% is " in last
+    first = next(iter(causes))
+    assert f" is {first} {100 * causes[first] / cycles:.2f}%" in last
+    assert cli(f"run {asked} --quiet").stdout.splitlines() == [last]
 
 
 def test_json_is_one_object_with_all_figures(cli: Call) -> None:
     figures = json.loads(cli(f"run {ATTENTION} --dataflow flat-r --json").stdout)
     assert set(figures) >= {
-        *("cycles", "macs", "ideal_cycles", "utilisation", "estimate", "bytes", "engines"),
+        *("cycles", "macs", "ideal_cycles", "utilisation", "bound", "bytes", "engines"),
         *("energy_pj", "peak_buffer_bytes", "operators", "events", "wall_seconds"),
     }
     assert set(figures["bytes"]) == {"dram", "buffer", "noc"}
-    predicted, cycles = figures["estimate"], figures["cycles"]
-    assert predicted["relative_error"] == (predicted["cycles"] - cycles) / cycles
+    bound, cycles = figures["bound"], figures["cycles"]
+    assert bound["waiting_cycles"] == cycles - bound["cycles"]
     for engine in figures["engines"].values():
         assert engine["busy"] + engine["idle"] + sum(engine["stalls"].values()) == cycles
 
@@ -241,3 +253,17 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
             "run --hw toy --set buffer.capacity_bytes=unlimited --workload gemm --shape M=9,K=7,N=5"
         ).stdout
     )
+
+
+def test_a_run_that_does_something_else_is_no_figure(
+    cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def less(of: Workload, one: Mapping) -> Program:
+        return changed(lower(of, one), unstored)
+
+    monkeypatch.setattr(run_module, "lower", less)
+    result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive")
+    assert result.exit_code == MistakeError.exit_code == 3
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: a mistake of simaccel, please report it: gemm: of C ")
+    assert "mapping naive of gemm" in result.stderr

@@ -1,11 +1,12 @@
 """What would be taken in silence is said: repeats, empty values, names, control characters."""
 
+import errno
 import gc
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from simaccel.cli.command import Command
 from simaccel.errors import InputError
 from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import Compared
+from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
 from simaccel.verbs import comparing
@@ -105,7 +107,14 @@ def test_no_message_controls_the_terminal(line: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [("a b", "tensors.a b"), ("</script>", "tensors.</script>"), ("a[0]", "tensors.a[0]")],
+    [
+        ("a b", "tensors.a b"),
+        ("</script>", "tensors.</script>"),
+        ("a[0]", "tensors.a[0]"),
+        ("+1+1", "tensors.+1+1"),  # a spreadsheet would compute it
+        ("-2+3", "tensors.-2+3"),
+        ("@SUM", "tensors.@SUM"),
+    ],
 )
 def test_names_that_no_trace_can_hold_are_refused(
     cli: Call, tmp_path: Path, name: str, fault: str
@@ -207,6 +216,31 @@ def test_ctrl_c_keeps_the_finished_points(
     assert header.startswith("buffer_bytes,seq_len,dataflow,cycles,")
     assert [row.endswith(",not finished") for row in rows] == [False, False, True, True]
     assert len({row.count(",") for row in rows}) == 1
+
+
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    """It refuses the table once that was written so often."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kept, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(comparing, "run_task", _stop(2))
+    written = []
+
+    def table(rows: Sequence[Compared]) -> str:
+        written.append(rows)
+        if len(written) > taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return comparison_csv(rows)
+
+    monkeypatch.setattr(kept, "comparison_csv", table)
+    options = "--dataflow naive,flex --sweep buffer=1KiB,2KiB --jobs 1"
+    result = cli(f"compare {GEMM} {options} --csv rows.csv")
+    files = [*tmp_path.iterdir()]
+    assert len(files) == taken
+    said = [f"{taken} of 4 finished points are in {file}\n" for file in files]
+    assert result.stderr == "".join([*said, "interrupted\n"])
 
 
 def test_a_command_without_options_shows_its_help() -> None:

@@ -1,4 +1,4 @@
-"""Four voices of a run: each figure from a hand calculation, or another part of simaccel."""
+"""Three voices of a run: each figure from a hand calculation, or another part of simaccel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from simaccel.experiment.disagreement import (
     Disagreement,
     Runtime,
     against_directives,
-    against_estimate,
     against_floor,
+    against_prediction,
 )
 from simaccel.experiment.explanation import Explained, explain
 from simaccel.experiment.run import Result, result_json
@@ -105,7 +105,7 @@ def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(product: Resul
     (one,) = explain(product)
     assert one.floor.least_bytes == one.floor.compulsory_bytes == 2 * (6400 + 3072 + 4800)
     assert one.dram_bytes - one.floor.least_bytes == 2 * 2 * 3072
-    (told,) = (each for each in one.disagreements if each.voice == "bound")
+    (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
     assert (told.machine, told.other) == (one.dram_bytes, one.floor.least_bytes)
     assert told.assumption.endswith("the mapping moves B 3.00 times (for each piece of m 40)")
 
@@ -143,7 +143,7 @@ def test_figures_are_those_of_the_run(fused: Result) -> None:
         assert group["name"] == operator["name"]
         assert group["machine"]["cycles"] == operator["cycles"]
         assert group["machine"]["stalls"] == operator["engines"]["array"]["stalls"]
-        assert group["estimate"]["bound_by"] == operator["bound_by"]
+        assert group["bound"]["by"] == operator["bound"]["by"]
         dram = operator["bytes"]["dram"]
         assert group["dram_bytes"] == sum(dram["read"].values()) + sum(dram["write"].values())
         for one in group["reuse"]:
@@ -266,31 +266,30 @@ def test_bytes_of_the_directives_are_compared(product: Result) -> None:
 
 @pytest.mark.parametrize(("percent", "times"), [(102, 0), (103, 1), (98, 0), (97, 1)])
 def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> None:
-    run, predicted = product.operators()[0]
+    run, predicted = product.groups()[0]
     run = replace(run, cycles=10_000)
-    there = replace(predicted, cycles=100 * percent, resource_bound_cycles=10_000)
-    found = list(against_estimate(run, there, "array"))
-    assert [each.what for each in found] == ["estimate"] * times
+    there = replace(predicted, bound_terms={"array": 100 * percent})
+    found = list(against_prediction(run, there))
+    assert [each.what for each in found] == ["cycles"] * times
     spoken = list(against_directives(run, Runtime(cycles=100 * percent), {}))
     assert [each.other for each in spoken] == [100 * percent] * times
 
 
 def test_one_byte_is_a_disagreement(product: Result) -> None:
-    run, predicted = product.operators()[0]
+    run, predicted = product.groups()[0]
     level = ("dram_read", "B")
     there = replace(
         predicted,
-        cycles=run.cycles,
-        resource_bound_cycles=run.cycles,
+        bound_terms={"array": run.cycles},
         moved={**predicted.moved, level: predicted.moved[level] + 1},
     )
-    (found,) = against_estimate(run, there, "array")
+    (found,) = against_prediction(run, there)
     assert (found.what, found.other - found.machine) == ("dram_read bytes of B", 1)
     fewer = {key: n for key, n in predicted.moved.items() if key != level}
-    (found,) = against_estimate(run, replace(there, moved=fewer), "array")
+    (found,) = against_prediction(run, replace(there, moved=fewer))
     assert found.relative == -1
     extra = replace(there, moved={**predicted.moved, ("dram_read", "X"): 7})
-    (found,) = against_estimate(run, extra, "array")
+    (found,) = against_prediction(run, extra)
     assert (found.machine, found.other, found.relative) == (0, 7, None)
     assert not list(against_floor(Floor(0, 0, None), []))
 
@@ -308,8 +307,10 @@ def test_bounds_of_groups_add_up(dataflow: str) -> None:
     for one in last:
         moved = sum(each.dram_bytes for each in found if each.run.name in one.together)
         assert moved >= one.floor.least_bytes
-        voices = [each.voice for each in one.disagreements]
-        assert ("bound" in voices) == (moved > one.floor.least_bytes)
+        said = [each.what for each in one.disagreements]
+        assert any(what.startswith("DRAM bytes") for what in said) == (
+            moved > one.floor.least_bytes
+        )
 
 
 def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
@@ -363,7 +364,7 @@ def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(product
 def test_bytes_are_shared_out_by_tensor(product: Result) -> None:
     """B of 3,072 elements of 2 bytes comes two times more than once."""
     (one,) = explain(product)
-    (told,) = (each for each in one.disagreements if each.voice == "bound")
+    (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
     assert [(each.assumption, each.amount) for each in told.shares] == [
         ("B 3.00 times (for each piece of m 40)", -2 * 2 * 3072)
     ]

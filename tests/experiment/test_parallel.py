@@ -1,20 +1,26 @@
 """Tasks in parallel processes: results in order, no process left behind."""
 
+import asyncio
 import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import dask
 import pytest
+from distributed import Client, LocalCluster, Nanny
+from distributed.core import Status
 
 from simaccel.errors import InputError, WorkerDiedError
+from simaccel.experiment import cluster
 from simaccel.experiment.cluster import connected, started
 from simaccel.experiment.parallel import Team, noted, run_all, working
 
@@ -109,6 +115,53 @@ def test_a_process_of_a_search_that_dies_is_said(team: Team) -> None:
         list(team.each(os._exit, [1, 2]))
 
 
+@pytest.mark.parametrize("patience", ["1 day", "1 ms"])
+def test_processes_that_died_come_back_however_long_it_takes(
+    patience: str,
+) -> None:
+    """A user's own configuration of Dask gives them up after a time."""
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": patience}), started(2) as two:
+        with pytest.raises(WorkerDiedError):
+            list(two.each(os._exit, [1, 2]))
+        assert list(two.each(abs, [-1, -2])) == [1, 2]
+
+
+def test_a_process_that_was_given_up_is_no_reason_not_to_end(count: Callable[[], int]) -> None:
+    with started(2) as two:
+        local = two.client.cluster
+        assert isinstance(local, LocalCluster)
+        _until(lambda: len(local.workers) == 2)
+        nanny = local.workers.pop(min(local.workers))
+        local.sync(nanny.close)  # type: ignore[no-untyped-call]
+        assert nanny.status == Status.closed
+    assert local.status == Status.closed
+    assert count() == 0
+
+
+def test_processes_that_never_come_back_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(_: Nanny) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setitem(cluster._CONFIG, "distributed.scheduler.no-workers-timeout", 0.01)
+    with started(1) as alone:
+        monkeypatch.setattr(Nanny, "instantiate", fails)
+        with pytest.raises(cluster.ClusterError, match="died, and no other one starts"):
+            list(alone.each(os._exit, [1]))
+
+
+def test_an_end_that_takes_too_long_hides_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_: Client, **__: object) -> None:
+        await asyncio.sleep(3600)
+
+    with started(1) as alone:
+        monkeypatch.setattr(cluster, "_END_SECONDS", 0.01)
+        monkeypatch.setattr(LocalCluster, "_close", never)
+        assert list(alone.each(abs, [-1])) == [1]
+    monkeypatch.undo()
+    assert isinstance(alone.client.cluster, LocalCluster)
+    alone.client.cluster.close()
+
+
 def test_a_cluster_that_exists_is_used() -> None:
     with started(2) as there:
         address = str(there.client.scheduler_info()["address"])
@@ -134,6 +187,46 @@ def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.Monke
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",  # nothing, ever
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        bytes(range(200, 256)),
+        b"\1" + bytes(7) + b"\1",  # a message of one byte
+        b"\0" * 16,
+    ],
+)
+def test_an_address_of_another_service(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.3)
+    callers = []
+    with socket.create_server(("127.0.0.1", 0)) as service:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    callers.append(service.accept()[0])
+                    callers[-1].sendall(said)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with (
+            pytest.raises(InputError, match="the address of a Dask scheduler that answers"),
+            connected(f"tcp://127.0.0.1:{service.getsockname()[1]}"),
+        ):
+            pass
+        service.shutdown(socket.SHUT_RDWR)
+    for caller in callers:
+        caller.close()
+
+
+def test_the_address_of_a_worker_is_none_of_a_scheduler() -> None:
+    with started(1) as alone:
+        (address,) = alone.client.scheduler_info()["workers"]
+        allowed = "the address of a Dask scheduler that answers"
+        with pytest.raises(InputError, match=allowed), connected(address):
+            pass
+
+
 def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
     count: Callable[[], int],
 ) -> None:
@@ -142,7 +235,7 @@ def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
         assert os.getpid() not in [*some.each(_pid, [0, 1])]
         assert count() == 2
         assert list(some.each(abs, [-1, -2, -3])) == [1, 2, 3]
-        assert count() == 3
+        _until(lambda: count() == 3)  # tasks don't wait for it
     assert count() == 0
 
 
@@ -210,6 +303,7 @@ def test_processes_end_with_their_parent_however_it_ends(tmp_path: Path, number:
     for path in tmp_path.glob("pid.*"):
         _until(partial(_has_ended, int(path.suffix[1:])))
     assert said.count("Traceback") == (number == signal.SIGINT), said  # the parent's own
+    assert "leaked" not in said
 
 
 def _until(condition: Callable[[], bool]) -> None:

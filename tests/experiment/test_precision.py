@@ -38,14 +38,14 @@ def test_weights_of_4_bits_stream_in_half_the_time_of_8() -> None:
     assert cached[0] == cached[1] > 0
 
 
-def test_what_moves_is_what_the_closed_form_says_and_no_less_than_the_least() -> None:
+def test_what_moves_is_what_is_predicted_and_no_less_than_the_least() -> None:
     """Of a small Llama with odd sizes, and all classes of 4 bits."""
     model = small(hidden=18, heads=3, kv_heads=3, head_size=6, ff_size=21)
     whole = transformer(model, phase="decode", prompt=7)
     for sizes in ({"weights": "int4"}, dict.fromkeys(("weights", "activations", "cache"), "int4")):
         of = with_precision(whole, sizes)
         result = simulate(of, load_accelerator("toy"), "naive")
-        assert result.estimate.moved == result.run.moved
+        assert result.prediction.moved == result.run.moved
         moved, least = dram_by_class(of, result.run.moved), least_dram_bytes(of)
         assert all(moved[name] >= least[name] for name in least)
         assert sum(moved.values()) >= result.floor.least_bytes >= result.floor.compulsory_bytes

@@ -1,32 +1,16 @@
 """A dataflow that moves fewer bytes: bytes by hand, from a hand-made account of a run."""
 
 from dataclasses import replace
-from functools import cache
-
-import pytest
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
 from simaccel.experiment.proposal import Proposal, propose
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import make_mapping
 from simaccel.workload import Workload, build, gemm
 
 EDGE = load_accelerator("edge")
 ATTENTION = build("bert", batch=1, seq_len=64, scope="la")
 SMALL = 12 * 64 * 64 * 2
 """Bytes of Q, K, V or Z: 12 heads of 64 rows and 64 columns, 2 bytes each. S has as many."""
-
-
-@cache
-def _found() -> Mapping:
-    return make_mapping(ATTENTION.alone(("L", "softmax", "A")), EDGE, "flash")
-
-
-@pytest.fixture
-def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search the attention once for all tests."""
-    monkeypatch.setattr("simaccel.experiment.proposal.make_mapping", lambda *_: _found())
 
 
 def _part(name: str, cycles: int, waits: int, n_bytes: int) -> Part:
@@ -54,7 +38,6 @@ def _proposed(found: Diagnosis, workload: Workload = ATTENTION) -> Proposal:
     return one
 
 
-@pytest.mark.usefixtures("once")
 def test_an_attention_in_one_group_moves_what_it_must() -> None:
     one = _proposed(_apart())
     assert (one.dataflow, one.operators) == ("flash", ("L", "softmax", "A"))
@@ -65,7 +48,6 @@ def test_an_attention_in_one_group_moves_what_it_must() -> None:
     assert 2 * 12 * 64**3 // 1024 <= one.proposed_cycles < 300_000
 
 
-@pytest.mark.usefixtures("once")
 def test_a_fused_group_is_compared_as_a_whole() -> None:
     one = _proposed(_run(_part("L+softmax+A", 300_000, 200_000, 6 * SMALL)))
     assert (one.moved_bytes, one.proposed_bytes) == (6 * SMALL, 4 * SMALL)
@@ -80,7 +62,6 @@ def test_a_gemm_is_searched_alone() -> None:
     assert least <= one.proposed_bytes < 3 * least  # each tensor once, but for what overlaps better
 
 
-@pytest.mark.usefixtures("once")
 def test_nothing_is_proposed_without_a_reason() -> None:
     assert propose(ATTENTION, EDGE, _apart(waits=5_000)) is None  # hardly anything waits
     unknown = tuple(replace(part, moved={}) for part in _apart().operators)

@@ -1,5 +1,7 @@
 """Mappings are remembered under all that decides them, and searched again where that is not so."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Account
 from simaccel.workload import gemm
+from tests.experiment.damages import DAMAGES
 
 _GEMM = gemm(m=7, k=5, n=3)
 _TOY = load_accelerator("toy")
@@ -63,11 +66,13 @@ def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
     assert len(progress) == 1
 
 
-@pytest.mark.parametrize("ending", [".yaml", ".json"])
-def test_a_damaged_file_is_searched_again(searches: list[str], tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_searched_again(
+    searches: list[str], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     first = scheduling.scheduled(_GEMM, _TOY, "flex")
-    (path,) = (tmp_path / "new" / "folder").glob(f"*{ending}")
-    path.write_text(path.read_text()[:-40])
+    (path,) = tmp_path.rglob("*.json")
+    damage(path)
     assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
     assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
     assert searches == ["flex", "flex"]
@@ -89,6 +94,23 @@ def test_a_folder_that_cannot_be_written_does_no_harm(
         scheduling.scheduled(_GEMM, _TOY, "flex")
     assert searches == ["flex", "flex"]
     assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has users of another kind")
+def test_a_user_without_a_home_has_nothing_remembered(
+    searches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container that is run with the number of a user whom nobody knows."""
+
+    def unknown(_number: int) -> None:
+        raise KeyError("getpwuid(): uid not found")
+
+    for name in ("HOME", "XDG_CACHE_HOME", "SIMACCEL_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for _ in range(2):
+        scheduling.scheduled(_GEMM, _TOY, "flex")
+    assert searches == ["flex", "flex"]
 
 
 def test_off_remembers_nothing(searches: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """What-if runs are remembered under all that decides them, and done again where they are not."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from simaccel.program.program import Program
 from simaccel.schedulers import make_mapping
 from simaccel.trace import Trace
 from simaccel.workload import VECTORS, build, gemm
+from tests.experiment.damages import DAMAGES
 from tests.program.programs import gemm_case
 
 TOY = load_accelerator("toy")
@@ -54,11 +56,13 @@ def test_program_accelerator_and_code_are_part_of_the_key(
     assert len(runs) == 4
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"base": {}, "freed": []}', "{"])
-def test_a_damaged_file_is_run_again(runs: list[str], tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_run_again(
+    runs: list[str], tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     first = remembered_what_if(TOY, PROGRAM)
-    (path,) = (tmp_path / "kept").iterdir()
-    path.write_text(text)
+    (path,) = tmp_path.rglob("*.json")
+    damage(path)
     assert remembered_what_if(TOY, PROGRAM) == first
     assert remembered_what_if(TOY, PROGRAM) == first
     assert len(runs) == 2

@@ -90,7 +90,7 @@ def test_levels_and_tensors_add_up_to_what_moved() -> None:
         assert sum(by.get(place, 0) for by in tensors.values()) == pytest.approx(levels[place])
     # A and B are read once, C written once, two bytes an element, 100 pJ a byte
     assert tensors["C"]["dram"] == 2 * 9 * 5 * 100
-    predicted = result.estimate.operators[0].energy_pj
+    predicted = result.prediction.groups[0].energy_pj
     assert {n: levels[n] for n in ("mac", "dram", "buffer", "noc")} == pytest.approx(
         {n: predicted[n] for n in ("mac", "dram", "buffer", "noc")}
     )

@@ -187,6 +187,7 @@ PICOJOULES = "a number of pJ >= 0 and <= 1000000000"
         ("energy__mac_pj", True, PICOJOULES),
         ("energy__mac_pj", float("nan"), PICOJOULES),
         ("energy__mac_pj", "much", PICOJOULES),
+        ("energy__mac_pj", "٣", PICOJOULES),
         ("energy__mac_pj", 10**400, PICOJOULES),
         ("energy__mac_pj", ..., PICOJOULES),
     ],

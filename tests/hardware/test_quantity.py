@@ -112,3 +112,13 @@ def test_unlimited_costs_nothing() -> None:
     assert unlimited.unlimited
     assert unlimited.cycles(2**50) == 0
     assert not rate(1, 1).unlimited
+
+
+@pytest.mark.parametrize("axes", [(), (1,), (1, 1)])
+def test_cycles_of_an_array_stay_one_beyond_64_bits(axes: tuple[int, ...]) -> None:
+    amount = np.full(axes, 2**60, dtype=np.int64)
+    cycles = Rate(10**9, 10**3).cycles(amount)
+    assert cycles.shape == axes
+    assert cycles.dtype == np.int64
+    assert int(cycles.flat[0]) == -(-(2**60) // 10**6)
+    assert int(Rate(10**9, 10**3).cycles(amount.max())) == -(-(2**60) // 10**6)

@@ -1,5 +1,6 @@
 """SCALE-Sim configurations as accelerators."""
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from simaccel import conv2d, load_accelerator, simulate
 from simaccel.errors import InputError
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIG = """[general]
 run_name = scale_example_run_32x32_os
 
@@ -34,10 +36,12 @@ def _write(tmp_path: Path, text: str) -> Path:
 def test_sizes_and_bandwidth_are_taken_over(tmp_path: Path) -> None:
     found = load_accelerator(_write(tmp_path, CONFIG))
     assert (found.array.rows, found.array.cols) == (32, 16)
-    assert found.buffer.capacity_bytes == (64 + 32 + 16) * 1024
-    assert found.dram.bandwidth_bytes_per_second is None
+    assert found.systolic.stationarity == "os"
+    assert found.systolic.overlap == "none"
+    assert found.precision.by_class == {"weights": "int8", "activations": "int8", "cache": "int8"}
+    assert found.buffer.capacity_bytes is found.dram.bandwidth_bytes_per_second is None
     given = load_accelerator(_write(tmp_path, CONFIG.replace("CALC", "USER")))
-    assert given.dram.bandwidth_bytes_per_second == 10 * 2 * found.clock_hz
+    assert given.buffer.capacity_bytes == (64 + 32 + 16) * 1024
     small = load_accelerator(tmp_path / "scale.cfg", ["array.rows=8"])
     assert small.array.rows == 8
     assert simulate(conv2d(m=8, c=3, p=6, q=6, r=3, s=3), small).run.cycles > 0
@@ -57,3 +61,159 @@ def test_what_is_missing_is_said(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         load_accelerator(_write(tmp_path, text))
     assert said in str(caught.value)
+
+
+SHIPPED = """[general]
+run_name = scale_example
+
+[architecture_presets]
+ArrayHeight: 32
+ArrayWidth: 16
+IfmapSramSzkB: 64
+FilterSramSzkB: 32
+OfmapSramSzkB: 16
+IfmapOffset: 0
+FilterOffset: 10000000
+OfmapOffset: 20000000
+Bandwidth : 10
+Dataflow : ws
+MemoryBanks: 1
+ReadRequestBuffer: 32
+WriteRequestBuffer: 32
+
+[layout]
+IfmapCustomLayout: False
+IfmapSRAMBankBandwidth: 10
+IfmapSRAMBankNum: 10
+IfmapSRAMBankPort: 2
+FilterCustomLayout: False
+FilterSRAMBankBandwidth: 10
+FilterSRAMBankNum: 10
+FilterSRAMBankPort: 2
+
+[sparsity]
+SparsitySupport : false
+SparseRep : ellpack_block
+OptimizedMapping : false
+BlockSize : 8
+RandomNumberGeneratorSeed : 40
+
+[run_presets]
+InterfaceBandwidth: CALC
+UseRamulatorTrace: False
+"""
+"""All fields of the configurations that SCALE-Sim 3 ships."""
+
+
+def _left(tmp_path: Path, text: str) -> list[str]:
+    found = load_accelerator(_write(tmp_path, text)).account
+    assert len(found.entries) >= text.count(":") - 1
+    return [f"{one.name}: {one.macs}" for one in found.of("not taken")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "left"),
+    [
+        ("", "", []),
+        ("SparsitySupport : false", "SparsitySupport : true", "sparsity"),
+        ("IfmapCustomLayout: False", "IfmapCustomLayout: True", "layout"),
+        ("UseRamulatorTrace: False", "UseRamulatorTrace: True", "ramulator"),
+        ("MemoryBanks: 1", "MemoryBanks: 1\nIfmapSramSzMB: 4", ["IfmapSramSzMB"]),
+        ("[run_presets]", "[power]\nVoltage: 1\n[run_presets]", ["Voltage"]),
+        ("CALC", "USER", ["IfmapSRAMBankBandwidth", "FilterSRAMBankBandwidth"]),
+    ],
+)
+def test_every_field_is_taken_harmless_or_named(
+    tmp_path: Path, before: str, after: str, left: object
+) -> None:
+    expected = {
+        "sparsity": [
+            "SparsitySupport",
+            "SparseRep",
+            "OptimizedMapping",
+            "BlockSize",
+            "RandomNumberGeneratorSeed",
+        ],
+        "layout": [
+            "IfmapCustomLayout",
+            *(f"{of}SRAMBank{what}" for of in ("Ifmap",) for what in ("Bandwidth", "Num", "Port")),
+            *(f"{of}SRAMBank{what}" for of in ("Filter",) for what in ("Bandwidth", "Num", "Port")),
+        ],
+        "ramulator": ["ReadRequestBuffer", "WriteRequestBuffer", "UseRamulatorTrace"],
+    }
+    wanted = expected[left] if isinstance(left, str) else left
+    found = _left(tmp_path, SHIPPED.replace(before, after, 1))
+    assert [one.partition(": ")[0].partition(".")[2] for one in found] == wanted
+    counted = [one for one in found if one.endswith(": None")]
+    assert counted == (["sparsity.SparsitySupport: None"] if left == "sparsity" else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "Dataflow : ws",
+            "Dataflow : banana",
+            "Dataflow: got 'banana'; allowed: one of ws, os, is",
+        ),
+        ("Dataflow : ws\n", "", "Dataflow: got nothing; allowed: one of ws, os, is"),
+        ("CALC", "MAYBE", "InterfaceBandwidth: got 'MAYBE'; allowed: one of CALC, USER"),
+        ("CALC", "USER\nBandwidth: 3", None),
+    ],
+)
+def test_values_that_are_none_are_refused(
+    tmp_path: Path, before: str, after: str, said: str | None
+) -> None:
+    text = SHIPPED.replace(before, after, 1)
+    if said is None:
+        assert _left(tmp_path, text)[-1] == "run_presets.Bandwidth: 0"
+        return
+    with pytest.raises(InputError) as caught:
+        load_accelerator(_write(tmp_path, text))
+    assert said in str(caught.value)
+
+
+def test_interfaces_have_bandwidths_of_their_own(tmp_path: Path) -> None:
+    text = SHIPPED.replace("CALC", "USER")
+    one = load_accelerator(_write(tmp_path, text))
+    three = load_accelerator(_write(tmp_path, text.replace("Bandwidth : 10", "Bandwidth : 3,5,7")))
+    for found, weights, others in ((one, 10, 20), (three, 5, 10)):
+        assert found.memories.weight is not None
+        assert found.memories.weight.bandwidth_bytes_per_second == weights * found.clock_hz
+        assert found.dram.bandwidth_bytes_per_second == others * found.clock_hz
+        assert found.staging == {"weight": 32 * 1024}
+    with pytest.raises(InputError) as caught:
+        load_accelerator(_write(tmp_path, text.replace("Bandwidth : 10", "Bandwidth : 3,5")))
+    assert "or three: of IFMAP, filters and OFMAP" in str(caught.value)
+
+
+def _rows() -> list[dict[str, str]]:
+    with (REPOSITORY / "validation/scalesim/scalesim_v3_calc.csv").open() as stream:
+        return [row for row in csv.DictReader(stream) if row["status"] == "ok"]
+
+
+@pytest.mark.parametrize(
+    "row", _rows()[:: max(1, len(_rows()) // 12)], ids=lambda row: row["layer"]
+)
+def test_a_plain_run_has_the_cycles_of_the_tool(tmp_path: Path, row: dict[str, str]) -> None:
+    """Runs of SCALE-Sim 3.0.0; it reports the index of the last cycle."""
+    rows, cols = row["array"].split("x")
+    text = SHIPPED.replace("ArrayHeight: 32", f"ArrayHeight: {rows}")
+    text = text.replace("ArrayWidth: 16", f"ArrayWidth: {cols}")
+    hw = load_accelerator(_write(tmp_path, text.replace(": ws", f": {row['dataflow']}")))
+    topology = tmp_path / "layer.csv"
+    topology.write_text(f"Layer,M,N,K,\nlayer,{row['M']},{row['N']},{row['K']},\n")
+    assert simulate(topology, hw).run.cycles == int(row["total_cycles_reported"]) + 1
+
+
+@pytest.mark.parametrize(("dataflow", "cycles"), [("ws", 3450), ("os", 3290), ("is", 5070)])
+def test_the_dataflow_of_the_file_is_what_the_array_holds(
+    tmp_path: Path, dataflow: str, cycles: int
+) -> None:
+    """By hand, 16 x 8 PEs, M=100 N=40 K=72: 5 x 5 x 138, 7 x 5 x 94 and 5 x 13 x 78 cycles."""
+    text = SHIPPED.replace(": ws", f": {dataflow}").replace(
+        ": 32\nArrayWidth: 16", ": 16\nArrayWidth: 8"
+    )
+    topology = tmp_path / "proj.csv"
+    topology.write_text("Layer,M,N,K,\nproj,100,40,72,\n")
+    assert simulate(topology, load_accelerator(_write(tmp_path, text))).run.cycles == cycles

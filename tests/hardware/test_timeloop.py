@@ -150,11 +150,16 @@ def test_the_oldest_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("PE[0..167]", "PE[0..166]", "got '167 PEs, meshX 14'"),
+        ("PE[0..167]", "PE[0..166]", "got 'a mesh of 14, 167 of ifmap_spad'"),
         ("class: DRAM", "class: SRAM", "must have here one DRAM"),
         ("class: intmac", "class: wire", "must have here one MAC"),
         ('"DummyBuffer[0..13]"', '"L1[0..13]"', "ifmap_spad|got '168 of them, 14 of L1'"),
-        ('"DummyBuffer[0..13]"', "L1", "got 'glb, L1'; .*one buffer between DRAM and PEs"),
+        (
+            '"DummyBuffer[0..13]", class: regfile, attributes: {depth: 16, meshX: 14}',
+            "L1, class: regfile, attributes: {depth: 16}",
+            "got 'glb, L1'; .*one buffer between DRAM and PEs",
+        ),
+        ('"DummyBuffer[0..13]"', "L1", "got 'a mesh of 14, 1 of L1'; .*instances: 14"),
         ("memory_depth: 16384", "memory_depth: many", "memory_depth: got 'many'"),
         ("depth: 12, ", "", "a size: depth and width"),
         ("name: psum_spad", "name: weights2", "one memory of a PE for weights"),
@@ -179,3 +184,68 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path, old: str, new: str, said:
 def test_what_has_no_parts_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(InputError, match="this looks like a Timeloop architecture"):
         load_accelerator(_write(tmp_path, text))
+
+
+FLAT = NESTED.replace('"DummyBuffer[0..13]"', "Dummy").replace(
+    "{depth: 16, meshX: 14}}\n", "{}}\n", 1
+)
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        "instances: 168, meshX: 14",
+        "instances: 168, meshX: 14, meshY: 12",
+        "instances: 168, meshY: 12",
+        "instances: 168, mesh-x: 14",
+        "instances: 168, mesh_y: 12",
+    ],
+)
+def test_instances_and_meshes_however_they_are_said(tmp_path: Path, mesh: str) -> None:
+    text = FLAT.replace("PE[0..167]", "PE").replace("meshX: 14", mesh)
+    assert mesh in text
+    found = load_accelerator(_write(tmp_path, text))
+    assert (found.array.rows, found.array.cols, found.array.pes) == (12, 14, 168)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "datawidth: 16, meshX: 14",
+            "datawidth: 16, meshX: 14, instances: 99",
+            "instances: got 99",
+        ),
+        ("PE[0..167]", "PE", "got 'a mesh of 14, 1 of ifmap_spad'"),
+        ("datawidth: 16, meshX: 14", "datawidth: 16, meshX: 14, meshY: 11", "a mesh of 154, 168"),
+    ],
+)
+def test_meshes_that_contradict_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load_accelerator(_write(tmp_path, FLAT.replace(old, new)))
+
+
+def test_what_becomes_of_parts_attributes_and_sections(tmp_path: Path) -> None:
+    text = NESTED.replace("{technology: 45nm}", "{technology: 45nm, burst: 3}")
+    found = load_accelerator(_write(tmp_path, text + "mapper: {algorithm: random}\n")).account
+    assert {one.name: one.macs for one in found.of("not taken")} == {
+        "DummyBuffer": 0,
+        "glb.burst": 0,
+        "ifmap_spad.burst": 0,
+        "weights_spad.burst": 0,
+        "psum_spad.burst": 0,
+        "mac.burst": 0,
+        "architecture_constraints": 0,
+        "mapper": 0,
+    }
+    sparse = load_accelerator(_write(tmp_path, text + "sparse_optimizations: {targets: []}\n"))
+    with pytest.raises(InputError, match="sparse_optimizations"):
+        sparse.account.require_modelled()
+
+
+def test_empty_branches_of_version_04(tmp_path: Path) -> None:
+    text = LISTED.replace("  - !Container {name: PE", "  - !Nothing\n  - !Container {name: PE")
+    text = text.replace("    nodes:\n    - !Comp", "    nodes:\n    - !Nothing {}\n    - !Comp", 1)
+    assert text.count("!Nothing") == 2
+    found = load_accelerator(_write(tmp_path, text))
+    assert found.array.pes == load_accelerator(_write(tmp_path, LISTED)).array.pes

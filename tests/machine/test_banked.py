@@ -129,10 +129,8 @@ def test_fast_forward_changes_nothing(part: str) -> None:
     assert fast.engines == slow.engines
 
 
-@pytest.mark.parametrize(
-    ("m", "k", "n", "most"), [(512, 512, 512, 0.08), (384, 64, 4096, 0.11), (77, 129, 1000, 0.05)]
-)
-def test_the_closed_form_knows_of_banks(m: int, k: int, n: int, most: float) -> None:
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 512, 512), (384, 64, 4096), (77, 129, 1000)])
+def test_banks_take_time(m: int, k: int, n: int) -> None:
     """Half of the second one's time is bank conflicts: columns of a matrix with rows of 8 KiB.
 
     Its channel is busy all the time: the work is counted, not the turns between loads and stores.

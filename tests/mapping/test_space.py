@@ -1,5 +1,9 @@
 """Which ranks of a group's operators are one, and how tensors look in them."""
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 import pytest
 
 from simaccel.mapping.space import (
@@ -98,3 +102,36 @@ def test_what_is_made_in_place() -> None:
 def test_an_operator_that_is_not_there_is_refused() -> None:
     with pytest.raises(NotThisWorkloadError, match="group X: small has no X"):
         space_of(ATTENTION, Group(operators=("X",), tree=()))
+
+
+def _steps(work: Callable[[], object]) -> int:
+    """Count the steps of the interpreter, which no other process changes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_the_work_of_many_groups_is_that_of_one_as_often() -> None:
+    def work(layers: int) -> int:
+        names = [f"l{at}" for at in range(layers)]
+        of = workload(
+            *(einsum(n, f"{n}O m n", f"{n}I m k", f"{n}W k n", m=2, k=3, n=5) for n in names)
+        )
+        every = Group(operators=tuple(names), tree=())
+        alone = [Group(operators=(name,), tree=()) for name in names]
+        return _steps(lambda: [space_of(of, group).escapes for group in (every, *alone)])
+
+    first, second, third = (work(layers) for layers in (8, 16, 32))
+    assert third - second == pytest.approx(2 * (second - first), rel=0.01)

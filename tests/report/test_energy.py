@@ -59,7 +59,7 @@ def test_energies_that_nobody_gave_are_unknown() -> None:
     prices = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
     none = [f"energy.{price}=0" for price in (*prices, "dram_pj_per_byte")]
     result = simulate(gemm(m=4, k=4, n=4), load_accelerator("toy", none), "naive")
-    assert energy_table(result) == "energy: unknown, toy gives no energies"
+    assert str(energy_table(result)).startswith("energy: unknown, toy gives no energy.mac_pj, ")
     assert size_line(result).endswith("power: unknown, on the chip unknown")
     (cells,) = (c.cells for c in operators_table(result).columns if str(c.header) == "energy")
     assert {str(cell) for cell in cells} == {"unknown"}

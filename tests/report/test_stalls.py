@@ -163,7 +163,7 @@ def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None
     assert lead == (
         "A costs most, 36% of the cycles. A waits 86% of its time: its transfers queue for DRAM "
         "bandwidth. Alike: B. Dataflow flash moves 1.00 KiB with DRAM for L, A instead of 4.00 KiB,"
-        " by the closed form in 650 instead of 1,300 cycles (2.00 x)."
+        " alone in 650 instead of 1,300 cycles (2.00 x)."
     )
     assert second.startswith("The run waits 62% of its time")
     assert rest == ["Bound by the array: L (31% of the cycles)."]

@@ -8,7 +8,7 @@ from rich.console import Console, RenderableType
 from simaccel.experiment.check import Checked
 from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.comparison import Compared, comparison_table, speedups
+from simaccel.report.comparison import Compared, comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.report.titles import experiment_title
@@ -38,7 +38,7 @@ def printed(table: RenderableType, width: int) -> list[str]:
 def test_one_line_a_row(result: Result, width: int) -> None:
     names = [one.name for one in result.run.operators]
     assert len(printed(operators_table(result), width)) == 2 + len(names) + 1
-    for table in (estimate_table(result.estimate, result.accelerator), engines_table(result)):
+    for table in (estimate_table(result.prediction, result.accelerator), engines_table(result)):
         lines = printed(table, width)
         assert not any("…" in line for line in lines)
         assert max(map(len, lines)) <= width
@@ -75,13 +75,28 @@ def test_what_stays_on_chip_is_said() -> None:
     [
         (
             network("alexnet", batch=4, layer="conv2"),
-            "alexnet on toy, layer conv2, batch 4, dataflow ruby",
+            "alexnet on toy, layer conv2, batch 4, int16, dataflow ruby",
         ),
         (
             conv2d(m=1, c=2, p=3, q=4, r=5, s=6, stride=(2, 1)),
-            "conv on toy, N=1, G=1, M=1, C=2, P=3, Q=4, R=5, S=6, stride 2x1, dataflow ruby",
+            "conv on toy, N=1, G=1, M=1, C=2, P=3, Q=4, R=5, S=6, stride 2x1, int16, dataflow ruby",
         ),
     ],
 )
 def test_a_title_says_which_layer_and_convolution(workload: Workload, title: str) -> None:
     assert experiment_title(workload, load_accelerator("toy"), "ruby") == title
+
+
+def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside_it() -> None:
+    """10 + 70 + 5 cycles that no run is below, and 15 of 100 in which the array waits."""
+    bound = {
+        "terms": {"fill": 10, "array": 70, "drain": 5},
+        "waiting_by_cause": {"noc": 12, "dram_latency": 3},
+    }
+    row = Compared("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
+    (line,) = terms_lines([row, Compared("flex", result={"cycles": 90})])
+    assert line.startswith("flat: given 80; at least 85 = array 70 + fill 10 + drain 5; ")
+    assert line.endswith("; waits 15 = noc 12 + dram_latency 3")
+    still = {"terms": {"array": 7}, "waiting_by_cause": {}}
+    row = Compared("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
+    assert terms_lines([row]) == ["flat: given 8; at least 7 = array 7; waits 0"]

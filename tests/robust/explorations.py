@@ -19,7 +19,7 @@ from tests.robust.processes import REPOSITORY, Done, Server
 Victim = Literal["parent", "worker", "scheduler"]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 LINE = (
-    *("explore", "--hw", "toy", "--dataflow", "naive", "--confirm", "pareto"),
+    *("explore", "--hw", "toy", "--dataflow", "naive"),
     *("--workload", "gemm shape=M=18,K=14,N=10 weight=2"),
     *("--workload", "gemm shape=M=12,K=8,N=6"),
     *("--axis", "array=2,4", "--axis", "dram-latency=0:40:+8"),

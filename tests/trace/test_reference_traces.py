@@ -80,12 +80,7 @@ def test_its_header_runs_to_the_same_figures_and_events(
 
 
 def _kept(figures: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in figures.items() if name not in (*FREE, "estimate")} | {
-        "operators": [
-            {name: value for name, value in operator.items() if name != "estimate"}
-            for operator in figures["operators"]
-        ]
-    }
+    return {name: value for name, value in figures.items() if name not in FREE}
 
 
 def _documented_columns() -> dict[str, str]:

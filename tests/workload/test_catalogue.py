@@ -62,7 +62,6 @@ def test_models_come_back_from_their_parameters(model: str) -> None:
         "batch": 2,
         "seq_len": 7,
         "scope": "model",
-        "bytes_per_element": 2,
         "bytes_by_tensor": {},
     }
     again = parse_workload(dict(workload.parameters))

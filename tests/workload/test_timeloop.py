@@ -6,6 +6,8 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.errors import InputError
+from simaccel.experiment.precision import at_precision
+from simaccel.files.documents import document_text
 from simaccel.workload import conv2d, load_workload, parse_workload
 
 CONV = """
@@ -78,3 +80,111 @@ def test_files_of_another_kind_are_recognised(tmp_path: Path) -> None:
         load_accelerator(_write(tmp_path, CONV))
     with pytest.raises(InputError, match="this looks like an accelerator, which is given with"):
         load_workload(Path(__file__).parents[2] / "hwconfigs" / "edge.yaml")
+
+
+MATMUL = """
+problem:
+  version: 0.4
+  shape:
+    name: MatMul
+    dimensions: [M, N, K]
+    data_spaces:
+    - {name: A, projection: [[[M]], [[K]]]}
+    - {name: B, projection: [[[N]], [[K]]]}
+    - {name: Z, projection: [[[M]], [[N]]], read_write: true}
+  instance: {M: 48, N: 32, K: 64}
+"""
+
+
+def test_the_named_shape_of_the_library(tmp_path: Path) -> None:
+    text = (
+        "problem:\n  shape: cnn-layer\n  instance: {C: 16, M: 24, P: 20, Q: 12, R: 3, S: 3, N: 1}"
+    )
+    found = load_workload(_write(tmp_path, text))
+    assert found.macs == 16 * 24 * 20 * 12 * 9
+    strided = load_workload(_write(tmp_path, text.replace("N: 1", "Wstride: 2, Hdilation: 3")))
+    assert strided.shapes["Inputs"] == (1, 16, 2 * 19 + 3, 11 + 3 * 2 + 1)
+    with pytest.raises(InputError, match="of others in Timeloop's library write out the file"):
+        load_workload(_write(tmp_path, text.replace("cnn-layer", "mttkrp")))
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("Hstrid: 2", "problem.instance.Hstrid: got 2; .*did you mean 'Hstride'"),
+        ("HStride: 2", "did you mean 'Hstride'"),
+        ("Hdilation: 2", "problem.instance.Hdilation: got 2; allowed: a size of a dimension"),
+        ("Z: 7", "problem.instance.Z: got 7"),
+    ],
+)
+def test_sizes_that_nothing_uses_are_faults(tmp_path: Path, size: str, said: str) -> None:
+    """Also of a coefficient that is declared and that no projection has."""
+    text = CONV.replace("Hstride: 2", size).replace(
+        "{name: Hstride, default: 1}", "{name: Hstride, default: 1}\n    - {name: Hdilation}"
+    )
+    with pytest.raises(InputError, match=said):
+        load_workload(_write(tmp_path, text))
+    one = load_workload(_write(tmp_path, text.replace(size, f"{size.partition(':')[0]}: 1")))
+    assert one.shapes["Inputs"][3] == 7 + 111  # the default stride
+
+
+def test_densities_are_not_taken_and_refused_where_something_runs(tmp_path: Path) -> None:
+    text = MATMUL.replace("K: 64}", "K: 64, densities: {A: {density: 0.25}}}")
+    found = load_workload(_write(tmp_path, text))
+    (left,) = found.account.of("not taken")
+    assert (left.name, left.macs) == ("problem.instance.densities", None)
+    with pytest.raises(InputError, match=r"densities .*work that can't be counted"):
+        found.account.require_modelled()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name"),
+    [
+        ("  version: 0.4", "  version: 0.4\n  densty: 0.5", "problem.densty"),
+        ("    name: MatMul", "    name: MatMul\n    stride: 2", "problem.shape.stride"),
+        ("problem:", "mapping: []\nextra: 1\nproblem:", "extra"),
+    ],
+)
+def test_unknown_keys_are_named(tmp_path: Path, old: str, new: str, name: str) -> None:
+    found = load_workload(_write(tmp_path, MATMUL.replace(old, new, 1)))
+    assert [one.name for one in found.account.of("not taken")] == [name]
+
+
+def test_sizes_beside_the_shape_as_in_old_files(tmp_path: Path) -> None:
+    text = MATMUL.replace("  instance: {M: 48, N: 32, K: 64}", "  M: 48\n  N: 32\n  K: 64")
+    found = load_workload(_write(tmp_path, text))
+    assert found.macs == 48 * 32 * 64
+    assert not found.account.of("not taken")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{include_text('base.yaml')}}\n" + MATMUL,
+        MATMUL.replace("M: 48", "M: {{ rows }}"),
+        "{% set rows = 48 %}\n" + MATMUL,
+        MATMUL.replace("  version: 0.4", "  <<<: *base"),
+    ],
+)
+def test_templates_are_told_where_to_get_the_parsed_file(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"a template \(Jinja.*parsed-processed-input.yaml"):
+        load_workload(_write(tmp_path, text))
+    with pytest.raises(InputError, match=r"a template \(Jinja.*parsed-processed-input.yaml"):
+        load_accelerator(_write(tmp_path, text))
+
+
+def test_a_comment_is_no_template(tmp_path: Path) -> None:
+    assert load_workload(_write(tmp_path, MATMUL + "# {{ rows }}\n")).macs == 48 * 32 * 64
+
+
+def test_element_sizes_are_free_as_no_problem_says_them(tmp_path: Path) -> None:
+    path = _write(tmp_path, MATMUL)
+    assert at_precision(load_workload(path), load_accelerator("edge_tpu")).tensor_bytes("A") == 3072
+    wide = load_workload(path, bytes_per_element=4, bytes_by_tensor={"Z": 1})
+    sizes = {"A": 48 * 64 * 4, "B": 32 * 64 * 4, "Z": 48 * 32}
+    assert {name: wide.tensor_bytes(name) for name in sizes} == sizes
+    assert at_precision(wide, load_accelerator("edge_tpu")) is wide
+    assert parse_workload(dict(wide.parameters)) == wide
+    path.write_text(document_text(dict(wide.parameters)))
+    with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file says it"):
+        load_workload(path, bytes_per_element=2)

@@ -47,7 +47,7 @@ class NestPoint:
 
     def workload(self) -> Workload:
         """Build the workload."""
-        return network(self.network, layer=self.layer)
+        return network(self.network, layer=self.layer, bytes_per_element=2)
 
     def options(self) -> Options:
         """Give the search."""

@@ -46,7 +46,13 @@ class Point:
 
     def workload(self) -> Workload:
         """Build the workload."""
-        return build(self.model, batch=self.batch, seq_len=self.seq_len, scope=self.scope)
+        return build(
+            self.model,
+            batch=self.batch,
+            seq_len=self.seq_len,
+            scope=self.scope,
+            bytes_per_element=2,
+        )
 
 
 def draw(count: int, seed: int = 2026) -> list[Point]:

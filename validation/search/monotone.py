@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.store import VARIABLE
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapspace.search import Effort

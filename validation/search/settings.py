@@ -70,13 +70,14 @@ class Setting:
     def workload(self) -> Workload:
         """The operators."""
         if isinstance(self.shape, str):
-            return conv2d(**CONVOLUTIONS[self.shape])  # type: ignore[arg-type]
+            return conv2d(**CONVOLUTIONS[self.shape], bytes_per_element=2)  # type: ignore[arg-type]
         if self.kind == "gemm":
             m, k, n = self.shape
-            return gemm(m=m, k=k, n=n)
+            return gemm(m=m, k=k, n=n, bytes_per_element=2)
         if self.kind == "attention":
-            return build("bert", batch=64, seq_len=self.shape[0], scope="la")
-        return build("bert", batch=1, seq_len=self.shape[0], scope="block").alone(["FF1", "FF2"])
+            return build("bert", batch=64, seq_len=self.shape[0], scope="la", bytes_per_element=2)
+        block = build("bert", batch=1, seq_len=self.shape[0], bytes_per_element=2)
+        return block.alone(["FF1", "FF2"])
 
 
 def settings() -> list[Setting]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import VARIABLE
 from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.store import VARIABLE
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.costs import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
@@ -112,15 +112,16 @@ def draw(seed: int) -> Case:
 def _workload(rng: random.Random, kind: str, times: int) -> Workload:
     if kind == "gemm":
         m, k, n = (rng.randint(3, 40) * times for _ in "mkn")
-        return gemm(m=m, k=k, n=n)
+        return gemm(m=m, k=k, n=n, bytes_per_element=2)
     if kind == "conv":
         m, c = (rng.randint(2, 8) * times for _ in "mc")
-        return conv2d(m=m, c=c, p=rng.randint(3, 9), q=rng.randint(3, 9), r=3, s=3)
+        rows, columns = rng.randint(3, 9), rng.randint(3, 9)
+        return conv2d(m=m, c=c, p=rows, q=columns, r=3, s=3, bytes_per_element=2)
     heads, size = rng.randint(1, 3), rng.randint(2, 6) * times
     sizes = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=2 * heads * size)
     scope = "la" if kind == "attention" else "block"
     tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
-    found = attention(sizes, batch=batch, seq_len=tokens, scope=scope)
+    found = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)
     return found.alone(["FF1", "FF2"]) if kind == "feed-forward" else found
 
 

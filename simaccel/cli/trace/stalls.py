@@ -52,7 +52,7 @@ def stalls(
     """Say where the cycles of a run went, what engines waited for, and what could be gained.
 
     The operator that costs most comes first; where it waits for DRAM, with a dataflow that moves
-    fewer bytes, if the closed form finds one. A window (--from, --to) has accounts of its own;
+    fewer bytes, if a search finds one. A window (--from, --to) has accounts of its own;
     what could be gained is always of the whole run.
     """
     window(start, end)  # what the run needs not say

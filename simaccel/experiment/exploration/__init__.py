@@ -1,1 +1,1 @@
-"""From one run to a thousand: design spaces, screened, confirmed, kept."""
+"""From one run to a thousand: design spaces, run and kept."""

@@ -78,7 +78,7 @@ class DirectedSpace:
 class Best:
     """One of the best designs by an objective, ``rank`` 1 the best.
 
-    ``machine_cycles`` is None where it wasn't run or, with a ``problem``, doesn't run.
+    ``machine_cycles`` is None where, with a ``problem``, it doesn't run.
     """
 
     objective: Objective
@@ -105,9 +105,8 @@ def sweep_directed(
     prices: Prices,
     limits: Limits,
     objectives: Sequence[Objective],
-    runs: int = SHOWN,
 ) -> DirectedDesigns:
-    """Sweep a space, and run the ``runs`` best designs by each objective on the machine.
+    """Sweep a space, and run the best few designs by each objective on the machine.
 
     Raises:
         NoDesignError: no design is within the limits, or has PEs enough for a cluster.
@@ -123,12 +122,9 @@ def sweep_directed(
     best = []
     for objective, some in few.items():
         for rank, design in enumerate(some, 1):
-            cycles: int | None = None
-            problem = ""
-            if rank <= runs:
-                key = design.pes, design.bandwidth
-                known[key] = known.get(key) or _run(space, design)
-                cycles, problem = known[key]
+            key = design.pes, design.bandwidth
+            known[key] = known.get(key) or _run(space, design)
+            cycles, problem = known[key]
             best.append(
                 Best(
                     objective=objective,

@@ -12,6 +12,7 @@ from simaccel.experiment.exploration.runs import Record
 from simaccel.experiment.exploration.space import Design
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
+from simaccel.numbers import plain
 
 Figures = dict[str, float | int | None]
 """By name, with the unit in it; None is unknown."""
@@ -29,6 +30,22 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
 """What the Pareto frontier weighs against each other."""
 
 
+def is_record(document: object) -> bool:
+    """Say whether plain data are what came out of a run: figures, or why there are none."""
+    if not isinstance(document, dict):
+        return False
+    if "problem" in document:
+        return isinstance(document["problem"], str)
+    energies = document.get("energy_pj")
+    if not isinstance(energies, dict):
+        return False
+    names = ("bound_cycles", "macs", "dram_bytes", "buffer_bytes")
+    numbers = [document.get(name) for name in names]
+    cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
+    least = [(cycles, 1), *((number, 0) for number in numbers)]
+    return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
+
+
 def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     """Sum up the workloads of a design, each as often as it counts; the buffer holds any of them.
 
@@ -43,18 +60,24 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     energy: dict[str, float] = {}
     for weight, one in zip(weights, records, strict=True):
         for level, pj in one["energy_pj"].items():
-            energy[level] = energy.get(level, 0.0) + weight * pj
+            energy[level] = energy.get(level, 0.0) + weight * (math.nan if pj is None else pj)
     cycles, every = summed("cycles"), sum(energy.values())
     seconds = cycles / accelerator.clock_hz
     power = power_mw(energy, seconds)
+    figures: Figures = plain(
+        {
+            "energy_pj": every,
+            "edp_js": every * 1e-12 * seconds,
+            "power_mw": sum(power.values()),
+            "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
+        }
+    )
     return {
         "cycles": cycles,
+        "bound_cycles": summed("bound_cycles"),
         "seconds": seconds,
-        "energy_pj": every,
-        "edp_js": every * 1e-12 * seconds,
+        **figures,
         "area_mm2": area_of(accelerator).mm2,
-        "power_mw": sum(power.values()),
-        "chip_power_mw": sum(power.values()) - power.get("dram", 0.0),
         "buffer_bytes": max(one["buffer_bytes"] for one in records),
         "dram_bytes": summed("dram_bytes"),
         "utilisation": summed("macs") / accelerator.array.pes / cycles,

@@ -14,6 +14,7 @@ from simaccel.hardware.quantity import parse_quantity
 
 FIGURES: Final = (
     "cycles",
+    "bound_cycles",
     "seconds",
     "energy_pj",
     "edp_js",

@@ -1,4 +1,4 @@
-"""One workload of one design: what decides what comes out, the closed form, the machine."""
+"""One workload of one design: what decides what comes out, and its run."""
 
 from __future__ import annotations
 
@@ -7,31 +7,23 @@ import json
 from collections.abc import Mapping as Map
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Literal
+from typing import Any
 
-import yaml
-
-from simaccel.analytic.estimate import estimate
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
-from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
-from simaccel.mapping.files import mapping_text, parse_mapping
 from simaccel.mapping.tree import Mapping
-from simaccel.program.fit import require_fit
-from simaccel.program.folding import require_sums_fit
-from simaccel.program.lowering import lower
+from simaccel.numbers import plain
 from simaccel.schedulers import Options
 from simaccel.version import version
 from simaccel.workload import Workload
 from simaccel.workload.workload import canonical_text
 
-How = Literal["estimate", "machine"]
 Record = dict[str, Any]
 """What came out, as plain data: figures, or ``problem`` where there are none."""
 _UNREAD = frozenset({"source", "description"})
@@ -39,13 +31,12 @@ _UNREAD = frozenset({"source", "description"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One run: by the closed form, or on the machine; ``description``: with its dataflows."""
+    """One run; ``description``: that of the workload, with its dataflows."""
 
     workload: Workload
     accelerator: Accelerator
     dataflow: str
     options: Options
-    how: How
     description: str = ""
 
     @cached_property
@@ -55,7 +46,6 @@ class Asked:
         asked = {
             "simaccel": version(),
             "code": code_digest(),
-            "how": self.how,
             "workload": _workload_text(self.workload),
             "accelerator": _accelerator_text(self.accelerator),
             "dataflow": self.dataflow,
@@ -92,39 +82,12 @@ def _decisive(value: object) -> object:
     return value
 
 
-@dataclass(frozen=True)
-class Task:
-    """A run as it is sent to a process; ``mapping``: its text, if it is known already."""
-
-    asked: Asked
-    mapping: str | None = None
-
-
-def run(task: Task) -> Record:
+def run(asked: Asked) -> Record:
     """Run; what the user can cause is a record with its reason."""
     try:
-        return _estimated(task.asked) if task.asked.how == "estimate" else _simulated(task)
+        return _simulated(asked)
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
-
-
-def _estimated(asked: Asked) -> Record:
-    """Take the mapping that `simaccel run` takes, and its closed form."""
-    workload, accelerator = asked.workload, asked.accelerator
-    mapping = _directed(asked) or scheduled(workload, accelerator, asked.dataflow, asked.options)
-    program = lower(workload, mapping)
-    require_fit(program, accelerator.capacities)
-    require_sums_fit(program, accelerator)
-    found = estimate(workload, mapping, accelerator)
-    moved = [n for (level, _), n in found.moved.items() if level.startswith("dram_")]
-    return {
-        "cycles": found.cycles,
-        "macs": found.macs,
-        "energy_pj": found.energy_pj,
-        "dram_bytes": sum(moved),
-        "buffer_bytes": found.buffer_bytes,
-        "mapping": mapping_text(mapping),
-    }
 
 
 def _directed(asked: Asked) -> Mapping | None:
@@ -138,21 +101,16 @@ def _directed(asked: Asked) -> Mapping | None:
     return mapping
 
 
-def _simulated(task: Task) -> Record:
-    asked = task.asked
-    dataflow = (
-        _directed(asked) or asked.dataflow
-        if task.mapping is None
-        else parse_mapping(yaml.safe_load(task.mapping), "mapping of an exploration")
-    )
+def _simulated(asked: Asked) -> Record:
+    dataflow = _directed(asked) or asked.dataflow
     result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
     found = result.run
     moved = [n for (level, _), n in found.moved.items() if level.startswith("dram_")]
     return {
         "cycles": found.cycles,
         "macs": found.macs,
-        "energy_pj": energy_pj(found, asked.accelerator),
+        "energy_pj": plain(energy_pj(found, asked.accelerator)),
         "dram_bytes": sum(moved),
-        "buffer_bytes": result.estimate.buffer_bytes,
-        "estimated_cycles": result.estimate.cycles,
+        "buffer_bytes": result.reserved_bytes,
+        "bound_cycles": result.prediction.bound_cycles,
     }

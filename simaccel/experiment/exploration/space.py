@@ -16,6 +16,7 @@ from simaccel.experiment.documents import workload_document
 from simaccel.experiment.precision import at_precision
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
+from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.workload import Workload, is_described
@@ -127,6 +128,17 @@ class Space:
             Dimension("dataflow", "dataflow", "dataflow", "mapping", tuple(flows)),
         ]
         return (*(one for one in first if len(one.settings) > 1), *self.axes)
+
+    def require_energies(self, objective: str) -> None:
+        """Refuse an objective that needs energies which neither files nor axes give.
+
+        Raises:
+            InputError: as of ``require_energies`` of an accelerator.
+
+        """
+        fields = [field for axis in self.axes for one in axis.settings for field in one.fields]
+        if not any(field.startswith("energy.") for field in fields):
+            gather(*(partial(require_energies, one, objective) for one in self.accelerators))
 
     @property
     def size(self) -> int:

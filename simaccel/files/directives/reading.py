@@ -198,11 +198,13 @@ class _Recovery:
             found = ABSENT if at_end else str(token)
             line, column = self._end() if at_end else (token.line, token.column)
             self._note(line, column, found, self._allowed(parser, token))
+        if len(self.faults) >= _MOST_FAULTS:
+            return False
         if self._inserted(parser, token):
             return True
         self.skipped.append((token.line or 1, token.column or 1))
         self._skipped_to = -1 if at_end else self._skip_block(parser, token)
-        return not at_end and len(self.faults) < _MOST_FAULTS
+        return not at_end
 
     def _skip_block(self, parser: InteractiveParser, token: Token) -> int:
         """Leave out what stands in braces behind an unknown word; give where reading goes on."""

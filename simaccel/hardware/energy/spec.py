@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
+    Field,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -35,9 +36,11 @@ class EnergySpec(Spec):
     """Energy per action in pJ: of its own, or of a ``node`` and of ``dram.part``.
 
     A figure that is given stands before the table's. ``number``: what a MAC of the node multiplies.
-    ``leakage_pj_per_cycle``: of the whole accelerator, whatever it does; no table has it.
+    ``leakage_pj_per_cycle``: of the whole accelerator, whatever it does; no table has it. Where all
+    are ``known``, one that is left out is a fault; else it is unknown, and so are energies of runs.
     """
 
+    known: Annotated[bool, Field(strict=True)] = True
     node: Node | None = None
     number: Number = "fp16"
     mac_pj: Picojoules | None = None
@@ -51,13 +54,17 @@ class EnergySpec(Spec):
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
         unread = {"number"} if self.node is None else set()
+        if self.known:
+            unread.add("known")
         if not self.leakage_pj_per_cycle:
             unread.add("leakage_pj_per_cycle")
         return {name: n for name, n in found.items() if n is not None and name not in unread}
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.node is None:
+        if not self.known:
+            details = []
+        elif self.node is None:
             absent = [name for name in _BY_NODE if getattr(self, name) is None]
             details = [InitErrorDetails(type="missing", loc=(name,), input=None) for name in absent]
         elif self.number not in numbers_of(self.node) and None in (
@@ -83,11 +90,24 @@ class EnergySpec(Spec):
         dram = self.dram_pj_per_byte
         if dram is None and part is not None:
             dram = dram_pj_per_byte(part)
-        return (
-            None if dram is None else Prices(**self._on_chip(capacity_bytes), dram_pj_per_byte=dram)
-        )
+        if dram is None and self.known:
+            return None
+        found = {**self._on_chip(capacity_bytes), DRAM: dram}
+        return Prices(**{name: price or 0.0 for name, price in found.items()})
 
-    def _on_chip(self, capacity_bytes: int | None) -> dict[str, float]:
+    def unknown(self, part: str | None) -> tuple[str, ...]:
+        """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
+
+        >>> EnergySpec(known=False, mac_pj=1, node="7nm").unknown(None)
+        ('dram_pj_per_byte',)
+        """
+        given = {**self._on_chip(None), DRAM: self.dram_pj_per_byte}
+        dram = given[DRAM] if part is None else part
+        unknown = tuple(name for name, price in {**given, DRAM: dram}.items() if price is None)
+        is_free = not (part or any(given.values()))  # all of it for nothing: nobody gave a price
+        return unknown or (tuple(given) if is_free else ())
+
+    def _on_chip(self, capacity_bytes: int | None) -> dict[str, float | None]:
         found = {name: getattr(self, name) for name in (*_BY_NODE, "leakage_pj_per_cycle")}
         if self.node is None:
             return found

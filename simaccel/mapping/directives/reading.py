@@ -176,6 +176,7 @@ class _Reader:
 
     def __init__(self, layer: DescribedLayer, block: _Block, evaluator: Evaluator) -> None:
         self.layer, self.block, self.evaluator = layer, block, evaluator
+        self.dataflow = block.dataflow
         self.suffix = "" if block.layer is layer else f" (layer {layer.name})"
         self.notes: list[Fault] = []
 
@@ -184,14 +185,25 @@ class _Reader:
         if not self.block.is_sound:
             return self.block.dataflow
         known = len(self.evaluator.faults)
-        for one, node in zip(self.block.dataflow, self.block.block.directives, strict=True):
+        self.dataflow = tuple(map(self._covering, self.block.dataflow))
+        for one, node in zip(self.dataflow, self.block.block.directives, strict=True):
             if isinstance(one, DimMap) and isinstance(node, MapDirective):
                 self._map(one, node)
+        if self.layer.up != (1, 1):
+            note = "an analysis as a CONV, as the tool's: up-sampling is --workload's alone"
+            self.notes.append(self._at(self.block.block, "TRCONV", note))
         for depth, (maps, nodes) in enumerate(self._levels()):
             self._level(depth, maps, nodes)
         if len(self.evaluator.faults) == known:
             self._outputs()
-        return self.block.dataflow
+        return self.dataflow
+
+    def _covering(self, one: DimMap | Cluster) -> DimMap | Cluster:
+        """Return a map in time that covers its filter's dimension as it is: it never steps."""
+        if isinstance(one, Cluster) or one.spatial or one.dim not in SLIDING.values():
+            return one
+        size = self.layer.sizes.get(one.dim, one.size + 1) if self.layer.slides else one.size + 1
+        return replace(one, size=size, offset=size) if one.size >= size else one
 
     def _levels(self) -> Iterator[tuple[list[DimMap], list[Node]]]:
         """Yield the maps of each level with their nodes; the Cluster of a level comes first."""
@@ -201,7 +213,7 @@ class _Reader:
                 nodes.append([node])
             else:
                 nodes[-1].append(node)
-        yield from zip(split(self.block.dataflow)[0], nodes, strict=True)
+        yield from zip(split(self.dataflow)[0], nodes, strict=True)
 
     def _map(self, one: DimMap, node: MapDirective) -> None:
         outer = OF_INPUT if self.layer.slides else {}
@@ -251,7 +263,7 @@ class _Reader:
         here = {one.dim for one in maps}
         coupled = couplings(self.layer)
         inputs = {*coupled["input"], *coupled["filter"]}
-        has_clusters = any(isinstance(one, Cluster) for one in self.block.dataflow)
+        has_clusters = any(isinstance(one, Cluster) for one in self.dataflow)
         for one, node in zip(maps, nodes, strict=True):
             dim = OF_INPUT.get(one.dim, one.dim)
             if one.dim in OF_INPUT and self.layer.slides and SLIDING[dim] not in here:
@@ -263,9 +275,9 @@ class _Reader:
 
     def _outputs(self) -> None:
         """Note maps of fewer rows than the filter's, from which no output comes."""
-        pes = pes_of_cluster(self.block.dataflow)
+        pes = pes_of_cluster(self.dataflow)
         for (_, nodes), level in zip(
-            self._levels(), complete(self.layer, self.block.dataflow, pes), strict=True
+            self._levels(), complete(self.layer, self.dataflow, pes), strict=True
         ):
             known = {one.dim: one for one in level.maps}
             for dim, reach in SLIDING.items() if self.layer.slides else ():

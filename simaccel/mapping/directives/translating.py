@@ -82,6 +82,8 @@ class _Nest:
 
 def _group(one: Directed, operator: Einsum, array: SpatialArraySpec) -> Group:
     layer, pes = one.layer, array.rows * array.cols
+    if layer.up != (1, 1):
+        raise NotDirectedError(f"layer {one.name}: directives don't say how a TRCONV up-samples")
     needed = pes_of_cluster(one.dataflow)
     if needed > pes:
         raise NotDirectedError(f"layer {one.name}: a cluster has {needed} PEs, the array {pes}")

@@ -48,7 +48,7 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
     else:
         axes.ticklabel_format(axis="y", useOffset=False)
     axes.set_title(wrapped(title, _WIDTH_INCHES - _LABELS_INCHES), fontsize=SMALL_POINTS)
-    axes.set_xlabel("mappings judged")
+    axes.set_xlabel("mappings run")
     name = "EDP" if objective == "edp" else objective
     axes.set_ylabel(f"best {name} so far / final")
     if few:

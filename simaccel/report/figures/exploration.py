@@ -40,13 +40,8 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _figure_of(one: Explored, found: Exploration) -> dict[str, Any]:
-    """Return figures that all designs have from one voice."""
-    return (one.machine if found.uniform == "machine" else one.estimate) or {}
-
-
 def _drawn(found: Exploration) -> list[Explored]:
-    return [one for one in found.points if _figure_of(one, found)]
+    return [one for one in found.points if one.figures is not None]
 
 
 def _value(figures: dict[str, Any], name: str) -> float:
@@ -55,7 +50,7 @@ def _value(figures: dict[str, Any], name: str) -> float:
 
 
 def draw_frontier(found: Exploration, title: str) -> Figure:
-    """Draw energy over time, and area over time: all designs, and the confirmed frontier.
+    """Draw energy over time, and area over time: all designs, and the frontier.
 
     Call it inside ``style()``.
     """
@@ -64,7 +59,7 @@ def draw_frontier(found: Exploration, title: str) -> Figure:
     for ax, name in zip(axes, ("energy_pj", "area_mm2"), strict=True):
         _scatter(ax, found, "seconds", name)
         _draw_on(ax, [one for one in found.points if one.frontier], "seconds", name)
-    _finish(figure, axes, title, found)
+    _finish(figure, axes, title)
     return figure
 
 
@@ -76,7 +71,7 @@ def draw_pairs(found: Exploration, title: str) -> Figure:
     for ax, (x, y) in zip(axes, pairs, strict=True):
         _scatter(ax, found, x, y)
         _draw_on(ax, [one for one in found.points if one.frontier], x, y)
-    _finish(figure, list(figure.axes), title, found)
+    _finish(figure, list(figure.axes), title)
     return figure
 
 
@@ -86,7 +81,7 @@ def _scatter(ax: Axes, found: Exploration, x: str, y: str) -> None:
         (False, "#DDDDDD", "outside the limits"),
         (True, _GREY, "within"),
     ):
-        some = [_figure_of(one, found) for one in _drawn(found) if one.within is within]
+        some = [one.figures or {} for one in _drawn(found) if one.within is within]
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
@@ -129,10 +124,9 @@ def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
 
 
 def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
-    """Draw the frontier with the machine's figures, the best marked."""
-    label = "frontier (machine)"
+    """Draw the frontier, the best marked."""
     for one in some:
-        figures = one.machine or {}
+        figures = one.figures or {}
         ax.scatter(
             [_value(figures, x)],
             [_value(figures, y)],
@@ -142,11 +136,11 @@ def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
             edgecolors=LIMIT_COLOUR,
             linewidths=0.4,
             zorder=4 if one.best else 3,
-            label="best" if one.best else label,
+            label="best" if one.best else "frontier",
         )
 
 
-def _finish(figure: Figure, axes: Sequence[Axes], title: str, found: Exploration) -> None:
+def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
     for ax in axes:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
         for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
@@ -155,8 +149,7 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str, found: Exploration
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()
         named |= dict(zip(labels, handles, strict=True))
-    voice = "the machine" if found.uniform == "machine" else "the closed form"
-    figure.suptitle(f"{title} (grey: {voice})", fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     if named:
         figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
 
@@ -196,7 +189,7 @@ def _draw_axis(ax: Axes, found: Exploration, number: int) -> None:
     ):
         values: dict[str, list[float]] = {setting.text: [] for setting in settings}
         for one in some:
-            objective = objective_of(_figure_of(one, found), found.plan.objective)
+            objective = objective_of(one.figures or {}, found.plan.objective)
             values[one.design.settings[number].text].append(objective)
         least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
         name = ", ".join(scenario)

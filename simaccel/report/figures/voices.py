@@ -1,4 +1,4 @@
-"""Figure of an explanation: what four voices say of each group, beside what the machine did."""
+"""Figure of an explanation: what three voices say of each group, beside what the machine did."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ def draw_voices(explained: Sequence[Explained]) -> Figure:
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [one.run.cycles for one in explained]
-    _said(cycles, machine, [one.estimate.cycles for one in explained], 0, "closed form")
     _said(cycles, machine, [one.directives.cycles for one in explained], 2, _TOLD)
-    bounds = [one.estimate.resource_bound_cycles for one in explained]
-    _said(cycles, machine, bounds, 1, "bound (resources, DRAM bytes)")
+    bounds = [one.prediction.bound_cycles for one in explained]
+    _said(cycles, machine, bounds, 1, "bound")
     crossed = [
         sum(one.dram_bytes for one in explained if one.together == each.together)
         for each in explained

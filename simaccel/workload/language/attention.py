@@ -53,15 +53,15 @@ class Attention:
         return made
 
     def stored(self, name: str) -> str:
-        """Add K or V as a whole, a cache but for images, and return its name."""
-        kind: Kind = "intermediate" if self.model.is_vision else "cache"
+        """Add K or V as a whole, a cache but for encoders, and return its name."""
+        kind: Kind = "intermediate" if self.model.is_encoder else "cache"
         return self.graph.tensor(self.graph.prefix + name, kind)
 
     def _project(self, name: str, given: str, target: Operand) -> None:
         """Add an einsum, its bias and a rotary embedding, as far as the model has them."""
         graph, ranks = self.graph, target.ranks
         steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
-        steps += ["rotary"] if name in {"Q", "K"} and not self.model.positions else []
+        steps += ["rotary"] if name in {"Q", "K"} and self.model.turns else []
         for at, step in enumerate(steps):
             out = target
             if at + 1 < len(steps):
@@ -78,7 +78,7 @@ class Attention:
 
     def attend(self) -> None:
         """Add L, softmax and A for each block of rows."""
-        blocks = list(self.tokens.row_blocks(self.window, causal=not self.model.is_vision))
+        blocks = list(self.tokens.row_blocks(self.window, causal=not self.model.is_encoder))
         for at, block in enumerate(blocks):
             self._block(block, f".{at}" if len(blocks) > 1 else "", alone=len(blocks) == 1)
 
@@ -134,7 +134,7 @@ def la_graph(
     """Return L, softmax and A alone, of the last layer of the repeated run."""
     window = model.windows[-1]
     graph = Graph({**sizes, "c": tokens.keys(window)}, widths)
-    for name in ("Q", *(("K", "V") if model.is_vision else ())):
+    for name in ("Q", *(("K", "V") if model.is_encoder else ())):
         graph.tensor(name, "input")
     graph.tensor("Z", "output")
     Attention(graph, model, tokens, window).attend()

@@ -20,13 +20,15 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
-from simaccel.workload.language.catalogue import find_transformer
+from simaccel.workload.language.catalogue import find_transformer, is_known
 from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
 from simaccel.workload.language.feed_forward import add_feed_forward
-from simaccel.workload.language.graph import CLASSES, Graph, part
+from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
 from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.own import size_faults_of
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.tensors import bytes_document, said_bytes
 from simaccel.workload.workload import Workload
 
 MAX_BLOCKS = 64
@@ -43,7 +45,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     scope: str = "block",
     causal_blocks: int = CAUSAL_BLOCKS,
     experts: Spread = UNIFORM,
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return a run of a transformer of the catalogue, or of one's own.
@@ -59,21 +61,29 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     model, faults = (name, []) if isinstance(name, Transformer) else _found(name)
     past = kv_len if kv_len is not None else (prompt if phase == "decode" else 0)
     rows = 1 if phase == "decode" else prompt
-    if model is not None and model.is_vision:
-        faults += _image_faults(model, phase, kv_len)
-        rows, past = model.positions, 0
+    if model is not None and model.is_encoder:
+        faults += _encoder_faults(model, phase, kv_len)
+        rows, past = model.positions if model.is_vision else prompt, 0
     tokens = Tokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
-    widths = {**dict.fromkeys(CLASSES, bytes_per_element), **(bytes_by_tensor or {})}
+    widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **(bytes_by_tensor or {})}
+    said = bytes_by_tensor or {}
+    assumed = {name for name in CLASSES if bytes_per_element is None and name not in said}
     faults += _faults(tokens, phase, prompt, scope, widths)
+    if model is not None:
+        faults += size_faults_of(model)
     if model is not None and not faults:
         faults += _model_faults(model, tokens, experts)
     if faults or model is None:
         raise InputError(faults)
     graph = _graph(model, tokens, scope, experts, widths)
+    graph.tensors = {
+        one.name: replace(one, assumed=class_of(one.kind) in assumed)
+        for one in graph.tensors.values()
+    }
     _set_widths(graph, model, widths)
     parameters: dict[str, Any] = {
         "kind": "transformer",
-        "model": model.name,
+        **({"model": model.name} if is_known(model) else model.document()),
         "phase": phase,
         "prompt": prompt,
         **({} if kv_len is None else {"kv_len": kv_len}),
@@ -81,8 +91,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         "scope": scope,
         "causal_blocks": causal_blocks,
         "experts": experts if isinstance(experts, str) else list(experts),
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     repeat = model.layers // len(model.windows) if scope == "model" else 1
     return Workload(
@@ -101,7 +110,9 @@ def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> 
     faults = []
     for name, width in named.items():
         if name in graph.tensors:
-            graph.tensors[name] = replace(graph.tensors[name], bytes_per_element=width)
+            graph.tensors[name] = replace(
+                graph.tensors[name], bytes_per_element=width, assumed=False
+            )
             continue
         allowed = suggest(name, [*CLASSES, *graph.tensors])
         if not allowed.startswith("did"):
@@ -118,12 +129,12 @@ def _found(name: str) -> tuple[Transformer | None, list[Fault]]:
         return None, list(error.faults)
 
 
-def _image_faults(model: Transformer, phase: str, kv_len: int | None) -> list[Fault]:
-    found = []
+def _encoder_faults(model: Transformer, phase: str, kv_len: int | None) -> list[Fault]:
+    found, what = [], "an image" if model.is_vision else "an encoder's input"
     if phase == "decode":
-        found.append(Fault(model.name, "phase", phase, "prefill: an image comes at once"))
+        found.append(Fault(model.name, "phase", phase, f"prefill: {what} comes at once"))
     if kv_len is not None:
-        found.append(Fault(model.name, "kv_len", kv_len, "nothing: an image has no cache"))
+        found.append(Fault(model.name, "kv_len", kv_len, f"nothing: {what} has no cache"))
     return found
 
 
@@ -262,7 +273,14 @@ def _embed_patches(graph: Graph, model: Transformer) -> None:
 
 
 def _head(graph: Graph, model: Transformer, tokens: Tokens, given: str) -> None:
-    """Add the last norm and the logits of the last token (of an image: the class token)."""
+    """Add the last norm and the logits of the last token (of an image: the class token).
+
+    An encoder of tokens has the norm of all of them alone.
+    """
+    if model.is_encoder and not model.is_vision:
+        graph.tensor("norm.out", "output")
+        _norm(graph, model, "norm", given)
+        return
     row = 0 if model.is_vision else tokens.rows - 1
     normed = _norm(graph, model, "norm", given, row if tokens.rows > 1 else None)
     sizes = {"n": 1}

@@ -197,6 +197,11 @@ def transformer_names() -> dict[str, Transformer]:
     return {name: one for one in TRANSFORMERS for name in (one.name, *one.aliases)}
 
 
+def is_known(model: Transformer) -> bool:
+    """Return whether a transformer is the one that the catalogue has by its name."""
+    return transformer_names().get(model.name) == model
+
+
 def find_transformer(name: str) -> Transformer:
     """Return the transformer of this name or alias, in any case.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 from simaccel.errors import Fault
 from simaccel.later import np
@@ -18,16 +19,24 @@ from simaccel.workload.language.model import Transformer
 from simaccel.workload.language.phase import Tokens
 
 Spread = str | Sequence[int]
-"""How tokens are spread over experts: ``uniform``, ``drawn:SEED``, or a count for each expert."""
+"""How tokens are spread over experts: ``uniform``, ``expected``, ``drawn:SEED``, or counts.
+
+``uniform`` gives all experts as many tokens as it can: of few tokens it is the worst case, as each
+goes to experts that no other one needs. ``expected`` uses as many experts as tokens that choose at
+random need on average, rounded, with as many tokens each.
+"""
 UNIFORM = "uniform"
+EXPECTED = "expected"
 _DRAWN = re.compile(r"drawn(?::([0-9]{1,9}))?")
-_ALLOWED = "uniform, drawn or drawn:SEED, or a count for each expert"
+_MANY_ROWS = 1024
+"""More tokens than these leave no expert out."""
+_ALLOWED = "uniform, expected, drawn or drawn:SEED, or a count for each expert"
 
 
 def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: int) -> list[Fault]:
     """Return what is wrong with how ``rows`` tokens are spread over experts."""
     if isinstance(spread, str):
-        known = spread == UNIFORM or _DRAWN.fullmatch(spread)
+        known = spread in (UNIFORM, EXPECTED) or _DRAWN.fullmatch(spread)
         return [] if known else [Fault(file, "experts", spread, _ALLOWED)]
     if not experts:
         return [Fault(file, "experts", list(spread), "nothing, as the model has none")]
@@ -48,17 +57,26 @@ def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[
 
     >>> expert_counts("uniform", 8, 2, 5)
     [2, 2, 1, 1, 1, 1, 1, 1]
+    >>> [expert_counts(how, 8, 2, 3) for how in ("uniform", "expected")]
+    [[1, 1, 1, 1, 1, 1, 0, 0], [2, 1, 1, 1, 1, 0, 0, 0]]
     """
     if not isinstance(spread, str):
         return list(spread)
-    if spread == UNIFORM:
-        least, more = divmod(rows * chosen, experts)
-        return [least + (at < more) for at in range(experts)]
+    if spread in (UNIFORM, EXPECTED):
+        used = experts if spread == UNIFORM else _expected(experts, chosen, rows)
+        least, more = divmod(rows * chosen, used)
+        return [(least + (at < more)) * (at < used) for at in range(experts)]
     found = _DRAWN.fullmatch(spread)
     seed = int(found[1] or 0) if found else 0
     keys = np.random.default_rng(seed).random((rows, experts))
     drawn = np.argsort(keys, axis=1)[:, :chosen]
     return [int(n) for n in np.bincount(drawn.ravel(), minlength=experts)]
+
+
+def _expected(experts: int, chosen: int, rows: int) -> int:
+    """Return how many experts tokens need on average that choose at random, rounded."""
+    idle = Fraction(experts - chosen, experts) ** min(rows, _MANY_ROWS)
+    return max(chosen, min(experts, int(experts * (1 - idle) + Fraction(1, 2))))
 
 
 def add_experts(

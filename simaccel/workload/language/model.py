@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
+_NAMES_IN_FILES = {"experts": "expert_count", "chosen": "experts_per_token"}
+"""Fields that files call otherwise: `experts` is there how tokens are spread."""
 Activation = Literal["silu", "gelu", "relu"]
 NormKind = Literal["rms_norm", "layer_norm"]
 
@@ -19,6 +21,9 @@ class Transformer:
     (of ``qkv``, ``o``, ``ff``). ``tied``: the logits have the embedding as weights. Soft caps limit
     attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
     A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes.
+    Without ``causal`` it is an encoder: every token sees all, there is no cache, and the scope
+    `model` ends with the last norm. ``rotary``: whether Q and K are turned, where that doesn't
+    follow from ``positions``.
     """
 
     name: str
@@ -46,11 +51,34 @@ class Transformer:
     experts: int = 0
     chosen: int = 0
     patches: tuple[int, int] | None = None
+    causal: bool = True
+    rotary: bool | None = None
 
     @property
     def is_vision(self) -> bool:
         """Whether its input is an image: patches, no mask, no cache."""
         return self.patches is not None
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether every token sees all others: no mask, no cache, no steps."""
+        return self.is_vision or not self.causal
+
+    @property
+    def turns(self) -> bool:
+        """Whether Q and K are turned by their positions."""
+        return not self.positions if self.rotary is None else self.rotary
+
+    def document(self) -> dict[str, Any]:
+        """Return the sizes as a workload file has them: those that differ from the usual."""
+        found: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name in ("aliases", "source") or value == one.default:
+                continue
+            key = _NAMES_IN_FILES.get(one.name, one.name)
+            found[key] = list(value) if isinstance(value, tuple) else value
+        return found
 
     @property
     def scale(self) -> float:

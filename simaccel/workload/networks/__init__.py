@@ -1,9 +1,9 @@
 """Published networks and kernels, layer by layer, each with its source."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload.einsum import Tensor
 from simaccel.workload.layers import Layers, Network, layers_workload, one_layer, with_batch
 from simaccel.workload.networks import (
     alexnet,
@@ -14,6 +14,7 @@ from simaccel.workload.networks import (
     vgg16,
 )
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
+from simaccel.workload.tensors import bytes_document
 from simaccel.workload.whole import linked
 from simaccel.workload.workload import Workload
 
@@ -57,7 +58,7 @@ def network(
     batch: int = 1,
     layer: str | None = None,
     scope: str = "layers",
-    bytes_per_element: int = 2,
+    bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a network for `batch` images, or one of them.
@@ -79,8 +80,7 @@ def network(
         "batch": batch,
         **({} if layer is None else {"layer": layer}),
         **({} if scope == "layers" else {"scope": scope}),
-        "bytes_per_element": bytes_per_element,
-        "bytes_by_tensor": dict(bytes_by_tensor or {}),
+        **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     try:
         workload = layers_workload(
@@ -113,10 +113,10 @@ def _scope_faults(found: Network, scope: str, layer: str | None) -> list[Fault]:
 def _whole(found: Network, layers: Workload) -> Workload:
     """Return a network as one graph, with the batch and element sizes of a list of its layers."""
     assert found.whole is not None  # noqa: S101 - refused before
-    wide = {name[-1]: one.bytes_per_element for name, one in layers.tensors.items()}
+    roles = {name[-1]: one for name, one in layers.tensors.items()}
     operators, kinds = linked(found.whole(), found.samples * layers.parameters["batch"])
     tensors = {
-        name: Tensor(name, wide[{"weight": "W", "input": "I"}.get(kind, "O")], kind)
+        name: replace(roles[{"weight": "W", "input": "I"}.get(kind, "O")], name=name, kind=kind)
         for name, kind in kinds.items()
     }
     return Workload(found.name, tuple(operators), tensors, parameters=layers.parameters)

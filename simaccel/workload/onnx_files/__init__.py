@@ -1,6 +1,5 @@
-"""ONNX models as workloads, with a list of what was mapped, fused, free, or not modelled."""
+"""ONNX models as workloads, with an account of what was taken, harmless, or not taken."""
 
-from simaccel.workload.onnx_files.importing import Imported, load_onnx, totals
-from simaccel.workload.onnx_files.operators import Row
+from simaccel.workload.onnx_files.importing import Imported, load_onnx
 
-__all__ = ["Imported", "Row", "load_onnx", "totals"]
+__all__ = ["Imported", "load_onnx"]

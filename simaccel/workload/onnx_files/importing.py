@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError
+from simaccel.files.accounting import Account, Entry
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import Building
 from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
-from simaccel.workload.onnx_files.operators import FREE, HANDLERS, Place, Row, matmul_shape
+from simaccel.workload.onnx_files.operators import FREE, HANDLERS, UNCOUNTED, Place, matmul_shape
 from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
@@ -26,10 +27,9 @@ _SCALARS = frozenset(("Mul", "Div"))
 
 @dataclass(frozen=True)
 class Imported:
-    """A workload and what became of each node of its file."""
+    """A workload, whose account says what became of each node of its file."""
 
     workload: Workload
-    rows: tuple[Row, ...]
     constants: int
     parted: tuple[str, ...] = ()
     """Tensors of the graph that are stored for a reader that needs them in another form."""
@@ -73,16 +73,17 @@ def _load(
         raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
     operators, tensors = building.finish(network.outputs)
     parameters = einsums_document(name, operators, tensors.values())
-    workload = Workload(name, tuple(operators), tensors, parameters=parameters)
+    account = Account(path, tuple(rows))
+    workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
-    return Imported(workload, tuple(rows), constants, tuple(sorted(building.parted)))
+    return Imported(workload, constants, tuple(sorted(building.parted)))
 
 
 @dataclass
 class _Importer:
     network: Network
     building: Building
-    fused: dict[int, Row] = field(default_factory=dict)
+    fused: dict[int, Entry] = field(default_factory=dict)
     """Rows of nodes that belong to an attention, by number."""
 
     def __post_init__(self) -> None:
@@ -95,7 +96,7 @@ class _Importer:
             for name in node.input:
                 self.readers.setdefault(name, []).append(at)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[Entry]:
         """Map all nodes in the file's order."""
         found = []
         for at, node in enumerate(self.network.nodes):
@@ -109,7 +110,7 @@ class _Importer:
                 self.building.part(name)
         return found
 
-    def _attention(self, at: int, place: Place) -> Row | None:
+    def _attention(self, at: int, place: Place) -> Entry | None:
         """Map L, softmax and A as one where a product leads to them."""
         if place.node.op_type != "MatMul" or not self._known(at):
             return None
@@ -131,10 +132,10 @@ class _Importer:
             for name in node.input:
                 self.building.part(name)
             one = Place(node, self.names[between], self.network, self.building)
-            how = one.mapped("softmax") if between == softmax else one.other("fused", "softmax")
+            how = one.taken("softmax") if between == softmax else one.taken("a part of softmax")
             self.fused[between] = how
-        self.fused[attend] = last.mapped("A of an attention", out.b * out.m * out.k * out.n)
-        return place.mapped("L of an attention", logit.b * logit.m * logit.k * logit.n)
+        self.fused[attend] = last.taken("A of an attention", out.b * out.m * out.k * out.n)
+        return place.taken("L of an attention", logit.b * logit.m * logit.k * logit.n)
 
     def _known(self, at: int) -> bool:
         node = self.network.nodes[at]
@@ -164,30 +165,22 @@ class _Importer:
                 return None
 
 
-def _mapped(place: Place) -> Row:
+def _mapped(place: Place) -> Entry:
     kind = place.node.op_type
     if kind in FREE or (kind == "Gather" and _addresses(place)):
-        return place.other("free", "addresses" if follow(place) else "addresses what is stored")
+        return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
     if kind not in HANDLERS:
-        return place.other("not modelled", "no such kind of node")
+        standard = place.node.domain in {"", "ai.onnx"} and kind not in UNCOUNTED
+        return place.other("not taken", "no such kind of node", 0 if standard else None)
     unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
     unknown = [name for name in unknown if name not in place.network.shapes]
     if unknown:
-        return place.other("not modelled", f"{unknown[0]} has no shape that is known")
+        return place.other("not taken", f"{unknown[0]} has no shape that is known")
     if 0 in place.made:
-        return place.other("free", "no elements")
+        return place.other("harmless", "no elements")
     return HANDLERS[kind](place)
 
 
 def _addresses(place: Place) -> bool:
     """Return whether a Gather looks nothing up in a table of weights."""
     return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004
-
-
-def totals(rows: Sequence[Row]) -> dict[str, tuple[int, int, int]]:
-    """Return (nodes, MACs, elements without MACs) of what was mapped, fused, free, not modelled."""
-    found = dict.fromkeys(("mapped", "fused", "free", "not modelled"), (0, 0, 0))
-    for row in rows:
-        nodes, macs, work = found[row.how]
-        found[row.how] = nodes + 1, macs + row.macs, work + row.work
-    return found

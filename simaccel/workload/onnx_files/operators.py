@@ -1,4 +1,4 @@
-"""What each kind of ONNX node becomes: an operator, a part of another, nothing, or not modelled."""
+"""What each kind of ONNX node becomes: an operator, nothing, or what is not taken."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from simaccel.files.accounting import Entry, How
 from simaccel.workload.conv import positions
 from simaccel.workload.layers import Product
 from simaccel.workload.onnx_files import layers
@@ -14,8 +15,6 @@ from simaccel.workload.onnx_files.building import Building, Given, Window
 from simaccel.workload.onnx_files.layers import Factor, Filters
 from simaccel.workload.onnx_files.reading import Network, Shape
 from simaccel.workload.onnx_files.views import View
-
-How = Literal["mapped", "fused", "free", "not modelled"]
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
@@ -47,20 +46,15 @@ FREE: Final = frozenset(
     )
 )
 """Where elements stand, not what they are: whoever reads or writes next addresses them so."""
+UNCOUNTED: Final = frozenset(
+    (
+        *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
+        *("STFT", "If", "Loop", "Scan", "SequenceMap"),
+    )
+)
+"""Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
 _MOST_STEPS = 64
 """Steps of a recurrent layer that are spelled out."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """What became of a node; ``work`` is the elements of its outputs where it has no MACs."""
-
-    node: str
-    kind: str
-    how: How
-    become: str
-    macs: int = 0
-    work: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,15 +97,14 @@ class Place:
                 return list(one.ints) or one.s.decode() or one.i or (one.f if one.type == 1 else 0)
         return default
 
-    def mapped(self, become: str, macs: int = 0) -> Row:
-        """Return the row of a node that was mapped."""
-        return Row(
-            self.name, self.node.op_type, "mapped", become, macs, 0 if macs else self.elements
-        )
+    def taken(self, become: str, macs: int = 0) -> Entry:
+        """Return the entry of a node that is operators, or a part of one."""
+        elements = 0 if macs else self.elements
+        return Entry(self.name, "taken", become, self.node.op_type, macs, elements)
 
-    def other(self, how: How, why: str) -> Row:
-        """Return the row of a node that was not."""
-        return Row(self.name, self.node.op_type, how, why, 0, self.elements)
+    def other(self, how: How, why: str, macs: int | None = 0) -> Entry:
+        """Return the entry of a node that does nothing, or is left out."""
+        return Entry(self.name, how, why, self.node.op_type, macs, self.elements)
 
 
 def _windows(place: Place, size: Shape, reach: Shape) -> list[Window]:
@@ -135,37 +128,37 @@ def _windows(place: Place, size: Shape, reach: Shape) -> list[Window]:
     return found
 
 
-def conv(place: Place) -> Row:
+def conv(place: Place) -> Entry:
     """Map a convolution; its bias begins the sums."""
     size = place.shape(0)[2:]
     filters, inner, *reach = place.shape(1)
     groups = place.attribute("group", 1) or 1
     if len(size) > 2:  # noqa: PLR2004 - height and width
-        return place.other("not modelled", f"a convolution of {len(size)} dimensions")
+        return place.other("not taken", f"a convolution of {len(size)} dimensions")
     windows = _windows(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     place.makes(layers.conv(place.building, place.name, place.given(0), of, windows))
     if (kind := place.building.pending[-1].kind) is not None:
-        return place.mapped(kind)
+        return place.taken(kind)
     macs = place.made[0] * filters * inner * math.prod(one.made * one.reach for one in windows)
-    return place.mapped("conv", macs)
+    return place.taken("conv", macs)
 
 
-def conv_transpose(place: Place) -> Row:
+def conv_transpose(place: Place) -> Entry:
     """Map a transposed convolution as a product; adding overlapping windows up costs nothing."""
     n, channels, *size = place.shape(0)
     _, filters, *reach = place.shape(1)
     groups = place.attribute("group", 1) or 1
     if len(size) > 2:  # noqa: PLR2004 - height and width
-        return place.other("not modelled", f"a convolution of {len(size)} dimensions")
+        return place.other("not taken", f"a convolution of {len(size)} dimensions")
     of = Filters(groups, filters * math.prod(reach), channels // groups)
     windows = [Window(one, 1) for one in size]
     layers.conv(place.building, place.name, place.given(0), of, windows)
     macs = n * math.prod(size) * channels * filters * math.prod(reach)
-    return place.mapped("conv 1x1", macs)
+    return place.taken("conv 1x1", macs)
 
 
-def gemm(place: Place) -> Row:
+def gemm(place: Place) -> Entry:
     """Map a Gemm; its bias begins the sums."""
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = Factor(place.given(1), _second(place), turned[1])
@@ -173,16 +166,16 @@ def gemm(place: Place) -> Row:
         layers.product(place.building, place.name, place.given(0), factor, turned=turned[0])
     )
     inner = place.shape(0)[0 if turned[0] else 1]
-    return place.mapped("gemm", math.prod(place.made) * inner)
+    return place.taken("gemm", math.prod(place.made) * inner)
 
 
-def matmul(place: Place) -> Row:
+def matmul(place: Place) -> Entry:
     """Map a matrix product; a second factor without a batch sees all rows as one."""
     factor = Factor(place.given(1), _second(place))
     made = layers.product(place.building, place.name, place.given(0), factor)
     place.makes(made if made.shape == place.made else made.reshaped(place.made))
     shape = matmul_shape(place.shape(0), place.shape(1))
-    return place.mapped("gemm", math.prod(shape.ranks.values()))
+    return place.taken("gemm", math.prod(shape.ranks.values()))
 
 
 def matmul_shape(first: Shape, second: Shape) -> Product:
@@ -205,14 +198,14 @@ def _second(place: Place) -> Literal["weight", "input"]:
     return "weight" if place.node.input[1] in place.network.weights else "input"
 
 
-def unary(place: Place) -> Row:
+def unary(place: Place) -> Entry:
     """Map a function of each element."""
     kind = UNARY[place.node.op_type]
     place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
-    return place.mapped(kind)
+    return place.taken(kind)
 
 
-def binary(place: Place) -> Row:
+def binary(place: Place) -> Entry:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
     kind, made, building = BINARY[place.node.op_type], place.made, place.building
     given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in place.node.input]
@@ -226,19 +219,19 @@ def binary(place: Place) -> Row:
         others.remove(first)
     if not others:
         place.makes(building.vector(place.name, "scale", made, [first]))
-        return place.mapped("scale")
+        return place.taken("scale")
     for at, other in enumerate(others):
         name = f"{place.name}.{at}" if at else place.name
         first = building.vector(name, kind, made, [first, other]), made
     place.makes(building.view(first[0]))
-    return place.mapped(kind)
+    return place.taken(kind)
 
 
-def softmax(place: Place) -> Row:
+def softmax(place: Place) -> Entry:
     """Map a softmax along one axis."""
     given, axis = [place.given(0)], _axis(place)
     place.makes(place.building.vector(place.name, "softmax", place.made, given, axis))
-    return place.mapped("softmax")
+    return place.taken("softmax")
 
 
 def _axis(place: Place) -> int:
@@ -246,40 +239,40 @@ def _axis(place: Place) -> int:
     return int(axis) % rank
 
 
-def norm(place: Place) -> Row:
+def norm(place: Place) -> Entry:
     """Map a layer norm or RMS norm over the last axis, with gain and bias."""
     kind = "layer_norm" if place.node.op_type == "LayerNormalization" else "rms_norm"
     if _axis(place) != len(place.made) - 1:
-        return place.other("not modelled", "a norm over several axes")
+        return place.other("not taken", "a norm over several axes")
     most = 3 if kind == "layer_norm" else 2
     given = [place.given(at) for at in range(min(len(place.node.input), most))]
     axis = len(place.made) - 1
     place.makes(place.building.vector(place.name, kind, place.made, given, axis))
-    return place.mapped(kind)
+    return place.taken(kind)
 
 
-def batch_norm(place: Place) -> Row:
+def batch_norm(place: Place) -> Entry:
     """Map a batch norm of inference: a product and a sum by channel."""
     made, building = place.made, place.building
     channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
     scaled = building.vector(place.name, "product", made, [place.given(0), channel])
     shift = f"{place.name}.shift"
     place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
-    return place.mapped("product and residual")
+    return place.taken("product and residual")
 
 
-def pool(place: Place) -> Row:
+def pool(place: Place) -> Entry:
     """Map a pooling over windows."""
     kind = "pooling" if place.node.op_type == "MaxPool" else "average_pooling"
     size = place.shape(0)[2:]
     if len(size) > 2:  # noqa: PLR2004 - height and width
-        return place.other("not modelled", f"a pooling of {len(size)} dimensions")
+        return place.other("not taken", f"a pooling of {len(size)} dimensions")
     windows = _windows(place, size, tuple(place.attribute("kernel_shape")))
     place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
-    return place.mapped(kind)
+    return place.taken(kind)
 
 
-def reduction(place: Place) -> Row:
+def reduction(place: Place) -> Entry:
     """Map a mean, sum or maximum over some axes."""
     count = len(place.shape(0))
     axes = place.attribute("axes")
@@ -291,22 +284,22 @@ def reduction(place: Place) -> Row:
     keeps = len(place.made) == count
     found = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
     place.makes(found if found.shape == place.made else None)
-    return place.mapped("average_pooling")
+    return place.taken("average_pooling")
 
 
-def gather(place: Place) -> Row:
+def gather(place: Place) -> Entry:
     """Map the rows that are looked up in a table of weights."""
     place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
-    return place.mapped("scale")
+    return place.taken("scale")
 
 
-def recurrent(place: Place) -> Row:
+def recurrent(place: Place) -> Entry:
     """Map an LSTM or GRU: the inputs of all steps at once, then step by step."""
     steps, batch, inner = place.shape(0)
     turns, gates, _ = place.shape(1)
     hidden = place.shape(2)[-1]
     if steps > _MOST_STEPS:
-        return place.other("not modelled", f"{steps} steps; at most {_MOST_STEPS} are spelled out")
+        return place.other("not taken", f"{steps} steps; at most {_MOST_STEPS} are spelled out")
     for turn in range(turns):
         name = f"{place.name}.{turn}" if turns > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
@@ -318,7 +311,7 @@ def recurrent(place: Place) -> Row:
                 place.building.part(state)
         if turns == 1:
             place.makes(View(states[-1].root, ((), *states[-1].dims)), 1)
-    return place.mapped("gemms and gates", turns * steps * batch * (inner + hidden) * gates)
+    return place.taken("gemms and gates", turns * steps * batch * (inner + hidden) * gates)
 
 
 def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> list[View]:
@@ -340,7 +333,7 @@ def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> lis
     return states
 
 
-HANDLERS: Final[Mapping[str, Callable[[Place], Row]]] = {
+HANDLERS: Final[Mapping[str, Callable[[Place], Entry]]] = {
     "Conv": conv,
     "ConvTranspose": conv_transpose,
     "Gemm": gemm,

@@ -30,7 +30,7 @@ _SMALL = 4096
 _MOST_ROUNDS = 20
 MAX_ONNX_BYTES: Final = 2**30
 """Models whose weights are larger have them in files beside, which are never read."""
-_NAME = re.compile(r"[^A-Za-z0-9_./:@-]")
+_NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
 
 
 @dataclass
@@ -228,7 +228,7 @@ class _Folder:
 def clean_name(text: str) -> str:
     """Return a node's name as a workload can hold it.
 
-    >>> clean_name("/conv [1]")
-    '/conv__1_'
+    >>> clean_name("/conv [1]"), clean_name("@conv")
+    ('/conv__1_', '_conv')
     """
     return _NAME.sub("_", text)[:150]

@@ -27,6 +27,7 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
     energy = {"dram": dram, "mac": mac}
     return {
         "cycles": cycles,
+        "bound_cycles": cycles - 1,
         "macs": 10 * cycles,
         "energy_pj": energy,
         "dram_bytes": 3 * cycles,
@@ -41,6 +42,7 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     (design,) = space.designs([0])
     found = figures_of(design, [_record(100, 40, 60, 512), _record(50, 20, 30, 700)])
     assert found["cycles"] == 350
+    assert found["bound_cycles"] == 350 - 2 - 3
     assert found["seconds"] == 350e-9
     assert found["energy_pj"] == 2 * 100 + 3 * 50
     assert found["edp_js"] == pytest.approx(350e-12 * 350e-9)

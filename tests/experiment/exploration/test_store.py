@@ -2,7 +2,9 @@
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,31 +12,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import Asked
-from simaccel.experiment.exploration.store import Store
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
 from simaccel.workload import gemm
+from tests.experiment.damages import DAMAGES, holding
 
-ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options(), "estimate")
-RECORD = {"cycles": 12, "energy_pj": {"mac": 0.1}, "mapping": "a\nb"}
+ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
+RECORD: dict[str, object] = {
+    "cycles": 12,
+    "macs": 30,
+    "dram_bytes": 8,
+    "buffer_bytes": 0,
+    "energy_pj": {"mac": 0.1},
+    "bound_cycles": 9,
+}
+NO_RECORDS: tuple[dict[str, object], ...] = (
+    {},
+    {"problem": 3},
+    {name: number for name, number in RECORD.items() if name != "cycles"},
+    RECORD | {"cycles": 0},
+    RECORD | {"cycles": "12"},
+    RECORD | {"macs": -1},
+    RECORD | {"energy_pj": {"mac": float("nan")}},
+    RECORD | {"energy_pj": 3},
+    RECORD | {"bound_cycles": []},
+)
 
 
 def _kept(folder: Path) -> Path:
-    store = Store(folder)
-    store.open("simaccel explore", 0)
-    store.put(ASKED, RECORD)
+    store = store_in(folder)
+    open_store(store, "simaccel explore", 0)
+    store.put(ASKED.key, RECORD)
     (path,) = folder.glob("runs/*/*.json")
     return path
 
 
 def test_what_was_put_is_found_by_another_store(tmp_path: Path) -> None:
     _kept(tmp_path / "s")
-    store = Store(tmp_path / "s")
-    assert store.get(ASKED) == RECORD
+    store = store_in(tmp_path / "s")
+    assert store.get(ASKED.key) == RECORD
     assert (store.reused, store.damaged) == (1, [])
-    assert store.get(replace(ASKED, how="machine")) is None
+    assert store.get(replace(ASKED, dataflow="flex").key) is None
 
 
 OTHERS = [
@@ -43,7 +64,7 @@ OTHERS = [
     replace(ASKED, accelerator=load_accelerator("toy", ["dram.latency_cycles=3"])),
     replace(ASKED, accelerator=load_accelerator("toy", ["energy.mac_pj=3"])),
     replace(ASKED, dataflow="flex"),
-    replace(ASKED, how="machine"),
+    replace(ASKED, description="another"),
     replace(ASKED, options=Options(pipeline=True)),
     replace(ASKED, options=Options(objective="energy")),
     replace(ASKED, options=Options(stationarity="os")),
@@ -68,18 +89,17 @@ def test_what_is_there_for_readers_is_not() -> None:
     assert replace(ASKED, accelerator=told).key == ASKED.key
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"{", b"null", b"[]", b"{}", b"\xff\xfe", b'{"found": {}}', b"[" * 100_000],
-)
-def test_a_damaged_entry_is_as_good_as_none_and_told(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize("damage", [*DAMAGES, *(partial(holding, found) for found in NO_RECORDS)])
+def test_a_damaged_entry_is_as_good_as_none_and_told(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     path = _kept(tmp_path / "s")
     whole = path.read_bytes()
-    path.write_bytes(data)
-    store = Store(tmp_path / "s")
-    assert store.get(ASKED) is None
+    damage(path)
+    store = store_in(tmp_path / "s")
+    assert store.get(ASKED.key) is None
     assert store.damaged == [path.relative_to(tmp_path / "s").as_posix()]
-    store.put(ASKED, RECORD)
+    store.put(ASKED.key, RECORD)
     assert path.read_bytes() == whole
 
 
@@ -89,7 +109,7 @@ def test_a_flipped_bit_is_seen(tmp_path_factory: pytest.TempPathFactory, at: int
     data = bytearray(path.read_bytes())
     data[at % len(data)] ^= 1 << bit
     path.write_bytes(data)
-    assert Store(path.parents[2]).get(ASKED) is None
+    assert store_in(path.parents[2]).get(ASKED.key) is None
 
 
 def test_an_entry_of_another_run_is_none(tmp_path: Path) -> None:
@@ -98,14 +118,14 @@ def test_an_entry_of_another_run_is_none(tmp_path: Path) -> None:
     there = tmp_path / "s" / "runs" / other.key[:2] / f"{other.key}.json"
     there.parent.mkdir(exist_ok=True)
     there.write_bytes(path.read_bytes())
-    store = Store(tmp_path / "s")
-    assert store.get(other) is None
+    store = store_in(tmp_path / "s")
+    assert store.get(other.key) is None
     assert len(store.damaged) == 1
 
 
 def test_the_manifest_says_what_was_done_with_what_once(tmp_path: Path) -> None:
     for command in ("first", "first", "second", "first"):
-        Store(tmp_path / "s").open(command, 3)
+        open_store(store_in(tmp_path / "s"), command, 3)
     found = json.loads((tmp_path / "s" / "manifest.json").read_text())
     assert [one["command"] for one in found["explorations"]] == ["first", "second"]
     one = found["explorations"][0]
@@ -117,10 +137,10 @@ def test_the_manifest_says_what_was_done_with_what_once(tmp_path: Path) -> None:
 def test_a_damaged_manifest_is_told_and_made_again(tmp_path: Path) -> None:
     _kept(tmp_path / "s")
     (tmp_path / "s" / "manifest.json").write_text("{")
-    store = Store(tmp_path / "s")
-    store.open("again", 0)
+    store = store_in(tmp_path / "s")
+    open_store(store, "again", 0)
     assert store.damaged == ["manifest.json"]
-    assert store.get(ASKED) == RECORD
+    assert store.get(ASKED.key) == RECORD
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
@@ -128,7 +148,7 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     dead, living = path.with_name(f"{path.name}.4194305.partial"), path.with_name("x.1.partial")
     dead.write_text("{")
     living.write_text("{")
-    Store(tmp_path / "s").open("again", 0)
+    open_store(store_in(tmp_path / "s"), "again", 0)
     assert not dead.exists()
     assert living.exists()
 
@@ -137,8 +157,8 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     allowed = "a new or empty folder, or one that an exploration has made"
     with pytest.raises(InputError, match=allowed):
-        Store(tmp_path)
+        store_in(tmp_path)
     with pytest.raises(InputError, match="a folder in one that exists"):
-        Store(tmp_path / "a" / "b")
+        store_in(tmp_path / "a" / "b")
     with pytest.raises(InputError, match="got 'Not a directory'"):
-        Store(tmp_path / "mine.txt")
+        store_in(tmp_path / "mine.txt")

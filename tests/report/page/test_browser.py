@@ -35,7 +35,7 @@ from tests.trace.scripts import ENGINES, SCRIPTS, Again, Row, Script, padded, wr
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver (Debian: chromium-driver)"
+    not (CHROMIUM and DRIVER), reason="needs a browser (apt-get install chromium-driver)"
 )
 each = pytest.mark.parametrize("reference", REFERENCES, ids=lambda reference: reference.name)
 MOST_LOAD_SECONDS = 2

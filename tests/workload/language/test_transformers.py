@@ -196,7 +196,10 @@ def test_runs_come_back_from_their_parameters(name: str) -> None:
         ({"kv_len": -1}, "workload: kv_len: got -1; allowed: a whole number from 0"),
         ({"phase": "decod"}, "workload: phase: got 'decod'; allowed: did you mean 'decode'?"),
         ({"causal_blocks": 65}, "workload: causal_blocks: got 65; allowed: a whole number from"),
-        ({"experts": "some"}, "experts: got 'some'; allowed: uniform, drawn or drawn:SEED"),
+        (
+            {"experts": "some"},
+            "experts: got 'some'; allowed: uniform, expected, drawn",
+        ),
         ({"experts": [1, 1]}, "mixtral-8x7b: experts: got '2 counts'; allowed: 8 counts"),
         ({"experts": [2] * 8, "prompt": 3}, "experts: got 16; allowed: a sum of 6: 3 tokens"),
         ({"bytes_by_tensor": {"Wx": 1}}, "bytes_by_tensor.Wx: got 1; allowed: weights, act"),

@@ -12,8 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
+from simaccel.files.accounting import Entry
 from simaccel.workload import parse_workload
-from simaccel.workload.onnx_files import Imported, Row, load_onnx, totals
+from simaccel.workload.onnx_files import Imported, load_onnx
 
 EDGE = load_accelerator("edge")
 
@@ -49,7 +50,9 @@ def _save(
 
 
 def _became(imported: Imported) -> list[tuple[str, str, str, int]]:
-    return [(row.kind, row.how, row.become, row.macs) for row in imported.rows]
+    return [
+        (one.kind, one.how, one.why, one.macs or 0) for one in imported.workload.account.entries
+    ]
 
 
 def _runs(imported: Imported) -> None:
@@ -80,15 +83,15 @@ def test_a_small_cnn(tmp_path: Path) -> None:
     imported = load_onnx(path, {"batch": 2})
     rows, columns = (11 + 2 - 3) // 2 + 1, (14 + 2 - 3) // 2 + 1
     assert _became(imported) == [
-        ("Conv", "mapped", "conv", 2 * 8 * 3 * 9 * rows * columns),
-        ("Relu", "mapped", "relu", 0),
-        ("Conv", "mapped", "conv", 2 * 8 * 9 * rows * columns),
-        ("BatchNormalization", "mapped", "product and residual", 0),
-        ("Add", "mapped", "residual", 0),
-        ("MaxPool", "mapped", "pooling", 0),
-        ("GlobalAveragePool", "mapped", "average_pooling", 0),
-        ("Flatten", "free", "addresses", 0),
-        ("Gemm", "mapped", "gemm", 2 * 8 * 10),
+        ("Conv", "taken", "conv", 2 * 8 * 3 * 9 * rows * columns),
+        ("Relu", "taken", "relu", 0),
+        ("Conv", "taken", "conv", 2 * 8 * 9 * rows * columns),
+        ("BatchNormalization", "taken", "product and residual", 0),
+        ("Add", "taken", "residual", 0),
+        ("MaxPool", "taken", "pooling", 0),
+        ("GlobalAveragePool", "taken", "average_pooling", 0),
+        ("Flatten", "harmless", "addresses", 0),
+        ("Gemm", "taken", "gemm", 2 * 8 * 10),
     ]
     shapes = imported.workload.shapes
     assert shapes["Relu_1.O"] == (2, 8, rows + 4, columns + 4)  # padding is stored
@@ -124,12 +127,12 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
     )
     imported = load_onnx(path)
     assert _became(imported) == [
-        ("MatMul", "mapped", "L of an attention", 6 * 7 * 4 * 9),
-        ("Div", "fused", "softmax", 0),
-        ("Add", "fused", "softmax", 0),
-        ("Softmax", "mapped", "softmax", 0),
-        ("MatMul", "mapped", "A of an attention", 6 * 7 * 9 * 5),
-        ("MatMul", "mapped", "gemm", 42 * 5 * 6),
+        ("MatMul", "taken", "L of an attention", 6 * 7 * 4 * 9),
+        ("Div", "taken", "a part of softmax", 0),
+        ("Add", "taken", "a part of softmax", 0),
+        ("Softmax", "taken", "softmax", 0),
+        ("MatMul", "taken", "A of an attention", 6 * 7 * 9 * 5),
+        ("MatMul", "taken", "gemm", 42 * 5 * 6),
     ]
     result = simulate(imported.workload, EDGE, "flat-r")
     assert result.run.operators[0].name == "MatMul_0+Softmax_3+MatMul_4"
@@ -157,7 +160,8 @@ def test_shapes_that_are_computed_are_folded(tmp_path: Path) -> None:
     )
     imported = load_onnx(path, {"x.0": 3})
     assert imported.constants == 3
-    assert [row.kind for row in imported.rows] == ["Reshape", "MatMul", "Erf", "LayerNormalization"]
+    kinds = [one.kind for one in imported.workload.account.entries]
+    assert kinds == ["Reshape", "MatMul", "Erf", "LayerNormalization"]
     assert imported.workload.macs == 3 * 24 * 5
     _runs(imported)
 
@@ -176,8 +180,8 @@ def test_branches_whose_condition_is_known_are_taken(tmp_path: Path) -> None:
     path = _save(tmp_path, nodes, {"x": [4, 4]}, {"y": [4, 4]}, values=values)
     imported = load_onnx(path)
     assert _became(imported) == [
-        ("MatMul", "mapped", "gemm", 64),
-        ("Identity", "free", "addresses", 0),
+        ("MatMul", "taken", "gemm", 64),
+        ("Identity", "harmless", "addresses", 0),
     ]
 
 
@@ -197,8 +201,10 @@ def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
     ]
     path = _save(tmp_path, nodes, {"x": [30]}, {"top": [10]}, values={"k": np.array([10])})
     imported = load_onnx(path)
-    assert imported.rows[1] == Row("TopK_1", "TopK", "not modelled", "no such kind of node", 0, 20)
-    assert totals(imported.rows)["not modelled"] == (1, 0, 20)
+    account = imported.workload.account
+    (left,) = account.of("not taken")
+    assert left == Entry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
+    assert account.totals() == {"taken": (1, 0, 30), "harmless": (0, 0, 0), "not taken": (1, 0, 20)}
 
 
 def _faults(path: Path, dims: dict[str, int] | None = None) -> list[str]:

@@ -189,7 +189,7 @@ def test_values_are_those_of_the_model(
     if graph.nodes[-1].op_type == "Concat":
         last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
-    assert not any(row.how == "not modelled" for row in imported.rows)
+    assert not imported.workload.account.of("not taken")
     if not imported.parted:
         _agrees(graph, imported, last)
 
@@ -280,7 +280,7 @@ def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempP
         last = SEQUENCES[draw(0, len(SEQUENCES) - 1)](graph, last, draw)
     last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
-    assert not any(row.how == "not modelled" for row in imported.rows)
+    assert not imported.workload.account.of("not taken")
     if not imported.parted:
         _agrees(graph, imported, last)
 
@@ -297,7 +297,11 @@ def test_what_is_no_view_is_stored_and_said(tmp_path: Path) -> None:
     last = graph.add("Relu", [cut], (1, 2, 3, 4))
     imported = _imported(graph, tmp_path, [last])
     assert imported.parted == ("t0",)
-    assert [row.become for row in imported.rows] == ["relu", "addresses what is stored", "relu"]
+    assert [one.why for one in imported.workload.account.entries] == [
+        "relu",
+        "addresses what is stored",
+        "relu",
+    ]
     assert _kinds(imported) == {
         "t0.I": "input",
         "t0.O": "output",
@@ -312,7 +316,7 @@ def test_a_factor_for_each_channel_is_a_product(tmp_path: Path) -> None:
     first = graph.add("Relu", ["x"], (1, 4, 1, 1))
     last = graph.add("Conv", [first, graph.weight((4, 1, 1, 1))], (1, 4, 1, 1), group=4)
     imported = _imported(graph, tmp_path, [last])
-    assert [row.become for row in imported.rows] == ["relu", "product"]
+    assert [one.why for one in imported.workload.account.entries] == ["relu", "product"]
     assert imported.workload.macs == 0
     _agrees(graph, imported, last)
     assert simulate(imported.workload, load_accelerator("edge"), "naive").run.cycles > 0
@@ -373,7 +377,7 @@ def test_parts_that_someone_else_reads_are_not_joined(tmp_path: Path) -> None:
     last = graph.add("Relu", [both], (1, 6, 4, 4))
     imported = _imported(graph, tmp_path, [last])
     assert imported.parted == ("t0", "t1")
-    assert imported.rows[2].become == "addresses what is stored"
+    assert imported.workload.account.entries[2].why == "addresses what is stored"
 
 
 def test_what_goes_from_layer_to_layer_stays_on_chip(tmp_path: Path) -> None:

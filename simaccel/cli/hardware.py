@@ -1,0 +1,46 @@
+"""Accelerators as commands read them: what their files leave out or don't say is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+
+
+def read_accelerator(
+    name: str, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
+) -> Accelerator:
+    """Load an accelerator that something is to run on.
+
+    Raises:
+        InputError: it can't be read, or more of it is left out than is allowed.
+
+    """
+    from simaccel.hardware.load import load_accelerator
+
+    found = load_accelerator(name, overrides)
+    if not allow_unmodelled:
+        found.account.require_modelled()
+    return found
+
+
+def ask_for_precision(found: Accelerator, name: str) -> None:
+    """Warn once of an accelerator of one's own that doesn't say which numbers it works on."""
+    from simaccel.hardware.load import accelerator_files
+
+    context = click.get_current_context(silent=True)
+    if context is None or found.precision.by_class or name in accelerator_files():
+        return
+    warned = context.meta.setdefault("simaccel.asked_for_precision", set())
+    if name not in warned:
+        warned.add(name)
+        click.echo(
+            f"warning: {name}: precision: got nothing; elements have 2 bytes where the workload "
+            "doesn't say it: add a line such as precision: {weights: int8, activations: int8, "
+            "cache: int8}, or ask for --precision",
+            err=True,
+        )

@@ -1,0 +1,100 @@
+"""The folder of an exploration: what was run, and a manifest of who computed it and how."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from simaccel.errors import Fault, InputError
+from simaccel.experiment.code import code_digest
+from simaccel.experiment.exploration.figures import is_record
+from simaccel.experiment.store import Store, is_left, read_json, sweep, write_json
+from simaccel.files.targets import not_written
+from simaccel.later import np
+from simaccel.version import version
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+RUNS: Final = "runs"
+
+
+def store_in(folder: str | Path | None) -> Store:
+    """Return the store of runs in a folder, which may be there or not; None: in memory only.
+
+    Raises:
+        InputError: something else is in the folder, or it can't be made.
+
+    """
+    if folder is None:
+        return Store()
+    _require_store(Path(folder))
+    return Store(Path(folder) / RUNS, is_record)
+
+
+def open_store(store: Store, command: str, seed: int) -> None:
+    """Make the folder, and note in its manifest what is done in it; the same again adds nothing.
+
+    Raises:
+        InputError: the folder can't be written.
+
+    """
+    if store.folder is None:
+        return
+    folder = store.folder.parent
+    try:
+        store.folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+    except OSError as error:
+        raise not_written(folder, error) from None
+    path = folder / MANIFEST
+    before: list[Any] = []
+    if is_there := path.exists():
+        document = read_json(path)
+        earlier = document.get("explorations") if isinstance(document, dict) else None
+        if isinstance(earlier, list):
+            before = earlier
+        else:
+            store.damaged.append(MANIFEST)
+    now = {"command": command, "seed": seed, **versions(), "host": host()}
+    if now not in before or not is_there:
+        write_json(path, {"format": FORMAT, "explorations": [*before, now]})
+
+
+def versions() -> dict[str, str]:
+    """Return what computes."""
+    return {
+        "simaccel": version(),
+        "code": code_digest(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def host() -> dict[str, Any]:
+    """Return where it computes."""
+    return {
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "byte order": sys.byteorder,
+    }
+
+
+def _require_store(folder: Path) -> None:
+    """Refuse a folder with something else in it."""
+    allowed = "a new or empty folder, or one that an exploration has made"
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        if not folder.absolute().parent.is_dir():
+            allowed = "a folder in one that exists"
+            raise InputError([Fault("command line", "--store", str(folder), allowed)]) from None
+        return
+    except OSError as error:
+        raise not_written(folder, error) from None
+    ours = {MANIFEST, RUNS}
+    if not names & ours and any(not is_left(name) for name in names):
+        raise InputError([Fault("command line", "--store", str(folder), allowed)])

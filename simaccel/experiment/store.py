@@ -1,0 +1,162 @@
+"""Results by all that decides them, in memory and in a folder: none is computed twice.
+
+One file a result, under the digest of all that decides it, with a digest of what it holds: a file
+that is damaged is as good as none. Files are written beside their place and moved there, so that a
+kill leaves none or all of one. Nothing in the folder depends on when, or how often, it was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from simaccel.errors import InputError
+from simaccel.files.documents import read_bytes
+from simaccel.files.targets import PARTIAL, not_written
+
+VARIABLE: Final = "SIMACCEL_CACHE"
+OFF: Final = "off"
+_MOST_BYTES: Final = 2**28
+_LEFT: Final = re.compile(rf"\.([0-9]+)\{PARTIAL}$")
+
+
+class Store:
+    """Results by their keys: in memory, and in a folder if one is given.
+
+    ``is_whole`` says whether a document that was read is a result at all.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, is_whole: Callable[[Any], bool] = lambda _: True
+    ) -> None:
+        self.folder = folder
+        self.damaged: list[str] = []
+        """Files that were there and could not be used."""
+        self.reused = 0
+        self._is_whole = is_whole
+        self._known: dict[str, Any] = {}
+
+    def known(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
+        """Return what was read or kept before, without a look into the folder; or None."""
+        return self._known.get(key)
+
+    def get(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
+        """Return what is kept under a key; None if that is nothing, or damaged."""
+        if key in self._known or self.folder is None or not self._path(key).exists():
+            return self._known.get(key)
+        document = read_json(self._path(key))
+        if not _is_entry(document, key) or not self._is_whole(document["found"]):
+            self.damaged.append(self._path(key).relative_to(self.folder.parent).as_posix())
+            return None
+        self.reused += 1
+        self._known[key] = document["found"]
+        return document["found"]
+
+    def put(self, key: str, found: object) -> None:
+        """Keep plain data under a key.
+
+        Raises:
+            InputError: the disk refuses.
+
+        """
+        entry = {"key": key, "found": json.loads(_text(found))}
+        self._known[key] = entry["found"]
+        if self.folder is not None:
+            write_json(self._path(key), {**entry, "sha256": digest(_text(entry))})
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None  # noqa: S101 - narrows the type
+        return self.folder / key[:2] / f"{key}.json"
+
+
+def cache() -> Store | None:
+    """Return the store of what is remembered from one command to the next; None if nothing is.
+
+    It is in the user's cache folder, or where ``SIMACCEL_CACHE`` says; ``off`` remembers nothing.
+    """
+    given = os.environ.get(VARIABLE)
+    if given == OFF:
+        return None
+    if given:
+        return Store(Path(given))
+    from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
+
+    with suppress(RuntimeError):  # no HOME, and a user that the system doesn't know
+        return Store(user_cache_path("simaccel") / "mappings")
+    return None
+
+
+def digest(*parts: str) -> str:
+    """Return a key: the digest of all that decides a result."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401 - plain data of any form
+    """Return what a file holds; None if it can't be read, or is no JSON."""
+    with suppress(InputError, ValueError, RecursionError):
+        return json.loads(read_bytes(path, "JSON", _MOST_BYTES))
+    return None
+
+
+def write_json(path: Path, document: object) -> None:
+    """Write a file whole or not at all, and its folder.
+
+    Raises:
+        InputError: the disk refuses.
+
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(_text(document) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise not_written(path, error) from None
+    finally:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def is_left(name: str) -> bool:
+    """Say whether a file of this name is half of one, of a process that lives or was killed."""
+    return _LEFT.search(name) is not None
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half written."""
+    for path in folder.rglob(f"*{PARTIAL}"):
+        writer = _LEFT.search(path.name)
+        if writer and not _lives(int(writer[1])):
+            path.unlink(missing_ok=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return pid != os.getpid()
+
+
+def _is_entry(document: object, key: str) -> bool:
+    if not isinstance(document, dict) or document.keys() != {"key", "found", "sha256"}:
+        return False
+    sha256 = document["sha256"]
+    entry = {"key": key, "found": document["found"]}
+    return bool(document["key"] == key and sha256 == digest(_text(entry)))
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, default=_number)
+
+
+def _number(value: Any) -> Any:  # noqa: ANN401 - one of numpy's
+    return value.item()

@@ -1,0 +1,141 @@
+"""What became of all that a file says: one account for every importer.
+
+Each key, field, attribute, node and tensor of a file is *taken*, *harmless* (it changes no figure;
+a list in the importer has the reason), or *not taken*. What is not taken is named with its share of
+the work, and where that is more than `MOST_LEFT_OUT` of all MACs, or can't be counted, nothing runs
+unless it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from simaccel.errors import Fault, require_none, suggest
+
+How = Literal["taken", "harmless", "not taken"]
+HOWS: Final[tuple[How, ...]] = get_args(How)
+MOST_LEFT_OUT: Final = 0.01
+"""The share of all MACs above which a workload with something left out is refused."""
+MOST_LISTED: Final = 20
+"""Lines of a list of what is not taken; more are counted."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A thing that a file says, by its place (``name``), and what became of it.
+
+    ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
+    tensor, or the kind of a node. ``macs``: its multiply-accumulates, None where what is not taken
+    changes the work by what can't be counted. ``elements`` it makes, where it has no MACs.
+    """
+
+    name: str
+    how: How
+    why: str
+    kind: str = "key"
+    macs: int | None = 0
+    elements: int = 0
+
+    def __str__(self) -> str:
+        share = ", work that can't be counted" if self.macs is None else ""
+        share = f", {self.macs:,} MACs" if self.macs else share
+        return f"{self.how}: {self.name} ({self.kind}): {self.why}{share}"
+
+
+@dataclass(frozen=True)
+class Account:
+    """All entries of a file, ``source``."""
+
+    source: str = ""
+    entries: tuple[Entry, ...] = ()
+
+    def of(self, how: How) -> tuple[Entry, ...]:
+        """Return the entries of which this became."""
+        return tuple(one for one in self.entries if one.how == how)
+
+    def totals(self) -> dict[How, tuple[int, int, int]]:
+        """Return (entries, MACs that can be counted, elements) by what became of them."""
+        return {how: _total(self.of(how)) for how in HOWS}
+
+    def share_left_out(self) -> float | None:
+        """Return the share of all MACs that is not taken; None if it can't be counted.
+
+        >>> done = Entry("a", "taken", "conv", "Conv", 300)
+        >>> Account("f", (done, Entry("b", "not taken", "no Det", "Det", 100))).share_left_out()
+        0.25
+        """
+        left = self.of("not taken")
+        if any(one.macs is None for one in left):
+            return None
+        mine = _total(left)[1]
+        return mine / max(1, mine + _total(self.of("taken"))[1])
+
+    def require_modelled(self) -> None:
+        """Refuse what is not taken, where it is too much of the work.
+
+        Raises:
+            InputError: more than `MOST_LEFT_OUT` of all MACs is left out, or what can't be counted.
+
+        """
+        share = self.share_left_out()
+        if share is not None and share <= MOST_LEFT_OUT:
+            return
+        allowed = f"--allow-unmodelled, to leave it out: {_much(share)}"
+        left = [one for one in self.of("not taken") if one.macs != 0]
+        require_none(
+            Fault(self.source, f"{one.name} ({one.kind})", one.why, allowed)
+            for one in left[:MOST_LISTED]
+        )
+
+    def lines(self) -> list[str]:
+        """Return a line for what is not taken, with its share, and one for each of the first."""
+        left = self.of("not taken")
+        if not left:
+            return []
+        count = f"{len(left)} of {len(self.entries)} entries are not taken"
+        lines = [f"{self.source}: {count}: {_much(self.share_left_out())}"]
+        lines += [f"  {one}" for one in left[:MOST_LISTED]]
+        more = len(left) - MOST_LISTED
+        return [*lines, f"  not taken: {more} more (--json lists all)"] if more > 0 else lines
+
+
+def account_keys(
+    given: Iterable[object],
+    taken: Collection[str],
+    harmless: Mapping[str, str] | None = None,
+    *,
+    within: str = "",
+    macs: int | None = None,
+) -> Iterator[Entry]:
+    """Yield an entry for each key of a mapping: what is in neither list is not taken.
+
+    ``harmless``: keys with the reason. ``within``: the path of the mapping. ``macs``: what a key
+    that is not taken changes of the work; None if that can't be known.
+
+    >>> for one in account_keys(["R", "Wstrid"], ["R", "Wstride"], within="instance", macs=0):
+    ...     print(one)
+    taken: instance.R (key): read
+    not taken: instance.Wstrid (key): not read; did you mean 'Wstride'?
+    """
+    reasons = harmless or {}
+    for key in map(str, given):
+        name = f"{within}.{key}" if within else key
+        if key in taken:
+            yield Entry(name, "taken", "read")
+        elif key in reasons:
+            yield Entry(name, "harmless", reasons[key])
+        else:
+            near = suggest(key, (*taken, *reasons))
+            why = f"not read; {near}" if near.startswith("did") else "not read"
+            yield Entry(name, "not taken", why, macs=macs)
+
+
+def _total(entries: Collection[Entry]) -> tuple[int, int, int]:
+    macs = sum(one.macs or 0 for one in entries)
+    return len(entries), macs, sum(one.elements for one in entries)
+
+
+def _much(share: float | None) -> str:
+    return "work that can't be counted" if share is None else f"{share:.1%} of all MACs"

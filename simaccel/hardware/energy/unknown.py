@@ -1,0 +1,21 @@
+"""Energies that nobody gives."""
+
+from __future__ import annotations
+
+from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.spatial import SpatialArraySpec
+
+
+def unknown_energies(
+    energy: EnergySpec, part: str | None, array: ArraySpec | SpatialArraySpec
+) -> tuple[str, ...]:
+    """Return the fields of an accelerator's energies that nobody gives.
+
+    Memories of PEs without any price count as one, where not all are known.
+    """
+    found = [f"energy.{name}" for name in energy.unknown(part)]
+    if isinstance(array, SpatialArraySpec) and not energy.known:
+        prices = array.memories.prices()
+        found += ["array.memories"] if prices and not any(prices.values()) else []
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""What a tree makes of each operator: every position of its output, and how often.
+
+Blocks of a rank that loops cut partition it, so that what is to be shown is about two things. A
+rank that is a sum of others has blocks that may overlap or leave gaps between them. And a loop over
+a rank that an operator hasn't got runs it again: what leaves its group is made once, what stays in
+it may be made again where it is needed again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.space import space_of
+from simaccel.mapping.structure import Finding
+from simaccel.mapping.tree import Loop, Part, Spread
+from simaccel.mapping.tree import Mapping as Mapped
+from simaccel.mapping.walk import Site, Terms, Walk, walk
+from simaccel.workload import Workload
+
+Ints = npt.NDArray[np.int64]
+
+
+def made(walk: Walk) -> Iterator[Finding]:
+    """Yield leaves that leave positions out, and those that make again what leaves the group."""
+    for site in walk.sites:
+        seen, text = walk.seen(site), node_text(site.do)
+        name, own = seen.output.name, walk.ranks_of(site)
+        leaves = name in walk.space.escapes
+        for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
+            if leaves:
+                allowed = (
+                    f"no loop or part of {rank} outside: {seen.name} hasn't got it, and {name}"
+                )
+                yield site.place, text, f"{allowed}, which leaves the group, is made once"
+        for rank in seen.ranks:
+            terms = walk.space.derived.get(rank, ())
+            cut = [one for one, _ in terms if _is_cut(site, one)]
+            if not cut:
+                continue
+            total, union, whole = _spans(site, terms)
+            if union < whole:
+                allowed = (
+                    f"no loop or part of {cut[0]} outside: its pieces leave out some of {rank}"
+                )
+                yield site.place, text, allowed
+            elif leaves and total > whole:
+                allowed = f"no loop or part of {cut[0]} outside: its pieces overlap in {rank}, and "
+                yield site.place, text, f"{allowed}{name}, which leaves the group, is made once"
+
+
+def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
+    """Return the points of each operator's ranks that a mapping goes over, in one repetition.
+
+    MACs of an einsum, elements of a vector operator; more than the workload has where ranks are
+    padded, and where something that stays on chip is made again.
+    """
+    found: Counter[str] = Counter()
+    for group, around in mapping.placed():
+        walked = walk(space_of(workload, group), group, around)
+        for site in walked.sites:
+            name = site.do.operator
+            found[name] += _points(walked, site)
+    return dict(found)
+
+
+def _points(walk: Walk, site: Site) -> int:
+    """Return the points that a leaf goes over in all iterations of the loops outside."""
+    seen, own = walk.seen(site), walk.ranks_of(site)
+    again = {rank for _, rank in site.cutting() if rank not in own}
+    found = math.prod(_count(site, rank) for rank in again)
+    derived = walk.space.derived
+    summed = {rank: derived[rank] for rank in seen.ranks if rank in derived}
+    together = {one for terms in summed.values() for one, _ in terms}
+    for rank in seen.ranks:
+        if rank in together:
+            summed[rank] = ((rank, 1),)
+        elif rank not in summed:
+            found *= site.box[rank][1]
+    return found * _joint(site, summed)
+
+
+def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
+    """Return the sum over all blocks of the product of what ranks span that are sums of others."""
+    axes = sorted({one for terms in summed.values() for one, _ in terms})
+    found: Ints = np.ones((1,) * len(axes), dtype=np.int64)
+    for terms in summed.values():
+        spans: Ints = np.ones((1,) * len(axes), dtype=np.int64)
+        for one, c in terms:
+            shape = [-1 if axis == one else 1 for axis in axes]
+            spans = spans + c * (_sizes(site, one) - 1).reshape(shape)
+        found = found * spans
+    return int(found.sum())
+
+
+def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
+    """Return the positions of a sum of ranks in all blocks, those of their union, and all of them.
+
+    All are those within the parts outside, up to where the next part begins.
+    """
+    starts: Ints = np.zeros(1, dtype=np.int64)
+    sizes: Ints = np.ones(1, dtype=np.int64)
+    for rank, c in terms:
+        mine = _sizes(site, rank)
+        starts = (starts[:, None] + c * (np.cumsum(mine) - mine)).reshape(-1)
+        sizes = (sizes[:, None] + c * (mine - 1)).reshape(-1)
+    reach = sum(c * (site.box[rank][1] - 1) for rank, c in terms)
+    behind = [c * site.box[rank][1] for rank, c in terms if _is_parted(site, rank)]
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], (starts + sizes)[order]
+    before = np.maximum.accumulate(np.concatenate(([0], ends[:-1])))
+    union = int(np.maximum(ends - np.maximum(starts, before), 0).sum())
+    return int(sizes.sum()), union, max(1 + reach, *behind, 0)
+
+
+def _is_parted(site: Site, rank: str) -> bool:
+    return any(isinstance(step.node, Part) and step.cuts == rank for step in site.steps)
+
+
+def _is_cut(site: Site, rank: str) -> bool:
+    return _is_parted(site, rank) or _count(site, rank) > 1
+
+
+def _tiles(site: Site, rank: str) -> tuple[int, ...]:
+    """Return the sizes of pieces that loops and spreads outside of a leaf cut a rank into."""
+    nodes = (step.node for step in site.steps)
+    return tuple(one.tile for one in nodes if isinstance(one, Loop | Spread) and one.rank == rank)
+
+
+def _count(site: Site, rank: str) -> int:
+    """Return the number of pieces of a rank."""
+    return _pieces(site.box[rank][1], _tiles(site, rank))
+
+
+def _pieces(size: int, tiles: tuple[int, ...]) -> int:
+    if not size or not tiles:
+        return min(size, 1)
+    full, rest = divmod(size, tiles[0])
+    return full * _pieces(tiles[0], tiles[1:]) + _pieces(rest, tiles[1:])
+
+
+def _sizes(site: Site, rank: str) -> Ints:
+    """Return the sizes of the pieces of a rank, in order."""
+    found = [site.box[rank][1]]
+    for tile in _tiles(site, rank):
+        found = [min(tile, n - at) for n in found for at in range(0, n, tile)]
+    return np.array(found, dtype=np.int64)

@@ -1,0 +1,179 @@
+"""What a program does of its operators' work, and which elements of their tensors it stores.
+
+Read off its loops without running them: a body that stands in several places is read once for
+work, and stores are boxes under loops, merged where their steps leave no gap.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.mapping.view import View
+from simaccel.program.program import Compute, Loop, Node, Operator, Sfu, Store, Tile
+
+_MAKES: Final = frozenset({"whole", "normalise", "online"})
+"""Steps of a vector operator that make its output, each element in one of them."""
+_MOST_CELLS: Final = 1 << 16
+"""Boxes are joined exactly in a grid of so many cells; else each dimension for itself."""
+Interval = tuple[int, int]
+"""First position, and the one behind the last."""
+Box = tuple[tuple[Interval, ...], ...]
+"""Positions of each dimension."""
+Outside = tuple[tuple[str, int, int, int], ...]
+"""Loops around a command: (rank, start, step, trips)."""
+
+
+def points_of(operator: Operator) -> Counter[tuple[str, str]]:
+    """Return the points that one run of an operator's commands goes over.
+
+    ``("MACs", tensor that is made)`` of einsums, ``("elements", operator)`` of vector operators.
+    """
+    known: dict[int, Counter[tuple[str, str]]] = {}
+
+    def below(body: Sequence[Node]) -> Counter[tuple[str, str]]:
+        if id(body) not in known:
+            found: Counter[tuple[str, str]] = Counter()
+            for node in body:
+                if isinstance(node, Loop):
+                    for key, n in below(node.body).items():
+                        found[key] += node.trips * n
+                elif isinstance(node, Compute):
+                    found["MACs", node.out.view.name] += node.macs
+                elif isinstance(node, Sfu) and node.step in _MAKES:
+                    found["elements", node.operator] += node.elements
+            known[id(body)] = found
+        return known[id(body)]
+
+    return below(operator.body)
+
+
+def leaves_out(operator: Operator, made: View, held: Sequence[Box]) -> str:
+    """Return which elements of what is made an operator neither stores nor has in what is held.
+
+    ``made``: as the operator sees it; ``held``: boxes that stay on chip. Empty if there are none.
+    """
+    boxes = [*held, *(box for name, box in _Stores(operator).boxes() if name == made.name)]
+    for dim, size in enumerate(made.shape):
+        spans = merged([span for box in boxes for span in box[dim]])
+        if spans != ((0, size),):
+            return f"positions {_text(spans)} of dimension {dim} are stored, not 0..{size}"
+    edges = [
+        sorted({at for box in boxes for span in box[dim] for at in span})
+        for dim in range(len(made.shape))
+    ]
+    if math.prod(len(one) - 1 for one in edges) <= _MOST_CELLS:
+        for cell in np.argwhere(~_grid(edges, boxes))[:1]:
+            at = [marks[int(one)] for marks, one in zip(edges, cell, strict=True)]
+            return f"the element at {at} is not stored"
+        return ""
+    elements, volume = math.prod(made.shape), sum(map(_volume, boxes))
+    return "" if volume >= elements else f"{volume} of {elements} elements are stored"
+
+
+def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[np.bool_]:
+    """Mark the cells between edges that boxes have."""
+    found = np.zeros([len(one) - 1 for one in edges], dtype=np.bool_)
+    for box in boxes:
+        inside = [np.zeros(n, dtype=np.bool_) for n in found.shape]
+        for mine, spans, marks in zip(inside, box, edges, strict=True):
+            for start, stop in spans:
+                mine[bisect_left(marks, start) : bisect_left(marks, stop)] = True
+        found[np.ix_(*inside)] = True
+    return found
+
+
+def merged(spans: Sequence[Interval]) -> tuple[Interval, ...]:
+    """Join intervals that touch or overlap.
+
+    >>> merged([(4, 6), (0, 2), (2, 3)])
+    ((0, 3), (4, 6))
+    """
+    found: list[Interval] = []
+    for start, stop in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(stop, found[-1][1])
+        else:
+            found.append((start, stop))
+    return tuple(found)
+
+
+def _text(spans: Sequence[Interval]) -> str:
+    return ", ".join(f"{start}..{stop}" for start, stop in spans[:3]) or "none"
+
+
+def _volume(box: Box) -> int:
+    return math.prod(sum(stop - start for start, stop in spans) for spans in box)
+
+
+@dataclass
+class _Stores:
+    """The stores of an operator to DRAM."""
+
+    operator: Operator
+    known: dict[int, bool] = field(default_factory=dict)
+    """Whether there are some below a body."""
+
+    def boxes(self) -> Iterator[tuple[str, Box]]:
+        """Yield the tensor and the box of each store, in all iterations."""
+        declared = dict.fromkeys((tile.name for tile in self.operator.tiles), 0)
+        yield from self._body(self.operator.body, (), declared)
+
+    def _body(
+        self, body: Sequence[Node], outside: Outside, declared: dict[str, int]
+    ) -> Iterator[tuple[str, Box]]:
+        for node in body:
+            if isinstance(node, Loop):
+                if self._any(node.body):
+                    here = (*outside, (node.rank, node.start, node.step, node.trips))
+                    inside = dict.fromkeys((tile.name for tile in node.tiles), len(here))
+                    yield from self._body(node.body, here, {**declared, **inside})
+            elif isinstance(node, Store) and node.target is None and node.tile.name in declared:
+                loops = outside[: declared[node.tile.name]]
+                yield (node.view or node.tile.view).name, self._box(node.tile, loops)
+
+    def _any(self, body: Sequence[Node]) -> bool:
+        if id(body) not in self.known:
+            self.known[id(body)] = any(
+                self._any(node.body) if isinstance(node, Loop) else isinstance(node, Store)
+                for node in body
+            )
+        return self.known[id(body)]
+
+    def _box(self, tile: Tile, outside: Outside) -> Box:
+        derived = dict(self.operator.derived)
+        origin = tile.origin or (0,) * len(tile.shape)
+        found = []
+        for dim, size, start in zip(tile.view.terms, tile.shape, origin, strict=True):
+            terms = [
+                (one, c * factor)
+                for rank, c in dim
+                for one, factor in derived.get(rank, ((rank, 1),))
+            ]
+            loops = [(c, loop) for one, c in terms for loop in outside if loop[0] == one]
+            first = start + sum(c * begin for c, (_, begin, _, _) in loops)
+            steps = [(c * step, trips) for c, (_, _, step, trips) in loops]
+            found.append(_spread((first, first + size), steps))
+        return tuple(found)
+
+
+def _spread(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
+    """Repeat an interval by (step, trips), the smallest steps first.
+
+    >>> _spread((0, 3), [(6, 2), (3, 2)]), _spread((0, 1), [(2, 2)])
+    (((0, 12),), ((0, 1), (2, 3)))
+    """
+    found: tuple[Interval, ...] = (span,)
+    for step, trips in sorted(steps):
+        if len(found) == 1 and step <= found[0][1] - found[0][0]:
+            found = ((found[0][0], found[0][1] + step * (trips - 1)),)
+        else:
+            found = merged([(a + n * step, b + n * step) for n in range(trips) for a, b in found])
+    return found

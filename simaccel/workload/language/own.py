@@ -1,0 +1,49 @@
+"""A transformer of one's own: what its sizes have to be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from simaccel.errors import Fault
+from simaccel.workload.language.model import Transformer
+from simaccel.workload.sizes import MAX_SIZE, size_faults
+
+BIASED: Final = ("qkv", "o", "ff")
+"""Layers that can have a bias."""
+
+
+def size_faults_of(model: Transformer) -> list[Fault]:
+    """Return what is wrong with the sizes of a transformer, each by its field."""
+    names = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
+    found = size_faults(model.name, {name: getattr(model, name) for name in names})
+    if found:
+        return found
+    if model.heads % model.kv_heads:
+        allowed = f"a divisor of heads, {model.heads}"
+        found.append(Fault(model.name, "kv_heads", model.kv_heads, allowed))
+    if model.turns and model.head_size % 2:
+        allowed = "an even number, as Q and K are turned in pairs"
+        found.append(Fault(model.name, "head_size", model.head_size, allowed))
+    if not model.windows or model.layers % len(model.windows):
+        allowed = f"a list as long as a divisor of layers, {model.layers}"
+        found.append(Fault(model.name, "windows", list(model.windows), allowed))
+    widths = {f"windows[{at}]": one for at, one in enumerate(model.windows) if one is not None}
+    found += size_faults(model.name, widths)
+    found += [
+        Fault(model.name, "biased", one, f"some of {', '.join(BIASED)}")
+        for one in model.biased
+        if one not in BIASED
+    ]
+    if not 0 <= model.positions <= MAX_SIZE:
+        found.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
+    return [*found, *_expert_faults(model)]
+
+
+def _expert_faults(model: Transformer) -> list[Fault]:
+    if not model.experts and not model.chosen:
+        return []
+    if model.experts < 1 or not 1 <= model.chosen <= model.experts:
+        value = f"{model.chosen} of {model.experts}"
+        allowed = "from 1 to expert_count experts, both or neither given"
+        return [Fault(model.name, "experts_per_token", value, allowed)]
+    return []

@@ -1,0 +1,120 @@
+"""Accelerators that no file gives energies: they run, and refuse at once what needs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call
+
+CFG = """[general]
+run_name = small
+[architecture_presets]
+ArrayHeight: 16
+ArrayWidth: 8
+IfmapSramSzkB: 64
+FilterSramSzkB: 64
+OfmapSramSzkB: 64
+IfmapOffset: 0
+FilterOffset: 1000000
+OfmapOffset: 2000000
+Bandwidth: 8
+Dataflow: ws
+MemoryBanks: 1
+[run_presets]
+InterfaceBandwidth: CALC
+"""
+BARE = """architecture:
+  version: 0.3
+  subtree:
+  - name: system
+    local:
+    - {name: DRAM, class: DRAM, attributes: {word-bits: 16}}
+    subtree:
+    - name: chip
+      local:
+      - {name: GLB, class: SRAM, attributes: {depth: 8192, width: 64, word-bits: 16}}
+      subtree:
+      - name: PE[0..15]
+        local:
+        - {name: spad, class: regfile, attributes: {depth: 64, width: 16, word-bits: 16, meshX: 4}}
+        - {name: mac, class: intmac, attributes: {datawidth: 16, meshX: 4}}
+"""
+GEMM = "--workload gemm --shape M=16,N=16,K=16"
+
+
+@pytest.fixture(params=["cfg", "yaml"])
+def hw(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"bare.{request.param}"
+    path.write_text(CFG if request.param == "cfg" else BARE)
+    return path
+
+
+@pytest.mark.parametrize("objective", ["edp", "energy"])
+@pytest.mark.parametrize("command", ["run", "run --dry-run", "map", "compare"])
+def test_an_objective_that_needs_energies_is_refused_at_once(
+    cli: Call, hw: Path, command: str, objective: str
+) -> None:
+    verb, *dry = command.split()
+    result = cli(" ".join([verb, "--hw", str(hw), GEMM, "--objective", objective, *dry]))
+    assert result.exit_code == 2
+    assert "bare gives no energies: energy.mac_pj" in result.output
+    assert "energy.dram_pj_per_byte" in result.output
+
+
+@pytest.mark.parametrize("objective", ["", "--objective power", "--objective energy"])
+def test_explore_refuses_edp_which_is_its_default(cli: Call, hw: Path, objective: str) -> None:
+    load = "--workload gemm~shape=M=16,N=16,K=16"
+    result = cli(f"explore --hw {hw} {load} --axis sfu.lanes=8,16 {objective}")
+    assert result.exit_code == 2
+    assert "bare gives no energies" in result.stderr
+
+
+def test_fronts_of_energy_are_refused(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "bare.cfg"
+    path.write_text(CFG)
+    result = cli(f"compare --hw {path} {GEMM} --pareto energy,cycles")
+    assert result.exit_code == 2
+    assert "bare gives no energies" in result.stderr
+
+
+def test_a_run_says_unknown_wherever_an_energy_would_stand(cli: Call, hw: Path) -> None:
+    result = cli(f"run --hw {hw} {GEMM}")
+    assert result.exit_code == 0, result.stderr
+    assert "energy: unknown, bare gives no energy.mac_pj" in result.stdout
+    assert "power: unknown, on the chip unknown" in result.stdout
+    found = json.loads(cli(f"run --hw {hw} {GEMM} --json").stdout)
+    assert set(found["energy_pj"].values()) == {None}
+    assert found["power_mw"] is found["chip_power_mw"] is None
+    table = cli(f"run --hw {hw} {GEMM} --csv -").stdout.splitlines()
+    assert dict(zip(table[0].split(","), table[1].split(","), strict=True))["energy_pj"] == ""
+
+
+def test_an_exploration_has_no_energies(cli: Call, hw: Path) -> None:
+    load = "--workload gemm~shape=M=16,N=16,K=16"
+    line = f"explore --hw {hw} {load} --axis sfu.lanes=8,16 --objective cycles"
+    result = cli(line)
+    assert result.exit_code == 0, result.stderr
+    assert "unknown  unknown" in result.stdout
+    designs = json.loads(cli(f"{line} --json").stdout)["designs"]
+    assert {(one["energy_pj"], one["edp_js"], one["power_mw"]) for one in designs} == {(None,) * 3}
+
+
+def test_energies_that_are_given_are_used(cli: Call, tmp_path: Path) -> None:
+    """A node prices what is on the chip, a number the DRAM: 1,536 bytes (3 x 16 x 16 of int16)."""
+    path = tmp_path / "bare.cfg"
+    path.write_text(CFG)
+    given = "--set energy.node=45nm --set energy.dram_pj_per_byte=10 --bytes-per-element 2"
+    found = json.loads(cli(f"run --hw {path} {GEMM} {given} --objective edp --json").stdout)
+    assert found["energy_pj"]["dram"] == 15_360
+    assert found["energy_pj"]["mac"] > 0
+
+
+def test_prices_that_are_all_nothing_are_nobodys(cli: Call) -> None:
+    names = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
+    zero = " ".join(f"--set energy.{name}=0" for name in (*names, "dram_pj_per_byte"))
+    result = cli(f"run --hw toy {zero} {GEMM} --objective edp")
+    assert result.exit_code == 2
+    assert "toy gives no energies" in result.stderr

@@ -1,0 +1,117 @@
+"""A run that does something else than its workload is refused, and is no figure."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from simaccel.analytic.prediction import predict
+from simaccel.experiment.conservation import ConservationError, Conserved
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.checks import IllegalMappingError, require_legal
+from simaccel.program.accounting import leaves_out
+from simaccel.program.lowering import lower
+from simaccel.program.program import Loop, Node, Operator
+from tests.program.changed import changed, unstored
+from tests.trees import einsum, mapping, vector, workload
+
+TOY = load_accelerator("toy")
+OF = workload(
+    einsum("one", "T m n", "A m k", "B k n", m=7, k=5, n=4),
+    vector("act", "relu", "U m n", "T m n", m=7, n=4),
+    repeat=3,
+)
+MAPPING = mapping(
+    OF,
+    """
+    group one+act
+      loop m 2
+      keep A buffer, B buffer, T buffer
+      fork
+        | do one array ws
+        | do act sfu
+    """,
+)
+
+
+def _shorter(node: Node) -> Node:
+    """Take an iteration from each loop over rows."""
+    if isinstance(node, Loop) and node.rank == "m" and node.trips > 1:
+        return replace(node, trips=node.trips - 1)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (_shorter, "one: 100 MACs in its program, 140 in its tree"),
+        (unstored, "act: of U positions none of dimension 0 are stored, not 0..7"),
+    ],
+)
+def test_a_program_that_does_less(change: Callable[[Node], Node | None], what: str) -> None:
+    """By hand: 7 x 5 x 4 MACs; a block of two rows fewer."""
+    program = lower(OF, MAPPING)
+    Conserved(OF, MAPPING).require_program(program)
+    with pytest.raises(ConservationError) as error:
+        Conserved(OF, MAPPING).require_program(changed(program, change))
+    first, *text = str(error.value).splitlines()
+    assert first == f"a mistake of simaccel, please report it: {what}; the mapping:"
+    assert "  group one+act" in text
+
+
+def test_stores_are_joined_across_loops_and_the_rest() -> None:
+    """Rows 0..6 come in three blocks of two, and one of one."""
+    (operator,) = (node for node in lower(OF, MAPPING).body[0].body)  # type: ignore[union-attr]
+    assert isinstance(operator, Operator)
+    made = OF.operator("act").output
+    view = next(
+        t.view for node in operator.body for t in getattr(node, "tiles", ()) if t.name == "T"
+    )
+    view = replace(view, name=made.tensor)
+    assert leaves_out(operator, replace(view, shape=(7, 4)), []) == ""
+    left = leaves_out(operator, replace(view, shape=(8, 4)), [])
+    assert left == "positions 0..7 of dimension 0 are stored, not 0..8"
+    assert leaves_out(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((0, 4),))]) == ""
+    left = leaves_out(operator, replace(view, shape=(8, 4)), [(((7, 8),), ((1, 4),))])
+    assert left == "the element at [7, 0] is not stored"
+
+
+@pytest.mark.parametrize(("field", "kind"), [("macs", "MACs"), ("elements", "elements")])
+def test_a_machine_that_counts_something_else(field: str, kind: str) -> None:
+    run = Machine(TOY, lower(OF, MAPPING)).run()
+    predicted, work = predict(OF, MAPPING, TOY), Conserved(OF, MAPPING)
+    work.require_run(TOY, predicted, run)
+    (one,) = run.operators
+    wrong = replace(run, operators=(replace(one, **{field: getattr(one, field) - 1}),))
+    with pytest.raises(ConservationError, match=f"one[+]act: {kind}: "):
+        work.require_run(TOY, predicted, wrong)
+
+
+def test_a_run_below_the_floor() -> None:
+    run = Machine(TOY, lower(OF, MAPPING)).run()
+    predicted = predict(OF, MAPPING, TOY)
+    moved = {("dram_read", "A"): 3 * 2 * 7 * 5}
+    less = replace(predicted, groups=(replace(predicted.groups[0], moved=moved),))
+    run = replace(run, operators=(replace(run.operators[0], moved=moved),))
+    with pytest.raises(ConservationError, match=r"one[+]act: 210 bytes with DRAM, at least 498"):
+        Conserved(OF, MAPPING).require_run(TOY, less, run)
+
+
+def test_a_search_that_finds_something_illegal() -> None:
+    """The statistics of what reads `T` beside this group would be of what is written over it."""
+    of = workload(*OF.operators, vector("other", "relu", "V m n", "T m n", m=7, n=4))
+    behind = """
+    group other
+      keep T buffer, V buffer
+      do other sfu
+    """
+    text = """
+    group one+act
+      keep A buffer, B buffer, T buffer
+      fork
+        | do one array ws
+        | do act sfu
+    """
+    with pytest.raises(IllegalMappingError, match=r"got 'do act sfu'; allowed: keep U buffer"):
+        require_legal(of, mapping(of, text.rstrip() + behind), TOY)

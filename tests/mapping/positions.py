@@ -1,0 +1,274 @@
+"""What a mapping makes of positions, by brute force: each block of each operator, point by point.
+
+It knows the meaning of the nodes of a tree and nothing of how trees are checked, lowered, counted
+or run. Values play no part: of each element of a tensor it counts what was added up to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.mapping.classes import Classes
+from simaccel.mapping.space import Seen, Space, aliases_of, space_of
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree
+from simaccel.mapping.tree import Mapping as Mapped
+from simaccel.workload import Einsum, Operand, Operator, Workload
+
+Counts = npt.NDArray[np.int64]
+Range = tuple[int, int]
+"""Start and size of a block of a rank."""
+Key = tuple[str, tuple[tuple[str, int], ...]]
+"""The keep of a tile, and the iterations of the loops that move it."""
+
+
+class WrongPositionsError(Exception):
+    """A mapping makes something else than its workload; says which element of what."""
+
+
+def require_positions(workload: Workload, mapping: Mapped) -> None:
+    """Execute a mapping of groups, each for itself, on sets of positions.
+
+    Raises:
+        WrongPositionsError: an element is read before it is there, not made, or made twice.
+
+    """
+    dram = {
+        name: np.zeros(shape, dtype=np.int64) for name, shape in sorted(workload.shapes.items())
+    }
+    for group in mapping.groups:
+        _Executed(workload, group, space_of(workload, group), dram).run()
+    for operator in workload.operators:
+        _require_made(operator, dram[operator.output.tensor])
+
+
+def _require_made(operator: Operator, counts: Counts) -> None:
+    """Require that each element of an operator's output has all of its sum, and nothing twice."""
+    wrong = counts[operator.output.box(operator.ranks)] != _summed(operator)
+    if wrong.any():
+        at = tuple(int(one[0]) for one in wrong.nonzero())
+        raise WrongPositionsError(f"{operator.name}: {operator.output.tensor}{at} is not made once")
+
+
+def _summed(operator: Operator) -> int:
+    """Return the points that are added up to an element of the output."""
+    return math.prod(n for rank, n in operator.ranks.items() if rank not in operator.output.ranks)
+
+
+@dataclass
+class _Here:
+    """Where the walk is: the block of each rank, and the loops and keeps outside."""
+
+    place: str
+    ranges: Mapping[str, Range]
+    loops: tuple[tuple[str, str, int], ...] = ()
+    """(place of the loop, its rank, iteration)."""
+    keeps: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Of each tensor the place of the innermost keep, and how many loops stand outside of it."""
+
+
+@dataclass
+class _Executed:
+    """A group in execution; ``dram`` counts for each tensor what was added up to each element."""
+
+    workload: Workload
+    group: Group
+    space: Space
+    dram: dict[str, Counts]
+    tiles: dict[str, tuple[Key, Counts]] = field(default_factory=dict)
+    """The tile of each tensor made here: which one it is, and counts over the whole tensor."""
+    made: dict[str, Counts] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Execute the tree, and put what it makes into DRAM."""
+        self.aliases = aliases_of(self.space, self.group.tree, ())
+        self.made = {
+            one.output.name: np.zeros_like(self.dram[one.output.name])
+            for one in self.space.operators
+        }
+        self.tree(self.group.tree, _Here("", {r: (0, n) for r, n in self.space.sizes.items()}))
+        for seen in self.space.operators:
+            self.leave(seen)
+
+    def leave(self, seen: Seen) -> None:
+        """Put an output into DRAM: all of it once; of what stays here, each element at least."""
+        operator, name = seen.operator, seen.output.name
+        counts = self.made[name]
+        if name not in self.space.escapes:
+            counts = np.minimum(counts, _summed(operator))
+        box = operator.output.box(operator.ranks)
+        self.dram[name][box] += counts[box]
+        outside = counts.copy()
+        outside[box] = 0
+        if outside.any():
+            raise WrongPositionsError(f"{seen.name} writes beside its part of {name}")
+
+    def tree(self, tree: Tree, here: _Here) -> None:
+        """Walk over a tree."""
+        node, rest = tree[0], tree[1:]
+        place = f"{here.place}.{len(rest)}"
+        if isinstance(node, Do):
+            self.do(self.space.seen(node.operator), here)
+        elif isinstance(node, Fork):
+            for at, branch in enumerate(node.branches):
+                self.tree(branch, replace(here, place=f"{place}[{at}]"))
+        elif isinstance(node, Part):
+            self.parts(node, replace(here, place=place))
+        elif isinstance(node, Keep):
+            keeps = {**here.keeps, node.tensor: (place, len(here.loops))}
+            self.tree(rest, replace(here, place=place, keeps=keeps))
+        else:
+            for at, piece in enumerate(_pieces(node, here)):
+                loops = (*here.loops, (place, node.rank, at))
+                ranges = {**here.ranges, node.rank: piece}
+                self.tree(rest, replace(here, place=place, ranges=ranges, loops=loops))
+
+    def parts(self, node: Part, here: _Here) -> None:
+        """Walk over the branches of a part."""
+        for at, (branch, piece) in enumerate(zip(node.branches, _parts(node, here), strict=True)):
+            ranges = {**here.ranges, node.rank: piece}
+            if piece[1]:
+                self.tree(branch, replace(here, place=f"{here.place}[{at}]", ranges=ranges))
+
+    # -- one block of one operator
+
+    def do(self, seen: Seen, here: _Here) -> None:
+        """Execute a block: take what it reads, and add to what it makes."""
+        operator = seen.operator
+        points = self.points(seen, here)
+        if not isinstance(operator, Einsum):
+            self.require_windows(operator, points)
+        for use, given in zip(seen.names, operator.inputs, strict=True):
+            self.read(seen, use, _elements(given, points), here)
+        self.write(seen, _elements(operator.output, points), here)
+        source = seen.names[0].partition("#")[0]
+        if seen.output.name in self.aliases and source in self.made:  # what was there is gone
+            tile = self.tile(self.aliases[seen.output.name], source, here)
+            tile[_elements(operator.inputs[0], points)] = 0
+
+    def points(self, seen: Seen, here: _Here) -> dict[str, Counts]:
+        """Return the positions of an operator's own ranks, point by point."""
+        own = self.own(seen)
+        found: dict[str, Counts] = {}
+        blocks = [self.block(rank, here) for rank in seen.ranks]
+        axes = [np.arange(start, start + size) for start, size in blocks]
+        grid = [one.reshape(-1) for one in np.meshgrid(*axes, indexing="ij")]
+        for rank, values in zip(seen.ranks, grid, strict=True):
+            parts = self.group.merged.get(rank)
+            if parts is None:
+                found[own[rank]] = values
+                continue
+            sizes = [seen.operator.ranks[own[one]] for one in parts]
+            if values.size and values.max() >= math.prod(sizes):
+                raise WrongPositionsError(f"{seen.name} has no {rank} {values.max()}")
+            for one, place in zip(parts, np.unravel_index(values, sizes), strict=True):
+                found[own[one]] = place
+        inside = np.ones(grid[0].shape, dtype=np.bool_)
+        for rank, values in found.items():
+            if self.group.padded:
+                inside &= values < seen.operator.ranks[rank]
+            elif values.size and values.max() >= seen.operator.ranks[rank]:
+                raise WrongPositionsError(f"{seen.name} has no {rank} {values.max()}")
+        return {rank: values[inside] for rank, values in found.items()}
+
+    def own(self, seen: Seen) -> dict[str, str]:
+        """Return an operator's ranks by their names in the group, where none are merged."""
+        at = self.group.operators.index(seen.name)
+        classes = Classes([one.operator for one in self.space.operators])
+        return {classes.name((at, rank)): rank for rank in seen.operator.ranks}
+
+    def block(self, rank: str, here: _Here) -> Range:
+        """Return the block of a rank."""
+        if rank in here.ranges:
+            return here.ranges[rank]
+        terms = [(self.block(one, here), c) for one, c in self.space.derived[rank]]
+        start = sum(c * low for (low, _), c in terms)
+        return start, 1 + sum(c * (size - 1) for (_, size), c in terms)
+
+    def require_windows(self, operator: Operator, points: Mapping[str, Counts]) -> None:
+        """Require that a vector operator has all of each window at once."""
+        for rank, size in operator.ranks.items():
+            gone = rank not in operator.output.ranks
+            if gone and len(np.unique(points[rank])) < size:
+                raise WrongPositionsError(f"{operator.name} has a part of its windows")
+
+    def read(self, seen: Seen, use: str, where: tuple[Counts, ...], here: _Here) -> None:
+        """Require that what is read is there: in the tile if it is made here, else in DRAM."""
+        tensor = use.partition("#")[0]
+        makers = [one for one in self.workload.operators if one.output.tensor == tensor]
+        counts = self.dram[tensor]
+        if tensor in self.made:
+            counts = self.tile(self.aliases.get(use, use), tensor, here)
+        for one in makers:
+            box = one.output.box(one.ranks)
+            held = np.zeros(counts.shape, dtype=np.bool_)
+            held[box] = True
+            if (counts[where][held[where]] != _summed(one)).any():
+                raise WrongPositionsError(f"{seen.name} reads of {tensor} what isn't there")
+
+    def write(self, seen: Seen, where: tuple[Counts, ...], here: _Here) -> None:
+        """Add to what is made."""
+        name = seen.output.name
+        counts = self.tile(self.aliases.get(name, name), name, here)
+        np.add.at(counts, where, 1)
+        np.add.at(self.made[name], where, 1)
+        if (counts > _summed(seen.operator)).any():
+            raise WrongPositionsError(f"{seen.name} makes of {name} again what is there")
+
+    def tile(self, root: str, tensor: str, here: _Here) -> Counts:
+        """Return the counts of a tensor in the tile that holds it; a new tile is empty."""
+        if root not in here.keeps:
+            raise WrongPositionsError(f"{root} is kept nowhere")
+        place, outside = here.keeps[root]
+        moving = self.moving(root)
+        key = place, tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
+        known = self.tiles.get(tensor)
+        if known is None or known[0] != key:
+            fresh = np.zeros_like(self.dram[tensor])
+            if tensor in self.space.escapes and tensor not in self.space.read:
+                fresh = self.made[tensor].copy()  # sums come back
+            known = self.tiles[tensor] = key, fresh
+        return known[1]
+
+    def moving(self, root: str) -> set[str]:
+        """Return the ranks whose loops move a tile, as who makes it sees it, or else who reads."""
+        tensor = root.partition("#")[0]
+        for seen in self.space.operators:
+            if seen.output.name == tensor:
+                return set(self.space.moves(seen.output))
+        for seen in self.space.operators:
+            for use, view in zip(seen.names, seen.inputs, strict=True):
+                if use == root:
+                    return set(self.space.moves(view))
+        return set()
+
+
+def _parts(node: Part, here: _Here) -> Iterator[Range]:
+    start, whole = here.ranges[node.rank]
+    for size in (*node.sizes, whole - sum(node.sizes)):
+        yield start, size
+        start += size
+
+
+def _pieces(node: Loop | Spread, here: _Here) -> Iterator[Range]:
+    start, whole = here.ranges[node.rank]
+    for at in range(0, whole, node.tile):
+        yield start + at, min(node.tile, whole - at)
+
+
+def _elements(given: Operand, points: Mapping[str, Counts]) -> tuple[Counts, ...]:
+    """Return the elements of a tensor that an operand has at some points."""
+    starts: Sequence[int] = given.start or (0,) * len(given.projection)
+    length = len(next(iter(points.values()))) if points else 1
+    found = []
+    for dim, start in zip(given.projection, starts, strict=True):
+        place = np.full(length, start, dtype=np.int64)
+        for rank, c in dim.terms:
+            place = place + c * points[rank]
+        found.append(place)
+    return tuple(found)

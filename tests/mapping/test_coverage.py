@@ -1,0 +1,180 @@
+"""What is legal makes every position once, and from what is there: held against a brute force."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from simaccel.analytic.family import take, tree_of
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.checks import faults
+from simaccel.mapping.coverage import made, work_of
+from simaccel.mapping.space import space_of
+from simaccel.mapping.structure import structure
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.mapping.walk import walk
+from simaccel.program.accounting import points_of
+from simaccel.program.lowering import lower
+from simaccel.program.program import enclosed
+from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.workload import Einsum, Workload
+from tests.drawn_graphs import drawn_workload
+from tests.drawn_trees import draw_mapping
+from tests.draws import DRAWS
+from tests.mapping.positions import WrongPositionsError, require_positions
+from tests.program.programs import mapping_of
+from tests.trees import einsum, mapping, vector, workload
+
+EDGE = load_accelerator("edge")
+TREES = 20
+
+
+def _is_right(of: Workload, one: Mapping) -> bool:
+    try:
+        require_positions(of, one)
+    except WrongPositionsError:
+        return False
+    return True
+
+
+def _leaves_out_or_repeats(of: Workload, one: Mapping) -> bool:
+    return any(
+        not structure(of, group) and any(made(walk(space_of(of, group), group, around)))
+        for group, around in one.placed()
+    )
+
+
+def test_random_trees_over_random_graphs() -> None:
+    """Legal ones are right; those that leave out positions, or make some twice, are not.
+
+    The work that a legal tree says it has is what its program goes over.
+    """
+    legal = fused = 0
+    for seed in range(70 * DRAWS):
+        of, draw = drawn_workload(seed), random.Random(seed)  # noqa: S311 - tests
+        for _ in range(TREES):
+            one = draw_mapping(draw, of, EDGE)
+            if faults(of, one, EDGE):
+                assert not (_leaves_out_or_repeats(of, one) and _is_right(of, one))
+                continue
+            require_positions(of, one)
+            assert work_of(of, one) == _in_program(of, one)
+            legal += 1
+            fused += any(len(group.operators) > 1 for group in one.groups)
+    assert legal > 140 * DRAWS
+    assert fused > 70 * DRAWS
+
+
+def _in_program(of: Workload, one: Mapping) -> dict[str, int]:
+    found = {}
+    for group, (operator, _) in zip(one.groups, enclosed(lower(of, one).body), strict=True):
+        points = points_of(operator)
+        for name in group.operators:
+            what = of.operator(name)
+            is_einsum = isinstance(what, Einsum)
+            key = ("MACs", what.output.tensor) if is_einsum else ("elements", name)
+            found[name] = points[key]
+    return found
+
+
+def _chained(of: Workload, draw: random.Random) -> Iterator[Mapping]:
+    """Yield a mapping for each run of operators that share rows, with a tree of a family of it."""
+    names = [one.name for one in of.operators]
+    for start in range(len(names)):
+        for stop in range(start + 2, len(names) + 1):
+            chain = chain_of(of, names[start:stop])
+            for family in chain_families(chain, EDGE) if chain else ():
+                which = tuple(np.int64(draw.randrange(n)) for n in family.shape)
+                tree = tree_of(take(family, which))
+                assert chain is not None
+                alone = of.alone(names[start:stop])
+                group = Group(operators=chain.group.operators, tree=tree, merged=chain.group.merged)
+                yield mapping_of(alone, group)
+
+
+def test_what_operators_that_share_rows_are_searched_in_is_legal() -> None:
+    """Of each family a tree at random: legal, right, and its work is the workload's."""
+    found = 0
+    for seed in range(300 * DRAWS):
+        of, draw = drawn_workload(seed), random.Random(seed)  # noqa: S311 - tests
+        for one in _chained(of, draw):
+            (group,) = one.groups
+            alone = of.alone(group.operators)
+            assert faults(alone, one, EDGE) == []
+            require_positions(alone, one)
+            work = {name: _work(alone, name) for name in group.operators}
+            assert work_of(alone, one) == work == _in_program(alone, one)
+            found += 1
+    assert found > 150 * DRAWS
+
+
+def _work(of: Workload, name: str) -> int:
+    what = of.operator(name)
+    return what.macs if isinstance(what, Einsum) else what.elements
+
+
+STRIDED = workload(
+    einsum("one", "T m p", "I c p", "W m c", m=2, c=2, p=5),
+    einsum("two", "O n p", "T m 2*p", "U n m", n=2, m=2, p=3),
+)
+WINDOWS = workload(
+    einsum("one", "T m p", "I c p", "W m c", m=2, c=2, p=7),
+    einsum("two", "O n p", "T m p+r", "U n m r", n=2, m=2, p=5, r=3),
+)
+"""Of `T` all is needed; at stride 2 without a window every second position isn't."""
+BODY = """
+    group one+two
+      loop p{rank} {tile}
+      keep I buffer, W buffer, T buffer, U buffer, O buffer
+      fork
+        | do one array ws
+        | do two array ws
+"""
+
+
+@pytest.mark.parametrize(
+    ("of", "tile", "work"),
+    [(STRIDED, 3, 5 * 4), (STRIDED, 2, None), (STRIDED, 1, None), (WINDOWS, 2, (4 + 4 + 3) * 4)],
+)
+def test_blocks_of_a_sum_of_ranks(of: Workload, tile: int, work: int | None) -> None:
+    """By hand: 5 positions in one block; 0..2 and 4 in two; windows of 4, 4 and 3 overlap."""
+    rank = next(
+        iter({"p", "p2"} & set(space_of(of, Group(operators=("one", "two"), tree=())).sizes))
+    )
+    one = mapping(of, BODY.format(rank=rank.removeprefix("p"), tile=tile))
+    found = faults(of, one)
+    assert _is_right(of, one) == (not found) == (work is not None)
+    if work is None:
+        assert "its pieces leave out some of p" in found[0].allowed
+    else:
+        assert work_of(of, one)["one"] == work
+
+
+def test_what_leaves_a_group_is_made_once() -> None:
+    """`T` is made again for each n where it stays, and nowhere where others need it, too."""
+    one = einsum("one", "T m", "I c", "W m c", m=2, c=3)
+    two = einsum("two", "O m n", "T m", "U n", m=2, n=4)
+    other = vector("other", "relu", "V m", "T m", m=2)
+    body = """
+        group one+two
+          loop n 2
+          loop m 1
+          keep I buffer, W buffer, T buffer, U buffer, O buffer
+          fork
+            | do one array ws
+            | do two array ws
+    """
+    alone = workload(one, two)
+    again = mapping(alone, body)
+    assert faults(alone, again) == []
+    assert work_of(alone, again) == {"one": 2 * 2 * 3, "two": 2 * 4}
+    of = workload(one, two, other)
+    behind = """
+        group other
+          keep T buffer, V buffer
+          do other sfu
+    """
+    (found,) = faults(of, mapping(of, body.rstrip() + behind))
+    allowed = "no loop or part of n outside: one hasn't got it, and T, which leaves the group, is"
+    assert found.allowed == f"{allowed} made once"

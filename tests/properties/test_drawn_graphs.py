@@ -1,0 +1,194 @@
+"""Random small ONNX graphs by every dataflow: the work is the workload's, and so are the values.
+
+`make validate` draws more of them, and `validation.graphs` many by the dataflow that fuses most.
+"""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from simaccel import load_accelerator, simulate
+from simaccel.dataflows import DATAFLOWS
+from simaccel.experiment.check import check
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.accounts import Account
+from simaccel.workload import Workload
+from tests.drawn_graphs import Shape, drawn_workload, model_of, workload_of
+from tests.draws import DRAWS
+from tests.trees import einsum, vector, workload
+
+Node = onnx.NodeProto
+EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
+FEW, MANY = 8 * DRAWS, 30 * DRAWS
+COUNTS = {"naive": MANY, "strips": MANY, "best": FEW, "flat": FEW, "flash": FEW, "flex": FEW}
+"""Graphs for each dataflow; fewer by those that are a part of one."""
+
+
+def _right(of: Workload, dataflow: str) -> int:
+    """Map a workload, run it, and compare its values; return the cycles.
+
+    A run is held to the work of its workload (`experiment.conservation`).
+    """
+    effort = Effort(patience=50, exhaustive=50)
+    on = SPATIAL if dataflow.startswith("ruby") else EDGE
+    mapping = make_mapping(of, on, dataflow, Options(effort=effort))
+    result = simulate(of, on, mapping)
+    checked = check(of, mapping, result.program)
+    outputs = {one.name for one in of.tensors.values() if one.kind == "output"}
+    for one, operator in zip(checked, of.operators, strict=True):
+        assert operator.output.tensor not in outputs or one.compared == one.elements
+    return result.run.cycles
+
+
+@pytest.mark.parametrize("dataflow", [*DATAFLOWS, "ruby-s"])
+def test_values_of_random_graphs(dataflow: str) -> None:
+    for seed in range(COUNTS.get(dataflow, FEW // 2)):
+        _right(drawn_workload(1000 + seed), dataflow)
+
+
+def _window(name: str, given: str, kind: str, reach: int, stride: int = 1, pads: int = 0) -> Node:
+    inputs = [given, f"{name}.filters"] if kind == "Conv" else [given]
+    return helper.make_node(
+        kind,
+        inputs,
+        [name],
+        name=name,
+        kernel_shape=[reach, reach],
+        strides=[stride, stride],
+        pads=[pads] * 4,
+    )
+
+
+def _node(name: str, kind: str, *inputs: str) -> Node:
+    return helper.make_node(kind, list(inputs), [name], name=name)
+
+
+def _case(x: Shape, ends: dict[str, Shape], filters: dict[str, Shape], *nodes: Node) -> Workload:
+    weights = [
+        numpy_helper.from_array(np.ones(size, dtype=np.float32), f"{name}.filters")
+        for name, size in filters.items()
+    ]
+    return workload_of(model_of(nodes, {"x": x, **ends}, weights))
+
+
+CASES = {
+    # 5 x 6 positions, of 2 channels from 2 x 9 each; then 7 x 8 with the border, from 2 each
+    "a border in between": (
+        1304,
+        _case(
+            (1, 2, 5, 6),
+            {"B": (1, 2, 7, 8)},
+            {"A": (2, 2, 3, 3), "B": (2, 2, 1, 1)},
+            _window("A", "x", "Conv", 3, pads=1),
+            _window("B", "A", "Conv", 1, pads=1),
+        ),
+    ),
+    # 3 x 3 positions from 9 each, of which the pooling's windows reach 2 x 2
+    "a window that doesn't divide": (
+        81,
+        _case(
+            (1, 1, 5, 5),
+            {"C": (1, 1, 1, 1)},
+            {"A": (1, 1, 3, 3)},
+            _window("A", "x", "Conv", 3),
+            _window("B", "A", "MaxPool", 2, 2),
+            _node("C", "Relu", "B"),
+        ),
+    ),
+    # 3 x 3 positions from 9 each, then 5 x 5 with the border from one each
+    "a border before vector operators": (
+        106,
+        _case(
+            (1, 1, 5, 5),
+            {"E": (1, 1, 5, 5)},
+            {"A": (1, 1, 3, 3), "B": (1, 1, 1, 1)},
+            _window("A", "x", "Conv", 3, 2, 1),
+            _window("B", "A", "Conv", 1, pads=1),
+            _node("C", "Relu", "B"),
+            _node("D", "Tanh", "C"),
+            _node("E", "Add", "D", "C"),
+        ),
+    ),
+    # 4 x 4 positions, of 2 channels from 2 x 9 each
+    "one that is read again later": (
+        576,
+        _case(
+            (1, 2, 4, 4),
+            {"E": (1, 2, 4, 4)},
+            {"E": (2, 2, 3, 3)},
+            _node("A", "Sigmoid", "x"),
+            _node("B", "Add", "A", "x"),
+            _node("C", "Sigmoid", "B"),
+            _node("D", "Add", "C", "A"),
+            _window("E", "D", "Conv", 3, pads=1),
+        ),
+    ),
+    "two readers of one tensor": (
+        0,
+        _case(
+            (1, 3, 4, 4),
+            {"B": (1, 3, 1, 1), "C": (1, 3, 4, 4)},
+            {},
+            _node("A", "Sigmoid", "x"),
+            _node("B", "GlobalAveragePool", "A"),
+            _node("C", "Relu", "A"),
+        ),
+    ),
+    # 3 x 3 positions, of 2 channels from 2 x 9 each
+    "a mean added to itself": (
+        324,
+        _case(
+            (1, 2, 5, 5),
+            {"C": (1, 2, 1, 1)},
+            {"A": (2, 2, 3, 3)},
+            _window("A", "x", "Conv", 3),
+            _node("B", "GlobalAveragePool", "A"),
+            _node("C", "Add", "B", "B"),
+        ),
+    ),
+    # 4 x 4 positions of the pooling, of which a filter of 3 x 3 reaches 3 x 3 at stride 2
+    "more than the last one reads": (
+        9,
+        _case(
+            (1, 1, 5, 5),
+            {"C": (1, 1, 1, 1)},
+            {"C": (1, 1, 3, 3)},
+            _window("A", "x", "AveragePool", 2),
+            _node("B", "Relu", "A"),
+            _window("C", "B", "Conv", 3, 2),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "strips", "best"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_group_of_what_sees_different_extents(case: str, dataflow: str) -> None:
+    """MACs by hand; values against plain numpy."""
+    macs, of = CASES[case]
+    assert of.macs == macs
+    _right(of, dataflow)
+
+
+def test_what_is_left_out_is_told() -> None:
+    accounts: list[Account] = []
+    make_mapping(CASES["a border in between"][1], EDGE, "best", Options(note=accounts.append))
+    (left,) = [one for one in accounts if one.left_out]
+    assert left.operators == ("A", "B")
+    assert left.says == "left out: A sees another box of A.O"
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+@pytest.mark.parametrize("tensor", ["S", "P"])
+def test_scores_that_others_read_are_no_attention(tensor: str, dataflow: str) -> None:
+    """What is between L, softmax and A leaves the chip: nothing may be written over it."""
+    ranks = {"q": 5, "c": 4, "d": 3}
+    of = workload(
+        einsum("L", "S q c", "Q q d", "K c d", **ranks),
+        vector("softmax", "softmax", "P q c", "S q c", axis="c", q=5, c=4),
+        einsum("A", "Z q d", "P q c", "V c d", **ranks),
+        vector("other", "relu", "X q c", f"{tensor} q c", q=5, c=4),
+    )
+    _right(of, dataflow)

@@ -1,0 +1,315 @@
+"""Hugging Face's config.json: sizes of published models, and what becomes of every key.
+
+The sizes are those of the model cards' files; MACs are counted by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.workload import find_transformer, load_workload, parse_workload, transformer
+from simaccel.workload.language.config import load_config
+
+LLAMA3: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "initializer_range": 0.02,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 8192,
+    "model_type": "llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.40.0.dev0",
+    "use_cache": True,
+    "vocab_size": 128256,
+}
+MISTRAL = LLAMA3 | {"model_type": "mistral", "sliding_window": 4096, "vocab_size": 32000}
+MIXTRAL = MISTRAL | {
+    "model_type": "mixtral",
+    "sliding_window": None,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "router_aux_loss_coef": 0.02,
+}
+QWEN = LLAMA3 | {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "sliding_window": 131072,
+    "use_sliding_window": False,
+    "max_window_layers": 28,
+    "vocab_size": 152064,
+}
+GEMMA2 = {
+    "model_type": "gemma2",
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 3584,
+    "intermediate_size": 14336,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 42,
+    "num_key_value_heads": 8,
+    "query_pre_attn_scalar": 256,
+    "sliding_window": 4096,
+    "vocab_size": 256128,
+}
+GPT2 = {
+    "activation_function": "gelu_new",
+    "attn_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-05,
+    "model_type": "gpt2",
+    "n_ctx": 1024,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "summary_type": "cls_index",
+    "vocab_size": 50257,
+}
+BERT = {
+    "model_type": "bert",
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+T5 = {
+    "model_type": "t5",
+    "d_ff": 3072,
+    "d_kv": 64,
+    "d_model": 768,
+    "dropout_rate": 0.1,
+    "feed_forward_proj": "gated-gelu",
+    "num_decoder_layers": 12,
+    "num_heads": 12,
+    "num_layers": 12,
+    "relative_attention_num_buckets": 32,
+    "vocab_size": 32128,
+}
+VIT = {
+    "model_type": "vit",
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "image_size": 224,
+    "intermediate_size": 3072,
+    "num_attention_heads": 12,
+    "num_channels": 3,
+    "num_hidden_layers": 12,
+    "patch_size": 16,
+    "qkv_bias": True,
+    "id2label": {str(at): f"LABEL_{at}" for at in range(1000)},
+}
+
+
+def _write(tmp_path: Path, document: object) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(document, indent="\t"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("llama3-8b", LLAMA3),
+        ("mistral-7b", MISTRAL),
+        ("mixtral-8x7b", MIXTRAL),
+        ("qwen2.5-7b", QWEN),
+        ("gemma2-9b", GEMMA2),
+        ("gpt2", GPT2),
+        ("vit-b16", VIT),
+    ],
+)
+def test_published_files_are_the_published_models(
+    tmp_path: Path, name: str, document: dict[str, Any]
+) -> None:
+    model, account = load_config(_write(tmp_path, document))
+    known = find_transformer(name)
+    same: dict[str, Any] = {"name": name, "aliases": known.aliases, "source": known.source}
+    if name == "gemma2-9b":
+        same["score_scale"] = known.score_scale  # 256 ** -0.5, which is the usual of its heads
+        assert model.scale == known.scale
+        # the first layer has the window in both
+        assert model.windows == (4096, None)
+    assert replace(model, **same) == known
+    assert not account.of("not taken")
+    every = {one.name for one in account.entries}
+    assert every >= set(document)
+
+
+@pytest.mark.parametrize("document", [LLAMA3, MIXTRAL, GEMMA2, GPT2, BERT, T5, VIT])
+def test_a_key_that_nobody_knows_is_named(tmp_path: Path, document: dict[str, Any]) -> None:
+    before = load_config(_write(tmp_path, document))[1].of("not taken")
+    found = load_config(_write(tmp_path, document | {"hiden_size": 7, "mixture": {"a": 1}}))[1]
+    new = [one.name for one in found.of("not taken") if one not in before]
+    assert new == ["hiden_size", "mixture"]
+
+
+def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
+    path = _write(tmp_path, BERT)
+    found = load_workload(path, prompt=128)
+    n, e, f = 128, 768, 3072
+    assert found.macs == n * (4 * e * e + 2 * e * f) + 2 * n * n * e
+    assert not [one for one in found.tensors.values() if one.kind == "cache"]
+    whole = load_workload(path, prompt=128, scope="model")
+    assert whole.macs == 12 * found.macs
+    with pytest.raises(InputError, match="an encoder's input comes at once"):
+        load_workload(path, phase="decode")
+    with pytest.raises(InputError, match="at most 512 tokens"):
+        load_workload(path, prompt=513)
+
+
+def test_t5_is_its_encoder_and_a_whole_model_says_so(tmp_path: Path) -> None:
+    path = _write(tmp_path, T5)
+    found = load_workload(path, prompt=64)
+    n, e, f = 64, 768, 3072
+    assert found.macs == n * (4 * e * e + 3 * e * f) + 2 * n * n * e
+    found.account.require_modelled()
+    assert "rotary" not in {getattr(one, "kind", "") for one in found.operators}
+    whole = load_workload(path, prompt=64, scope="model")
+    with pytest.raises(InputError, match=r"num_decoder_layers .*12 layers: a run"):
+        whole.account.require_modelled()
+
+
+def test_layers_of_several_windows(tmp_path: Path) -> None:
+    kinds = ["sliding_attention"] * 5 + ["full_attention"]
+    gemma3 = GEMMA2 | {
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 12,
+        "layer_types": 2 * kinds,
+    }
+    del gemma3["attn_logit_softcapping"], gemma3["final_logit_softcapping"]
+    model, account = load_config(_write(tmp_path, gemma3))
+    assert model.windows == (4096,) * 5 + (None,)
+    assert [one.name for one in account.of("not taken")] == ["norms of Q and K"]
+    inner = {"model_type": "gemma3", "text_config": gemma3, "vision_config": {"hidden_size": 3}}
+    path = _write(tmp_path, inner)
+    assert replace(load_config(path)[0], source="") == replace(model, source="")
+    load_workload(path).account.require_modelled()
+    with pytest.raises(InputError, match="vision_config"):
+        load_workload(path, scope="model").account.require_modelled()
+
+
+def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
+    moe = QWEN | {
+        "model_type": "qwen2_moe",
+        "num_experts": 60,
+        "num_experts_per_tok": 4,
+        "moe_intermediate_size": 1408,
+        "shared_expert_intermediate_size": 5632,
+    }
+    model, account = load_config(_write(tmp_path, moe))
+    assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
+    (left,) = account.of("not taken")
+    assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "mamba"}, "model_type: got 'mamba'; allowed: a family of transformers"),
+        ({"model_type": "lama"}, "did you mean 'llama'?"),
+        ({"hidden_size": None}, "hidden_size: got nothing; allowed: a whole number from 1"),
+        ({"hidden_size": "big"}, "hidden_size: got 'big'; allowed: a whole number"),
+        ({"hidden_act": "tanh"}, "hidden_act: got 'tanh'"),
+        ({"num_key_value_heads": 5}, "kv_heads: got 5; allowed: a divisor of heads, 32"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_workload(_write(tmp_path, LLAMA3 | change))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"model_type":', "[" * 100_000])
+def test_what_is_no_configuration(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_workload(path)
+
+
+OWN = """kind: transformer
+name: small-lm
+hidden: 512
+heads: 8
+kv_heads: 2
+head_size: 64
+ff_size: 1536
+layers: 6
+vocabulary: 32000
+phase: decode
+kv_len: 256
+"""
+
+
+def test_a_transformer_of_ones_own_in_a_file(tmp_path: Path) -> None:
+    """Q and O 2 x 512 x 512, K and V 2 x 512 x 128, L and A 2 x 257 x 512, 3 x 512 x 1536."""
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN)
+    found = load_workload(path)
+    assert found.macs == 3_277_824
+    again = parse_workload(dict(found.parameters))
+    assert (again.fingerprint, again.macs) == (found.fingerprint, 3_277_824)
+    assert "model" not in found.parameters
+    path.write_text(OWN + "scope: model\n")
+    assert load_workload(path).macs == 6 * 3_277_824 + 512 * 32000
+
+
+def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None:
+    model = replace(find_transformer("llama3-8b"), hidden=512, heads=8, kv_heads=2, head_size=64)
+    made = transformer(replace(model, ff_size=1536), phase="decode", kv_len=256)
+    assert made.macs == 3_277_824
+    assert parse_workload(dict(made.parameters)).fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("kv_heads: 3", "kv_heads: got 3; allowed: a divisor of heads, 8"),
+        ("head_size: 63", "head_size: got 63; allowed: an even number"),
+        (
+            "windows: [8, 8, 8, 8]",
+            "windows: got [8, 8, 8, 8]; allowed: a list as long as a divisor",
+        ),
+        ("expert_count: 4", "experts_per_token: got '0 of 4'"),
+        ("heds: 8", "heds: got 8; allowed: did you mean 'heads'?"),
+    ],
+)
+def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> None:
+    key = line.partition(":")[0]
+    kept = "\n".join(one for one in OWN.splitlines() if not one.startswith(f"{key}:"))
+    path = tmp_path / "own.yaml"
+    path.write_text(f"{kept}\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        load_workload(path)
+    assert said in str(caught.value)

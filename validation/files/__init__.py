@@ -1,0 +1,1 @@
+"""Files of other tools: what becomes of each, with an independent count."""

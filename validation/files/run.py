@@ -1,0 +1,185 @@
+"""Files of other tools as people have them: read, refused by name, or wrong.
+
+``python -m validation.files.run [FOLDER...]`` writes ``files.csv``: of every file in `made` and in
+the folders its kind, what became of it, MACs and compulsory bytes as simaccel has them, and beside
+them a count that shares nothing with the importers: sizes by position out of the text.
+"""
+
+from __future__ import annotations
+
+import configparser
+import csv
+import json
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simaccel.errors import InputError
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import load_workload
+
+HERE = Path(__file__).parent
+COLUMNS = ("file", "kind", "became", "macs", "macs_counted", "bytes", "bytes_counted", "says")
+Counts = tuple[int, int]
+"""MACs, and bytes of all tensors at one byte an element."""
+
+
+def count_topology(path: Path) -> Counts:
+    """Count a topology by position, as SCALE-Sim reads it."""
+    macs = elements = 0
+    for line in path.read_text().splitlines()[1:]:
+        cells = [cell.strip() for cell in line.split(",")]
+        numbers = [int(cell) for cell in cells[1:8] if cell.isdecimal()]
+        if len(numbers) >= 7:
+            h, w, r, s, c, m, stride = numbers[:7]
+            p, q = (math.ceil((size - f + stride) / stride) for size, f in ((h, r), (w, s)))
+            groups = c if "DP" in cells[0] else 1
+            macs += p * q * r * s * c * m
+            reach = ((p - 1) * stride + r) * ((q - 1) * stride + s)
+            elements += reach * c + r * s * c * m + p * q * m * groups
+        elif len(numbers) >= 3:
+            m, n, k = numbers[:3]
+            macs += m * n * k
+            elements += m * k + k * n + m * n
+    return macs, elements
+
+
+def count_problem(path: Path) -> Counts:
+    """Count a Timeloop problem: all points, and the spans of the projections."""
+    problem = yaml.safe_load(path.read_text())["problem"]
+    instance, shape = problem["instance"], problem["shape"]
+    if isinstance(shape, str):  # cnn-layer
+        n = {name: instance.get(name, 1) for name in "CMRSNPQ"}
+        step, across = instance.get("Wstride", 1), instance.get("Hstride", 1)
+        rows, columns = (n["P"] - 1) * step + n["R"], (n["Q"] - 1) * across + n["S"]
+        outputs = n["N"] * n["M"] * n["P"] * n["Q"]
+        inputs = n["N"] * n["C"] * rows * columns
+        filters = n["M"] * n["C"] * n["R"] * n["S"]
+        return outputs * n["C"] * n["R"] * n["S"], outputs + inputs + filters
+    factors = {one["name"]: one.get("default", 1) for one in shape.get("coefficients", [])}
+    factors |= instance
+    sizes = {name: instance.get(name, 1) for name in shape["dimensions"]}
+    elements = 0
+    for space in shape["data_spaces"]:
+        spans = []
+        for dim in space["projection"]:
+            terms = [(one[0], factors[one[1]] if len(one) > 1 else 1) for one in dim]
+            spans.append(1 + sum(factor * (sizes[rank] - 1) for rank, factor in terms))
+        elements += math.prod(spans)
+    return math.prod(sizes.values()), elements
+
+
+def count_description(path: Path) -> Counts:
+    """Count a MAESTRO description of convolutions by its dimensions."""
+    macs = elements = 0
+    for text in re.findall(r"Type:\s*\w+.*?Dimensions\s*\{[^}]*\}", path.read_text(), re.DOTALL):
+        n = {dim: int(size) for dim, size in re.findall(r"\b([KCRSYX]):\s*(\d+)", text)}
+        stride = re.search(r"Stride\s*\{\s*X:\s*(\d+)", text)
+        step = int(stride[1]) if stride else 1
+        p, q = ((n[a] - n[b]) // step + 1 for a, b in (("Y", "R"), ("X", "S")))
+        if "TRCONV" in text:
+            up = int(stride[1]) if stride else n["R"]
+            p, q = n["Y"] * up, n["X"] * up
+            macs += n["K"] * n["C"] * n["R"] * n["S"] * n["Y"] * n["X"]
+            reach = (n["Y"] + n["R"] // up - 1) * (n["X"] + n["S"] // up - 1)
+        else:
+            macs += n["K"] * n["C"] * n["R"] * n["S"] * p * q
+            reach = ((p - 1) * step + n["R"]) * ((q - 1) * step + n["S"])
+        elements += n["C"] * reach + n["K"] * p * q + n["K"] * n["C"] * n["R"] * n["S"]
+    return macs, elements
+
+
+def count_config(path: Path) -> Counts:
+    """Count the matrices of a layer of a decoder without experts, of 512 tokens; no bytes."""
+    given = json.loads(path.read_text())
+    e, f = given["hidden_size"], given["intermediate_size"]
+    heads = given["num_attention_heads"]
+    d = given.get("head_dim", e // heads)
+    keys = given.get("num_key_value_heads", heads) * d
+    n, blocks = 512, 8
+    seen = sum(64 * 64 * (at + 1) for at in range(blocks))  # blocks of rows under the mask
+    return n * (2 * e * heads * d + 2 * e * keys + 3 * e * f) + 2 * seen * heads * d, 0
+
+
+COUNTS: dict[str, Callable[[Path], Counts]] = {
+    "topology": count_topology,
+    "problem": count_problem,
+    "description": count_description,
+    "config": count_config,
+}
+
+
+def kind_of(path: Path) -> str:
+    """Return what a file is, by its name and a look at its text."""
+    text = path.read_text(errors="replace")
+    if path.suffix == ".cfg":
+        return "configuration"
+    if "problem:" in text and path.suffix == ".yaml":
+        return "problem"
+    if "architecture:" in text:
+        return "architecture"
+    if '"model_type"' in text:
+        return "config"
+    return {".csv": "topology", ".m": "description"}.get(path.suffix, "other")
+
+
+def row(path: Path) -> dict[str, Any]:
+    """Return what becomes of a file, with an independent count where it is a workload."""
+    kind = kind_of(path)
+    found: dict[str, Any] = {"file": path.name, "kind": kind, "became": "read"}
+    try:
+        if kind in ("configuration", "architecture"):
+            hardware = load_accelerator(path)
+            hardware.account.require_modelled()
+            found["says"] = f"{len(hardware.account.of('not taken'))} not taken"
+            if kind == "configuration" and not _same_array(path, hardware.array):
+                found["became"] = "wrong"
+            return found
+        made = load_workload(path, bytes_per_element=1)
+        made.account.require_modelled()
+    except InputError as error:
+        return {**found, "became": "refused by name", "says": str(error).partition(": ")[2][:120]}
+    found["macs"] = made.macs
+    found["bytes"] = sum(map(made.tensor_bytes, made.tensors)) if kind != "config" else 0
+    found["macs_counted"], found["bytes_counted"] = COUNTS[kind](path)
+    ours = (found["macs"], found["bytes"])
+    if ours != (found["macs_counted"], found["bytes_counted"]):
+        found["became"] = "wrong"
+    found["says"] = f"{len(made.account.of('not taken'))} not taken"
+    return found
+
+
+def _same_array(path: Path, array: Any) -> bool:  # noqa: ANN401 - systolic
+    parser = configparser.ConfigParser()
+    parser.read(path)
+    given = parser["architecture_presets"]
+    sides = (int(given["ArrayHeight"]), int(given["ArrayWidth"]))
+    return sides == (array.rows, array.cols) and given["Dataflow"] == array.stationarity
+
+
+def rows(folders: list[Path]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each file."""
+    for folder in folders:
+        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+            yield row(path)
+
+
+def main(folders: list[str]) -> int:
+    """Write the table, and say how many files of each fate there are."""
+    found = list(rows([HERE / "made", *map(Path, folders)]))
+    with (HERE / "files.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+    for fate in ("read", "refused by name", "wrong"):
+        print(f"{fate}: {sum(one['became'] == fate for one in found)}")
+    return int(any(one["became"] == "wrong" for one in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Random graphs and trees: what is run is what the graph says."""

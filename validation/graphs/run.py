@@ -1,0 +1,153 @@
+"""Random small ONNX graphs by dataflows that fuse: does each run what its graph says?
+
+``python -m validation.graphs.run [--draws N] [--seed S] [--trees T]`` maps N graphs by each
+dataflow, the machine judging, runs them, and compares the values of all outputs with plain numpy.
+Then it draws T random trees over random graphs, and holds what is legal against a brute force over
+positions. It writes `graphs.csv`, and fails if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import random
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from simaccel import load_accelerator, simulate
+from simaccel.dataflows import DATAFLOWS
+from simaccel.errors import SimaccelError
+from simaccel.experiment.cache import OFF, VARIABLE
+from simaccel.experiment.check import check
+from simaccel.experiment.scheduling import scheduled
+from simaccel.mapping.checks import faults
+from simaccel.schedulers.accounts import Account
+from tests.drawn_graphs import drawn_workload
+from tests.drawn_trees import draw_mapping
+from tests.mapping.positions import WrongPositionsError, require_positions
+
+TABLE: Final = Path(__file__).with_name("graphs.csv")
+FIELDS: Final = (
+    "dataflow",
+    "graphs",
+    "right",
+    "wrong",
+    "tracebacks",
+    "fused",
+    "left_out",
+    "cycles",
+)
+SEARCHED: Final = ("best", "flat", "flash", "flex", "strips", "naive")
+_AT_ONCE: Final = 100
+"""Trees of a graph."""
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A graph by a dataflow: what is wrong with it, if anything, and what was fused."""
+
+    seed: int
+    dataflow: str
+    wrong: str = ""
+    traceback: bool = False
+    fused: int = 0
+    left_out: int = 0
+    cycles: int = 0
+
+
+def mapped(dataflow: str, seed: int) -> Mapped:
+    """Map a graph, run it, and check its values."""
+    accounts: list[Account] = []
+    try:
+        on, of = load_accelerator("edge"), drawn_workload(seed)
+        mapping = scheduled(of, on, dataflow, told=accounts.append)
+        result = simulate(of, on, mapping)
+        check(of, mapping, result.program)
+    except SimaccelError as error:
+        return Mapped(seed, dataflow, str(error))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
+        return Mapped(seed, dataflow, f"{type(error).__name__}: {error}", traceback=True)
+    fused = sum(len(group.operators) > 1 for group in mapping.groups)
+    left_out = sum(bool(one.left_out) for one in accounts)
+    cycles = result.run.cycles
+    return Mapped(seed, dataflow, fused=fused, left_out=left_out, cycles=cycles)
+
+
+def trees(count: int, seed: int) -> tuple[int, int, list[str]]:
+    """Return how many of some random trees of a graph are legal, how many fuse, what is wrong."""
+    on, of, draw = load_accelerator("edge"), drawn_workload(seed), random.Random(seed)  # noqa: S311
+    legal, fused, wrong = 0, 0, []
+    for number in range(count):
+        one = draw_mapping(draw, of, on)
+        if faults(of, one, on):
+            continue
+        legal += 1
+        fused += any(len(group.operators) > 1 for group in one.groups)
+        try:
+            require_positions(of, one)
+        except WrongPositionsError as error:
+            wrong.append(f"graph {seed}, tree {number}: {error}")
+    return legal, fused, wrong
+
+
+def _row(dataflow: str, found: list[Mapped]) -> dict[str, object]:
+    return {
+        "dataflow": dataflow,
+        "graphs": len(found),
+        "right": sum(not one.wrong for one in found),
+        "wrong": sum(bool(one.wrong) and not one.traceback for one in found),
+        "tracebacks": sum(one.traceback for one in found),
+        "fused": sum(one.fused for one in found),
+        "left_out": sum(one.left_out for one in found),
+        "cycles": sum(one.cycles for one in found),
+    }
+
+
+def _complaints(found: list[Mapped]) -> Iterator[str]:
+    for one in found:
+        if one.wrong:
+            yield f"graph {one.seed} by {one.dataflow}: {one.wrong}"
+
+
+def main() -> None:
+    """Draw graphs and trees, write the table, and fail if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=2_850, help="graphs by each dataflow")
+    parser.add_argument("--seed", type=int, default=100_000, help="the first graph's")
+    parser.add_argument("--trees", type=int, default=1_000_000, help="random trees")
+    parser.add_argument(
+        "--dataflows", default=",".join(SEARCHED), help=f"of {', '.join(DATAFLOWS)}"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    asked = parser.parse_args()
+    os.environ[VARIABLE] = OFF
+    seeds = range(asked.seed, asked.seed + asked.draws)
+    complaints: list[str] = []
+    rows = []
+    with ProcessPoolExecutor(asked.processes) as pool:
+        for dataflow in asked.dataflows.split(","):
+            found = list(pool.map(partial(mapped, dataflow), seeds, chunksize=4))
+            rows.append(_row(dataflow, found))
+            complaints += _complaints(found)
+            print(rows[-1], flush=True)
+        graphs = range(asked.seed, asked.seed + -(-asked.trees // _AT_ONCE))
+        drawn = list(pool.map(partial(trees, _AT_ONCE), graphs, chunksize=4))
+    legal, fused = sum(one[0] for one in drawn), sum(one[1] for one in drawn)
+    complaints += [text for _, _, wrong in drawn for text in wrong]
+    print(f"{len(drawn) * _AT_ONCE:,} trees, {legal:,} legal, {fused:,} of them fused")
+    if asked.draws >= parser.get_default("draws"):
+        with TABLE.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    if complaints:
+        raise SystemExit("\n".join(complaints))
+
+
+if __name__ == "__main__":
+    main()
