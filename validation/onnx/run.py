@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from simaccel import load_accelerator, simulate
-from simaccel.workload.onnx_files import load_onnx, totals
+from simaccel.workload.onnx_files import load_onnx
 from simaccel.workload.onnx_files.reading import Network, read_network
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ MODELS: dict[str, dict[str, int]] = {
     f"{VAD}/silero_vad_16k_sequence.onnx": {"sequence_length": 4},
     f"{VAD}/silero_vad_openvino_16k.onnx": {},
 }
-FIELDS = ("model", "constants", "mapped", "fused", "free", "not_modelled", "operators")
+FIELDS = ("model", "constants", "taken", "harmless", "not_taken", "operators")
 FIGURES = ("tensors", "shared", "macs", "macs_counted", "edge_cycles", "edge_ms")
 HELD = ("model", "resident", "dram_bytes", "weight_bytes", "cycles", "bound")
 
@@ -58,7 +58,8 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
     imported = load_onnx(path, dims)
     kinds = [one.kind for one in imported.workload.tensors.values()]
     made = kinds.count("intermediate") + kinds.count("output")
-    found = {how.replace(" ", "_"): n for how, (n, _, _) in totals(imported.rows).items()}
+    totals = imported.workload.account.totals()
+    found = {how.replace(" ", "_"): n for how, (n, _, _) in totals.items()}
     accelerator = load_accelerator("edge")
     result = simulate(imported.workload, accelerator)
     return {
