@@ -38,8 +38,9 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
 	SIMACCEL_DRAWS=38 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m validation.bound.proved
+	$(BIN)/python -m validation.bound.run
 	$(BIN)/python -m validation.graphs.run
-	$(BIN)/python -m validation.analytic.run
 	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.search.brute
 	$(BIN)/python -m validation.search.monotone

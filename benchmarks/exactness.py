@@ -88,7 +88,7 @@ def report(rows: list[Row]) -> str:
         f"A BERT block at sequence length {rows[0]['seq_len']} and batch {rows[0]['batch']}, event "
         "by event and with fast-forward: every figure of `simaccel run --json` but the events and "
         f"the wall time. Runs that differ: **{wrong} of {len(rows)}**. Seconds include lowering "
-        "and the closed form.\n\n" + table(head, lines)
+        "and the prediction.\n\n" + table(head, lines)
     )
 
 

@@ -27,6 +27,7 @@ from benchmarks import (
     ruby,
     scalesim,
     search,
+    search_times,
     tracing,
 )
 from benchmarks.measure import Benchmark, Row
@@ -38,6 +39,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     long_sequences.BENCHMARK,
     scalesim.BENCHMARK,
     search.BENCHMARK,
+    search_times.BENCHMARK,
     ruby.BENCHMARK,
     nests.BENCHMARK,
     exactness.BENCHMARK,

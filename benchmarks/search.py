@@ -1,4 +1,4 @@
-"""Mappings that the closed form counts and estimates per second, and whole searches, on one core.
+"""Mappings that are counted and bounded per second, and whole searches, on one core.
 
 ``before`` are the rates of the forms that the trees replaced, for the same candidates: those of
 ``before.json``, measured on the same machine beside ``results.json``.
@@ -29,10 +29,8 @@ from benchmarks.measure import (
     shares,
     table,
 )
-from simaccel.analytic.estimate import evaluate
+from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
-from simaccel.analytic.known import forget
-from simaccel.experiment.scheduling import MachineJudge
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -42,6 +40,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
 from simaccel.workload import build, gemm, network
@@ -70,14 +69,9 @@ class Work:
 
 
 def points() -> list[Point]:
-    """Counting and estimating of two groups, of nests, and whole searches."""
-    sizes = {"counted": 48, "counted, broadcasting": 48, "estimated": 4}
-    kinds = [f"gemm {what}" for what in ("counted", "counted, broadcasting", "estimated")]
-    kinds += [f"{one} {what}" for one in ("flat", "flash") for what in ("counted", "estimated")]
-    found: list[Point] = [
-        {"kind": kind, "sizes_per_rank": sizes[kind.partition(" ")[2]], "repeats": 3}
-        for kind in kinds
-    ]
+    """Counting of two groups, of nests, and whole searches."""
+    kinds = ("gemm counted", "gemm counted, broadcasting", "flat counted", "flash counted")
+    found: list[Point] = [{"kind": kind, "sizes_per_rank": 48, "repeats": 3} for kind in kinds]
     found += [{"kind": "grid", "repeats": 3}]
     for kind in ("nests", "search"):
         found += [{"kind": kind, "case": case, "drawn": 1 << 17, "repeats": 3} for case in NESTS]
@@ -136,7 +130,7 @@ def figures(family: Family, accelerator: Accelerator) -> list[Ints]:
 
 
 def group_work(point: Point) -> Work:
-    """Return the counting or estimating of a group's grid."""
+    """Return the counting of a group's grid."""
     kind, _, what = point["kind"].partition(" ")
     accelerator, sizes = load_accelerator("edge"), _grid(kind, point)
     if kind == "gemm":
@@ -145,16 +139,14 @@ def group_work(point: Point) -> Work:
     else:
         family = fused_family(*_flat(sizes), online=kind == "flash")
     count = int(np.prod(family.shape))
-    if what == "estimated":
-        return Work(count, lambda: evaluate(family, accelerator).cycles())
     return Work(count, lambda: figures(family, accelerator))
 
 
 def grid_work(point: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(**point.get("shape", SHAPE))
-    count = Search(Goal(accelerator)).einsum(workload, "gemm").candidates.least.size
-    return Work(count, lambda: Search(Goal(accelerator)).group(workload, "gemm"))
+    count = len(Search(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
+    return Work(count, lambda: Search(Goal(Judge(accelerator))).group(workload, "gemm"))
 
 
 def nests_work(point: Point) -> Work:
@@ -180,14 +172,13 @@ def search_work(point: Point) -> Work:
 
 
 def scheduler_work(point: Point) -> Work:
-    """Return the scheduling of a block, the best few confirmed on the machine."""
+    """Return the scheduling of a block."""
     if "model" in point:
         workload = transformer(point["model"], prompt=point.get("prompt", 512))
     else:
         workload = build("bert", batch=64, seq_len=point["seq_len"], scope="block")
     accelerator = load_accelerator("edge")
-    options = Options(judge=MachineJudge(accelerator))
-    return Work(1, lambda: make_mapping(workload, accelerator, point["dataflow"], options))
+    return Work(1, lambda: make_mapping(workload, accelerator, point["dataflow"], Options()))
 
 
 _WORK: Final[dict[str, Callable[[Point], Work]]] = {
@@ -202,23 +193,18 @@ _WORK: Final[dict[str, Callable[[Point], Work]]] = {
 
 
 def rates(point: Point) -> Row:
-    """Do the work once unmeasured, then so many times in CPU time, with nothing timed before."""
+    """Do the work once unmeasured, then so many times in CPU time."""
     work = _WORK[point["kind"].partition(" ")[0]](point)
-
-    def cold() -> None:
-        forget()
-        work.do()
-
-    cold()
+    work.do()
     seconds: list[float] = []
     for _ in range(point["repeats"]):
         started = time.process_time()
-        cold()
+        work.do()
         seconds.append(time.process_time() - started)
     return point | {
         "candidates": work.count,
         "cpu_seconds": median(seconds),
-        "shares": shares(cold),
+        "shares": shares(work.do),
     }
 
 
@@ -258,17 +244,16 @@ def report(rows: list[Row]) -> str:
     head = ["", "candidates", "CPU s", "per second", "before, per second", "times as fast"]
     text = (
         "## Search\n\n"
-        f"The closed form of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, "
-        "48 tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer and bound; "
-        "*estimated* (4 sizes per rank): cycles with fill, latency and slots too. `grid`: the "
-        "choice of a scheduler among its own candidates; `nests`: mappings of a layer drawn from "
+        f"Candidates of a GEMM {shape} and of fused attention (BERT 512, batch 64) on edge, "
+        "48 tile sizes per rank; *counted*: MACs, bytes by tensor and level, buffer and bound. "
+        "`grid`: the choice of a scheduler among its own candidates, on the machine; `nests`: "
+        "mappings of a layer drawn from "
         "a mapspace; `search`: "
         "a whole search of it with a patience of 20,000; `scheduler`: a BERT block of 512 tokens "
-        f"(or a prefill of 512 by {LLAMA}), the best few run on the machine. "
-        "No time of a family is known from before. "
+        f"(or a prefill of 512 by {LLAMA}). "
         f"CPU time of one core, medians of {rows[0]['repeats']}. *Before* is the code before "
-        "mapping trees, on the same machine in the same hour: it counted and estimated in one, and "
-        "had one closed form for each kind of mapping. "
+        "mapping trees, on the same machine in the same hour, which had one closed form for each "
+        "kind of mapping. "
         f"Timeloop's {TIMELOOP_PER_SECOND:,} mappings per CPU second were measured apart. "
         f"Aim of {AIM:,} counted per second: "
         f"{aim(best >= AIM)}.\n\n"

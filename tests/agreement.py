@@ -6,6 +6,7 @@ import pytest
 
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import family_of
+from simaccel.analytic.prediction import Prediction, predict
 from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.load import with_values
@@ -49,6 +50,24 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     assert run.peak_buffer_bytes <= most_reserved_bytes(program, on)
     _assert_sums(program, on, sums_bytes)
     return run
+
+
+def assert_bounded(of: Workload, one: Mapping, on: Accelerator) -> tuple[Run, Prediction]:
+    """Run a mapping: no shorter than its bound, of the work and the bytes that are counted."""
+    run, predicted = Machine(on, lower(of, one)).run(), predict(of, one, on)
+    cycles, bound = run.cycles, predicted.bound_cycles
+    assert bound <= cycles, f"{cycles} cycles, below {dict(predicted.bound_terms)}"
+    assert predicted.moved == {key: n for key, n in run.moved.items() if n}
+    assert predicted.macs == run.macs
+    for unit in ("array", "sfu"):
+        assert predicted.resources[unit] == sum(one.engines[unit].busy for one in run.operators)
+    for name, work in predicted.resources.items():
+        served = [n for channel, n in run.served_cycles.items() if channel.startswith(name)]
+        assert work <= max(served, default=cycles), name
+        assert work <= cycles, name
+    for group, done in zip(predicted.groups, run.operators, strict=True):
+        assert on.groups.overlap or group.bound_cycles <= done.cycles, group.name
+    return run, predicted
 
 
 def _bits_around(of: Workload, one: Mapping) -> dict[str, int]:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -18,6 +19,7 @@ from benchmarks import (
     ruby,
     scalesim,
     search,
+    search_times,
     tracing,
 )
 from benchmarks.measure import FailedError, Row, run_child
@@ -55,6 +57,19 @@ def _search() -> list[Row]:
     small |= {"model": "gpt2", "prompt": 4}
     found = {point["kind"].partition(" ")[0]: point for point in search.points()}
     return [search.rates(point | small) for point in found.values()]
+
+
+def _search_times() -> list[Row]:
+    small: dict[str, Row] = {
+        "drawn": {"number": 205},
+        "bert": {"seq_len": 8, "batch": 1, "dataflow": "naive-m"},
+        "language": {"model": "gpt2", "phase": "decode", "prompt": 4},
+        "resnet50": {"layer": "fc1000"},
+        "mapspace": {"network": "alexnet", "layer": "fc8", "patience": 1},
+    }
+    first = {point["kind"]: point for point in reversed(search_times.points())}
+    rows = [search_times.search(first[kind] | other) for kind, other in small.items()]
+    return [*rows, rows[0] | {"nothing_fits": "the buffer is too small"}]
 
 
 def _ruby() -> list[Row]:
@@ -98,6 +113,7 @@ _MEASURED: dict[str, Callable[[], list[Row]]] = {
     "long_sequences": _long_sequences,
     "scalesim": _scalesim,
     "search": _search,
+    "search_times": _search_times,
     "ruby": _ruby,
     "nests": _nests,
     "exactness": _exactness,
@@ -133,6 +149,7 @@ def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
         "Long sequences",
         "Against SCALE-Sim",
         "Search",
+        "Search times",
         "Ruby",
         "Nests",
         "Exactness",
@@ -170,6 +187,22 @@ def test_a_missing_scalesim_is_said() -> None:
 
 def test_every_work_of_the_search_has_candidates(rows: dict[str, list[Row]]) -> None:
     assert all(row["candidates"] > 0 and row["cpu_seconds"] > 0 for row in rows["search"])
+
+
+def test_every_kind_of_search_is_timed(rows: dict[str, list[Row]]) -> None:
+    *ran, nothing = rows["search_times"]
+    assert [row["kind"] for row in ran] == list(search_times.KINDS)
+    assert all(row["cpu_seconds"] > 0 and not row["nothing_fits"] for row in ran)
+    assert "5 of the draw's" in search_times.report([*ran, nothing])
+
+
+def test_a_search_that_was_timed_is_not_timed_again(tmp_path: Path) -> None:
+    point: Row = {"kind": "bert", "seq_len": 8}
+    kept = tmp_path / "search_times.json"
+    with patch.object(search_times, "measure_here", return_value=({"cpu_seconds": 1}, None)):
+        assert search_times.measure(point, kept) == {"cpu_seconds": 1}
+    with patch.object(search_times, "measure_here", side_effect=AssertionError):
+        assert search_times.measure(point, kept) == {"cpu_seconds": 1}
 
 
 def test_both_ways_to_give_a_grid_count_the_same() -> None:

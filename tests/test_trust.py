@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from validation.blame.run import spearman
+from validation.bound.draws import WHOLE
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = (REPOSITORY / "docs" / "trust.md").read_text(encoding="utf-8")
@@ -128,9 +129,17 @@ def _rates(rows: Rows) -> list[str]:
     return [f"{min(ratios):.2f} to {max(ratios):.2f} times ours"]
 
 
-def _small(rows: Rows) -> list[str]:
-    errors = [abs(float(row["relative_error"])) for row in rows]
-    return [f"{_spread(errors, 2)} of {len(rows):,} small points"]
+def _gaps(rows: Rows) -> list[str]:
+    alone = [row for row in rows if row["cycles"] != "0" and row["group"] != WHOLE]
+    gaps = [float(row["gap"]) for row in alone]
+    assert min(gaps) >= 0
+    return [f"{_spread(gaps, 2)} of {len(gaps):,} groups that dataflows pick"]
+
+
+def _small_gaps(rows: Rows) -> list[str]:
+    gaps = [float(row["gap"]) for row in rows]
+    assert min(gaps) >= 0
+    return [f"{_spread(gaps)} of {len(gaps):,} small points that wait"]
 
 
 def _fast_forward(rows: Rows) -> list[str]:
@@ -160,7 +169,8 @@ def _blame(rows: Rows) -> list[str]:
         ("dram/tiles.csv", _tiles),
         ("onnx/models.csv", _onnx),
         ("language_models/rates.csv", _rates),
-        ("analytic/small.csv", _small),
+        ("bound/points.csv", _gaps),
+        ("bound/small.csv", _small_gaps),
         ("fast_forward/summary.csv", _fast_forward),
         ("blame/blame.csv", _blame),
     ],

@@ -64,13 +64,10 @@ class Totals:
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
+            ("noc_distribution", hardware.distribution_rate),
+            ("noc_collection", hardware.collection_rate),
         ):
             found[name] = ints(rate.cycles(counts.total(name)))
-        noc = (
-            hardware.distribution_rate.cycles(counts.total("noc_distribution")),
-            hardware.collection_rate.cycles(counts.total("noc_collection")),
-        )
-        found["noc"] = ints(np.maximum(*noc))
         return found
 
     def _moved_with(self, memory: str) -> dict[str, Ints]:

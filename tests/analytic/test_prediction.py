@@ -7,11 +7,14 @@ import pytest
 from simaccel.analytic.evaluation import CountError
 from simaccel.analytic.prediction import predict
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Dimensions, Workload, attention, build, gemm
 from tests.draws import some
 from tests.machine.accelerators import accelerator
 from tests.program.programs import attention_workload, gemm_case
+from tests.trees import einsum, mapping, workload
 
 
 def test_energy_by_hand() -> None:
@@ -32,9 +35,9 @@ def test_energy_by_hand() -> None:
 
 
 def test_sfu_energy_counts_every_pass() -> None:
-    workload = attention_workload(1, 1, 5, 4)
+    of = attention_workload(1, 1, 5, 4)
     on = load_accelerator("toy")
-    predicted = predict(workload, make_mapping(workload, on, "naive"), on)
+    predicted = predict(of, make_mapping(of, on, "naive"), on)
     assert predicted.energy_pj["sfu"] == 2.0 * 3 * 25
 
 
@@ -87,6 +90,36 @@ def test_the_slowest_channel_is_no_bound_but_an_even_share_is() -> None:
     on = accelerator(dram={"bandwidth_bytes_per_second": "3 GB/s", "channels": 3})
     (one,) = predict(made.workload, made.mapping, on).groups
     assert one.resources["dram"] == 1280 // 3 + 320 // 3 - 1
+
+
+def test_both_directions_of_the_noc_work_at_a_time() -> None:
+    """The way in has 512 B, the way out 640 B: not 256 B of one group and 512 B of the other.
+
+    Eight folds of 4 x 4 in each group: 16 B of weights and 16 B of a stream go in for each. Of the
+    first come 16 sums of a byte, of the second 16 of four bytes.
+    """
+    of = workload(
+        einsum("one", "T m n", "A m k", "B k n", m=4, k=32, n=4),
+        einsum("two", "O m p", "T m n", "D n p", m=4, n=4, p=32),
+        bits=dict.fromkeys("ABDT", 8) | {"O": 32},
+    )
+    one = mapping(
+        of,
+        """
+        group one
+          keep A buffer, B buffer, T buffer
+          do one array ws
+        group two
+          keep T buffer, D buffer, O buffer
+          do two array ws
+        """,
+    )
+    pipe = {"topology": "bus", "link_bytes_per_cycle": 1}
+    on = accelerator(noc={"distribution": pipe, "collection": pipe}, groups={"overlap": True})
+    work = predict(of, one, on).resources
+    assert (work["noc_distribution"], work["noc_collection"]) == (2 * 8 * 32, 8 * 16 + 8 * 64)
+    served = Machine(on, lower(of, one)).run().served_cycles
+    assert (served["noc_distribution"], served["noc_collection"]) == (512, 640)
 
 
 def test_what_is_too_large_to_count_is_refused() -> None:

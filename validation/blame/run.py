@@ -24,8 +24,8 @@ from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
 from tests.machine.trees import Case
-from validation.analytic.compared import markdown
-from validation.analytic.readme import write_figures
+from validation.bound.gaps import markdown
+from validation.bound.readme import write_figures
 from validation.fast_forward.cases import cases
 
 HERE: Final = Path(__file__).parent

@@ -23,7 +23,7 @@ from simaccel.experiment.parallel import run_all
 from simaccel.hardware.dram.measure import Measured, idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, lying, tile_clocks
-from validation.analytic.readme import write_figures
+from validation.bound.readme import write_figures
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs
 
 HERE = Path(__file__).parent

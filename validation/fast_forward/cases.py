@@ -12,7 +12,7 @@ from random import Random
 from simaccel.program.lowering import lower
 from tests.drawn_trees import draw_case
 from tests.machine.trees import Case, draw_accelerator, draw_tree, run_of
-from validation.analytic.small_points import small_point
+from validation.bound.small_points import small_point
 
 KINDS = ("commands", "small mapping", "commands", "mapping")
 """What is drawn, by the remainder of the seed."""

@@ -9,7 +9,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
-from validation.analytic.readme import write_figures
+from validation.bound.readme import write_figures
 
 HERE = Path(__file__).parent
 Row = dict[str, Any]

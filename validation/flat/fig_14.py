@@ -1,7 +1,7 @@
 """Figure 14: the design space, BERT, 512 tokens, edge. `python -m validation.flat.fig_14`.
 
-Every tile of table 1 (samples, heads, every row count) is estimated by simaccel's closed form in a
-buffer without limits; the frontier of buffer against utilisation runs on the machine.
+Every tile of table 1 (samples, heads, every row count) is bounded in a buffer without limits; the
+frontier of buffer against the most utilisation that the lower bound leaves runs on the machine.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from simaccel.analytic.estimate import estimate
+from simaccel.analytic.prediction import predict
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import mergeable
@@ -40,7 +40,7 @@ def tiles() -> list[tuple[str, int, int]]:
 
 
 def rows() -> list[Row]:
-    """Estimate all tiles; run those that no other beats in both."""
+    """Bound all tiles; run those that no other beats in both."""
     accelerator = load_accelerator("edge", UNLIMITED)
     point = Point(accelerator="edge", model=paper.FITTED[MODEL], length=LENGTH, way="table-1")
     work = point.workload().alone(ATTENTION)
@@ -51,14 +51,14 @@ def rows() -> list[Row]:
         for held in ALL_HELD:
             tree = table_1_tree(heads, count, held)  # type: ignore[arg-type]
             mapping = mapping_of(work, "table-1", [replace(plain, tree=tree)])
-            figures = estimate(work, mapping, accelerator)
+            predicted = predict(work, mapping, accelerator)
             row = {
                 "granularity": granularity,
                 "heads": heads,
                 "rows": count,
                 "array_holds": held[0],
-                "buffer_bytes": figures.buffer_bytes,
-                "closed_form": ideal / figures.cycles,
+                "buffer_bytes": predicted.buffer_bytes,
+                "at_most": ideal / predicted.bound_cycles,
             }
             found.append((row, mapping))
     best = {id(row) for row in frontier([row for row, _ in found])}
@@ -72,8 +72,8 @@ def rows() -> list[Row]:
 def frontier(found: Sequence[Row]) -> list[Row]:
     """Return the rows of which none needs less and gets more."""
     best: list[Row] = []
-    for row in sorted(found, key=lambda one: (one["buffer_bytes"], -one["closed_form"])):
-        if not best or row["closed_form"] > best[-1]["closed_form"]:
+    for row in sorted(found, key=lambda one: (one["buffer_bytes"], -one["at_most"])):
+        if not best or row["at_most"] > best[-1]["at_most"]:
             best.append(row)
     return best
 
@@ -83,7 +83,7 @@ def text(found: Sequence[Row]) -> str:
     lines = []
     for granularity in reversed(GRANULARITIES):
         mine = [row for row in found if row["granularity"] == granularity]
-        top = max(mine, key=lambda row: row["closed_form"])
+        top = max(mine, key=lambda row: row["at_most"])
         least = min(row["buffer_bytes"] for row in mine)
         lines.append(
             (
@@ -94,12 +94,13 @@ def text(found: Sequence[Row]) -> str:
             )
         )
     run = [row for row in found if row["machine"] != ""]
-    apart = max(abs(row["closed_form"] / row["machine"] - 1) for row in run)
-    chosen = [row for row in run if row["closed_form"] >= 0.95 * run[-1]["closed_form"]]
+    apart = max(1 - row["machine"] / row["at_most"] for row in run)
+    chosen = [row for row in run if row["at_most"] >= 0.95 * run[-1]["at_most"]]
     first = chosen[0]
     told = (
-        f"{len(found)} designs; {len(run)} on the frontier, of which machine and closed form "
-        f"differ by {apart:.3%} at most. The smallest buffer within 5% of the best: "
+        f"{len(found)} designs; {len(run)} on the frontier, whose utilisation on the machine is "
+        f"below what the bound leaves by {apart:.3%} at most. The smallest buffer within 5% of the "
+        "best: "
         f"{first['buffer_bytes'] / 1e3:.0f} KB, {first['rows']} rows, "
         f"utilisation {first['machine']:.3f}."
     )
@@ -115,7 +116,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
             mine = [row for row in found if row["granularity"] == granularity]
             xs = [row["buffer_bytes"] for row in mine]
             label = f"FLAT-{granularity.upper()}"
-            axes.plot(xs, [row["closed_form"] for row in mine], ".", ms=3, label=label)
+            axes.plot(xs, [row["at_most"] for row in mine], ".", ms=3, label=label)
         run = [row for row in found if row["machine"] != ""]
         places = [row["buffer_bytes"] for row in run]
         axes.plot(places, [row["machine"] for row in run], "k-", linewidth=0.8, label="machine")

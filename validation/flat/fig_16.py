@@ -76,7 +76,6 @@ def _row(cell: Row, *, only_known: bool) -> Row:
             f"{way}_utilisation": found.get("utilisation", ""),
             f"{way}_dram_bytes": found.get("dram_bytes", ""),
             f"{way}_energy_uj": found["energy_pj"] * 1e-6 if found["fits"] else "",
-            f"{way}_estimate_cycles": found.get("estimate_cycles", ""),
         }
     return row
 

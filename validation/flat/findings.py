@@ -8,7 +8,7 @@ from pathlib import Path
 
 from validation.flat import paper
 from validation.flat.exhibit import HERE, Exhibit, Row, geometric_mean, read
-from validation.flat.fig_16 import WAYS, ran, speedup
+from validation.flat.fig_16 import ran, speedup
 
 _MARGIN = 1.005
 """Speedup from which on one way is ahead of another."""
@@ -17,7 +17,7 @@ _MARGIN = 1.005
 def text(cells: Sequence[Row]) -> str:
     """Return the list of findings."""
     found = [_hold(ran(cells)), _baseline(ran(cells)), _rows(ran(cells)), _online(ran(cells))]
-    found += [_energy(ran(cells)), _decode(), _trust(ran(cells))]
+    found += [_energy(ran(cells)), _decode()]
     return "\n".join(f"{number}. {one}" for number, one in enumerate(found, start=1))
 
 
@@ -136,21 +136,6 @@ def _decode() -> str:
         "is nothing to keep; the time is that of reading K and V (edge) or of loading them into "
         f"the array (cloud). FLAT and flash over flex: {_span(over)}, at a utilisation of "
         f"{share:.1%} at most."
-    )
-
-
-def _trust(cells: Sequence[Row]) -> str:
-    off = [
-        abs(row[f"{way}_estimate_cycles"] / row[f"{way}_cycles"] - 1)
-        for row in cells
-        for way in WAYS
-        if row[f"{way}_cycles"] != ""
-    ]
-    return (
-        f"**How far to trust this.** In the {len(off)} runs of figure 16 simaccel's own closed "
-        f"form and its machine differ by {max(off):.1%} at most, {sum(off) / len(off):.2%} on "
-        "average. What no run here knows: the paper's clock, element size and model sizes. "
-        "They are fitted, see figure 16."
     )
 
 

@@ -118,11 +118,10 @@ def _run(point: Point) -> Row:
         "cycles": result.run.cycles,
         "ideal_cycles": workload.macs / accelerator.array.pes,
         "utilisation": result.utilisation,
-        "estimate_cycles": result.estimate.cycles,
         "dram_bytes": sum(dram),
         "energy_pj": sum(energy.values()),
         "peak_buffer_bytes": result.run.peak_buffer_bytes,
-        "reserved_buffer_bytes": result.estimate.buffer_bytes,
+        "reserved_buffer_bytes": result.reserved_bytes,
         "operators": {one.name: one.cycles for one in result.run.operators},
     }
 

@@ -13,19 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from simaccel.analytic.estimate import estimate
-from simaccel.experiment.scheduling import MachineJudge, scheduled
+from simaccel.analytic.prediction import predict
+from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
-from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree
+from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Tree
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.judge import mapping_of
+from simaccel.schedulers.judge import Judge, mapping_of
 from simaccel.workload import Vector, Workload
 
 ATTENTION = ("L", "softmax", "A")
 TWICE = (("L", "statistics"), ("normalise", "A"))
-_JUDGED = 3
-"""Tiles of table 1 that are run on the machine, the best by the closed form."""
 _WIDTHS = 2
 """Widths of a row block's tiles that are tried, the largest that fit."""
 _PIPELINED = ("flat", "flash", "best")
@@ -80,17 +78,22 @@ def _table_1(workload: Workload, accelerator: Accelerator) -> Group:
 
 
 def _fastest(workload: Workload, accelerator: Accelerator, groups: Sequence[Group]) -> Group:
-    """Return the best on the machine of the best by the closed form that fit."""
+    """Return the fastest on the machine of those that fit: no bound of others is below it."""
     room = accelerator.buffer.capacity_bytes
-    found: list[tuple[int, int, Mapping, Group]] = []
+    found: list[tuple[int, int, Group]] = []
     for group in groups:
         mapping = mapping_of(workload, "by hand", [group])
-        figures = estimate(workload, mapping, accelerator)
-        if room is None or figures.buffer_bytes <= room:
-            found.append((figures.cycles, len(found), mapping, group))
-    judge = MachineJudge(accelerator)
-    best = sorted(found, key=lambda one: one[:2])[:_JUDGED]
-    return min(best, key=lambda one: judge(workload, one[2]))[3]
+        predicted = predict(workload, mapping, accelerator)
+        if room is None or predicted.buffer_bytes <= room:
+            found.append((predicted.bound_cycles, len(found), group))
+    judge, best, fastest = Judge(accelerator), groups[0], float("inf")
+    for bound, _, group in sorted(found, key=lambda one: one[:2]):
+        if bound >= fastest:
+            break
+        (cycles,) = judge.cycles(workload, [(group,)], fastest)
+        if cycles < fastest:
+            best, fastest = group, cycles
+    return best
 
 
 def _half(workload: Workload, accelerator: Accelerator) -> Group:

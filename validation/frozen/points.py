@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final, TypeVar
 
-from simaccel.analytic.estimate import OperatorEstimate, estimate
+from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import energy_pj
 from simaccel.hardware import Accelerator
@@ -63,8 +63,6 @@ class Row:
 
     operator: str = "total"
     cycles: int | None = None
-    estimated_cycles: int | None = None
-    resource_bound_cycles: int | None = None
     macs: int | None = None
     dram_bytes: int | None = None
     buffer_bytes: int | None = None
@@ -75,7 +73,6 @@ class Row:
     events: int | None = None
     schedule_seconds: float | None = None
     machine_seconds: float | None = None
-    closed_form_seconds: float | None = None
     error: str = ""
 
 
@@ -91,7 +88,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def measure(point: Point) -> list[Row]:
-    """Schedule a point, run it on the machine and through the closed form; or say why not."""
+    """Schedule a point and run it, beside what is predicted of it; or say why not."""
     try:
         return _measure(point)
     except (SimaccelError, AssertionError) as error:
@@ -106,17 +103,14 @@ def _measure(point: Point) -> list[Row]:
     )
     program = lower(workload, mapping)
     run, machine_seconds = timed(lambda: Machine(accelerator, program).run())
-    predicted, closed_form_seconds = timed(lambda: estimate(workload, mapping, accelerator))
-    require_equal(run, predicted.moved, predicted.macs, predicted.resource_bound_cycles)
+    require_equal(run, predict(workload, mapping, accelerator))
 
-    def row(name: str, of: Run | OperatorRun, by: OperatorEstimate | None, **more: float) -> Row:
+    def row(name: str, of: Run | OperatorRun, **more: float) -> Row:
         return Row(
             operator=name,
             cycles=of.cycles,
             macs=of.macs,
             energy_uj=round(sum(energy_pj(of, accelerator).values()) / 1e6, 3),
-            estimated_cycles=(by or predicted).cycles,
-            resource_bound_cycles=(by or predicted).resource_bound_cycles,
             dram_bytes=moved(of, "dram"),
             buffer_bytes=moved(of, "buffer"),
             noc_bytes=moved(of, "noc"),
@@ -124,28 +118,26 @@ def _measure(point: Point) -> list[Row]:
             **more,  # type: ignore[arg-type] # figures that only the total has
         )
 
-    pairs = zip(run.operators, predicted.operators, strict=True)
     total = row(
         "total",
         run,
-        None,
         peak_buffer_bytes=run.peak_buffer_bytes,
         events=run.events,
         schedule_seconds=round(schedule_seconds, 4),
         machine_seconds=round(machine_seconds, 4),
-        closed_form_seconds=round(closed_form_seconds, 5),
     )
-    return [*(row(one.name, one, by) for one, by in pairs), total]
+    return [*(row(one.name, one) for one in run.operators), total]
 
 
-def require_equal(run: Run, expected: dict[tuple[str, str], int], macs: int, bound: int) -> None:
-    """Hold bytes, MACs and the bound of a run against the closed form's.
+def require_equal(run: Run, predicted: Prediction) -> None:
+    """Hold bytes and MACs of a run against what is predicted, and its cycles against the bound.
 
     Raises:
         AssertionError: they differ, or the run is shorter than its bound.
 
     """
     done = {level: n for level, n in run.moved.items() if n}
+    expected, macs, bound = predicted.moved, predicted.macs, predicted.bound_cycles
     assert done == expected, f"bytes differ: {set(done.items()) ^ set(expected.items())}"
     assert run.macs == macs, f"MACs differ: {run.macs} on the machine, {macs} expected"
     assert run.cycles >= bound, f"{run.cycles} cycles are fewer than the bound of {bound}"
@@ -180,7 +172,7 @@ def read(path: Path) -> Table:
 
 def _row(line: dict[str, str]) -> Row:
     texts = {"operator": line["operator"], "error": line["error"]}
-    broken = ("energy_uj", "schedule_seconds", "machine_seconds", "closed_form_seconds")
+    broken = ("energy_uj", "schedule_seconds", "machine_seconds")
     numbers = {
         field.name: (float if field.name in broken else int)(line[field.name])
         for field in fields(Row)

@@ -1,11 +1,11 @@
 """All points of the frozen table again, with the schedulers of today.
 
 ``python -m validation.frozen.run`` runs what ``before.csv`` has (made before mapping trees) and
-writes ``after.csv`` and the figures of ``README.md``. What was run is kept in ``out/frozen.csv``
-until the table is whole: a run that is stopped goes on where it was, unless the sources of the
-simulator have changed since. ``--every N`` takes each N-th point only: 5 has points of all
-accelerators and dataflows. ``--only TEXT`` prints points with TEXT in their line and writes
-nothing; ``--table`` writes the README's figures again.
+fails where a pick is slower than that of ``after.csv`` by more than 0.1%. ``--write`` writes
+``after.csv`` and the figures of ``README.md``. What was run is kept in ``out/frozen.csv`` until the
+table is whole: a run that is stopped goes on where it was, unless the sources of the simulator have
+changed since. ``--every N`` takes each N-th point only: 5 has points of all accelerators and
+dataflows. ``--only TEXT`` takes points with TEXT in their line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rich.console import Console
 from rich.progress import track
 
 from simaccel.experiment.parallel import working
-from validation.analytic.readme import write_figures
+from validation.bound.readme import write_figures
 from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
-from validation.frozen.table import summary
+from validation.frozen.table import gate, slower, summary
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -76,27 +76,27 @@ def write(table: Table, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and write."""
+    """Measure, and compare with what was kept or write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", metavar="TEXT")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--processes", type=int, default=1, metavar="N")
     asked = parser.parse_args(arguments)
-    before = read(HERE / "before.csv")
-    if asked.only:
-        chosen = [p for p in before if asked.only in " ".join(map(str, astuple(p)))]
-        after = dict(zip(chosen, measured(chosen, asked.processes), strict=True))
-        print(summary({point: before[point] for point in chosen}, after))
-        return 0
-    if not asked.table:
-        points = list(before)[:: asked.every]
-        found = completed(points, asked.processes, whole=asked.every == 1)
+    before, kept = read(HERE / "before.csv"), read(HERE / "after.csv")
+    points = [p for p in before if asked.only in " ".join(map(str, astuple(p)))][:: asked.every]
+    if asked.write and len(points) < len(before):
+        parser.error("--write takes all points; allowed: without --every and --only")
+    found = completed(points, asked.processes, whole=len(points) == len(before))
+    text = summary({point: before[point] for point in points}, found)
+    print(f"{text}\n\n{gate(kept, found)}")
+    if asked.write:
         write(found, HERE / "after.csv")
-    text = summary(before, read(HERE / "after.csv"))
-    write_figures("figures", text, HERE / "README.md")
-    print(text)
-    return 0
+        write_figures("figures", text, HERE / "README.md")
+        return 0
+    wrong = slower(kept, found)
+    sys.stderr.writelines(f"{line}\n" for line in wrong)
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-import numpy as np
-
 from validation.frozen.points import Point, Row, Table
 
 _WORST: Final = 12
+SLOWER: Final = 0.001
+"""Part of the cycles by which a pick may be slower than the one that was kept."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,36 @@ def summary(before: Table, after: Table) -> str:
         text += ["", "Most slowed down:", "", _extremes(both, -1)]
         text += ["", "Most sped up:", "", _extremes(both, 1)]
         text += ["", "What it takes, over all these points:", "", _costs(both)]
-        text += ["", "The estimate against the machine:", "", _errors(both)]
     return "\n".join(text)
+
+
+def slower(kept: Table, now: Table) -> list[str]:
+    """Name the points whose pick is slower than the one that was kept by more than `SLOWER`."""
+    found = []
+    for one in pairs_of(kept, now):
+        if one.before.error:
+            continue
+        if one.after.error:
+            found.append(f"{_name(one.point)}: {one.after.error}")
+        elif one.cycles > 1 + SLOWER:
+            cycles = f"{one.after.cycles:,} for {one.before.cycles:,} cycles"
+            found.append(f"{_name(one.point)}: {cycles}, {one.cycles - 1:+.2%}")
+    return found
+
+
+def gate(kept: Table, now: Table) -> str:
+    """Say how the picks of now compare with those that were kept."""
+    ratios = [
+        one.cycles for one in pairs_of(kept, now) if not one.before.error and not one.after.error
+    ]
+    if not ratios:
+        return "No pick to compare."
+    many = [sum(r < 1 for r in ratios), sum(r == 1 for r in ratios)]
+    return (
+        f"{len(ratios)} picks beside those of after.csv: {many[0]} faster, {many[1]} the same, "
+        f"{len(ratios) - sum(many)} slower; cycles {min(ratios):.4f} to {max(ratios):.4f} of "
+        f"those, {_mean(ratios)} in the mean; {len(slower(kept, now))} beyond +{SLOWER:.1%}."
+    )
 
 
 def _name(point: Point) -> str:
@@ -132,7 +160,6 @@ def _costs(pairs: Sequence[Pair]) -> str:
     for name, figure, form in (
         ("events", "events", ",.0f"),
         ("machine, CPU s", "machine_seconds", ",.1f"),
-        ("closed form, CPU s", "closed_form_seconds", ",.1f"),
         ("scheduling, CPU s", "schedule_seconds", ",.1f"),
     ):
         one, two = (
@@ -150,13 +177,3 @@ def _costs(pairs: Sequence[Pair]) -> str:
             ]
         )
     return markdown(["", "before", "now", "ratio of sums", "median ratio"], rows)
-
-
-def _errors(pairs: Sequence[Pair]) -> str:
-    rows = []
-    for name, which in (("before", "before"), ("now", "after")):
-        chosen = [getattr(one, which) for one in pairs]
-        errors = [abs(row.estimated_cycles / row.cycles - 1) for row in chosen]
-        cells = (f"{np.percentile(errors, q):.2%}" for q in (50, 90, 95, 100))
-        rows.append([name, *cells])
-    return markdown(["", "median", "90%", "95%", "worst"], rows)

@@ -22,7 +22,7 @@ from typing import Final
 from simaccel import load_accelerator, simulate
 from simaccel.dataflows import DATAFLOWS
 from simaccel.errors import SimaccelError
-from simaccel.experiment.cache import OFF, VARIABLE
+from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import scheduled
 from simaccel.mapping.checks import faults

@@ -54,7 +54,7 @@ MODELS: dict[str, dict[str, int]] = {
 }
 FIELDS = ("model", "read", "macs", "macs_counted", "constants", "taken", "harmless", "not_taken")
 FIGURES = ("operators", "tensors", "shared", "compulsory_bytes")
-HELD = ("model", "resident", "dram_bytes", "weight_bytes", "cycles", "estimate", "bound")
+HELD = ("model", "resident", "dram_bytes", "weight_bytes", "cycles", "bound")
 COUNTED = [0]
 
 
@@ -169,8 +169,7 @@ def held(path: Path, dims: Mapping[str, int]) -> Iterator[dict[str, Any]]:
             "dram_bytes": sum(moved.values()),
             "weight_bytes": sum(weights),
             "cycles": result.run.cycles,
-            "estimate": result.estimate.cycles,
-            "bound": result.estimate.resource_bound_cycles,
+            "bound": result.prediction.bound_cycles,
         }
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from validation.analytic.readme import write_figures
+from validation.bound.readme import write_figures
 from validation.tpu_v1.pictures import draw_sensitivity, draw_shares
 from validation.tpu_v1.programs import (
     HERE,

@@ -1,4 +1,4 @@
-"""The points at which machine and closed form of nests are compared: a seeded draw."""
+"""The points at which the bound of nests is held against the machine: a seeded draw."""
 
 from __future__ import annotations
 
