@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel.analytic.array import FIGURES, edges, folded, in_order
+from simaccel.analytic.array import edges, folded
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Branch, Family, Kept, Loops, family_of, ints
 from simaccel.analytic.totals import Counts
-from simaccel.hardware import STATIONARITIES, Stationarity, spatial
+from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep

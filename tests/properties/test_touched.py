@@ -39,7 +39,7 @@ class Touching:
         for number, one in enumerate(constants):
             names.append(f"{made}.c{number}")
             self.constants[names[-1]] = np.array(one, dtype=np.int64)
-        self.nodes.append(helper.make_node(kind, names, [made], **how))
+        self.nodes.append(helper.make_node(kind, names, [made], None, None, None, **how))
         self.ids[made], self.source[made] = ids, self.source[name]
         return made
 
@@ -58,7 +58,7 @@ class Touching:
     def ends(self, kind: str, names: list[str], shape: tuple[int, ...], **how: object) -> None:
         """Add an operator whose output is the graph's."""
         made = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, names, [made], **how))
+        self.nodes.append(helper.make_node(kind, names, [made], None, None, None, **how))
         self.outputs[made] = shape
 
 

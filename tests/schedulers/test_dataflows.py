@@ -28,8 +28,8 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import grids
-from simaccel.schedulers.problems import parts
 from simaccel.schedulers.judge import Judge
+from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
 from simaccel.workload import (
     Dimensions,
