@@ -32,14 +32,14 @@ class Touching:
         self.outputs: dict[str, tuple[int, ...]] = {}
         self.macs = 0
 
-    def moved(self, kind: str, name: str, ids: Ids, *constants: list[int], **how: object) -> str:
+    def moved(self, kind: str, name: str, ids: Ids, *constants: list[int], **how: Any) -> str:  # noqa: ANN401
         """Add a node that moves elements only."""
         made = f"t{len(self.nodes)}"
         names = [name]
         for number, one in enumerate(constants):
             names.append(f"{made}.c{number}")
             self.constants[names[-1]] = np.array(one, dtype=np.int64)
-        self.nodes.append(helper.make_node(kind, names, [made], None, None, None, **how))
+        self.nodes.append(helper.make_node(kind, names, [made], **how))
         self.ids[made], self.source[made] = ids, self.source[name]
         return made
 
@@ -55,10 +55,10 @@ class Touching:
         self.touched |= {(name, at) for at in range(int(np.prod(shape)))}
         return name
 
-    def ends(self, kind: str, names: list[str], shape: tuple[int, ...], **how: object) -> None:
+    def ends(self, kind: str, names: list[str], shape: tuple[int, ...], **how: Any) -> None:  # noqa: ANN401
         """Add an operator whose output is the graph's."""
         made = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, names, [made], None, None, None, **how))
+        self.nodes.append(helper.make_node(kind, names, [made], **how))
         self.outputs[made] = shape
 
 
