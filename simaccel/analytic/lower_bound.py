@@ -293,7 +293,8 @@ class Fills:
                 spec = backing.dram
                 service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
                 name, mine = self.accelerator.memory(view.kind), service * (entry.slots > 0)
-                known[name] = known.get(name, ints(spec.latency_cycles)) + mine
+                once = use not in dict(inputs[:position])  # X + X needs one tile
+                known[name] = known.get(name, ints(spec.latency_cycles)) + mine * once
                 alone = spec.latency_cycles + mine + self._entering(path, cuts, block, position)
                 found = np.maximum(found, alone)
                 break

@@ -237,8 +237,8 @@ class _Ends:
         unit = _unit(group)
         end = _behind(_latest(self.units.get(unit), self.before), stay)
         if previous is not None:
-            late = _late(group, previous, again=again)
-            end = _latest(end, _behind(self.last, _late_work(group, late, stay)))
+            work = _late_work(group, _late(group, previous, again=again), stay)
+            end = _latest(end, None if work is None else _behind(self.last, work))
         self.units[unit] = _latest(self.units.get(unit), end)
         stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
         self.last, self.before = _latest(self.last, stored), self.last
@@ -299,8 +299,11 @@ def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
     return {name for name in tensors if tensors[name].kind != WEIGHT}
 
 
-def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[str]:
-    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
+def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[str] | None:
+    """Return the cycles of what works on late tensors, or on tiles that are kept around groups.
+
+    None where nothing does.
+    """
     made, found = set(late), set()
     first = next(group.totals.family.paths()).leaf.operator
     for name in group.group.operators:
@@ -308,6 +311,8 @@ def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[st
         if made.intersection(inputs) or _is_around(group, (*inputs, output)):
             found.add(name)
             made.add(output)
+    if not found:
+        return None
     fill: Counter[str] = Counter()
     if first in found:
         fill = Counter({"fill": int(group.totals.fill(late))})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from simaccel.analytic.evaluation import Totals, evaluate
 from simaccel.analytic.family import family_of, ints, take, tree_of
+from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable, space_of
@@ -24,6 +25,8 @@ from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import LA, Case, attention_workload, case, fused_cases, gemm_cases
+from tests.trees import einsum, vector
+from tests.trees import workload as make_workload
 
 
 def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
@@ -219,3 +222,28 @@ def test_the_array_waits_for_sums_that_are_rescaled() -> None:
     least, cycles = fused(text, 8, 4)
     assert least == 7 + tensor + tile + 2 * (logit + online + attend) + rescaled + tensor
     assert least <= cycles
+
+
+def test_a_tensor_that_an_operator_reads_twice_comes_once() -> None:
+    """X + X: 2 x 3 elements of 2 B come in 7 + 12 cycles, and 3 cycles an element follow."""
+    of = make_workload(vector("add", "residual", "Y i j", "X i j", "X i j", i=2, j=3))
+    tree = parse_tree("keep X buffer x2, Y buffer\ndo add sfu")
+    made = case(of, Group(operators=("add",), tree=tree))
+    assert int(totals(made.workload, made.mapping, ON).path["fill"]) == 7 + 12
+    assert (
+        int(totals(made.workload, made.mapping, ON).bound())
+        <= Machine(ON, made.program).run().cycles
+    )
+
+
+def test_a_group_beside_another_need_not_wait_for_it() -> None:
+    """A product of other tensors is done while a long vector operator before it works."""
+    of = make_workload(
+        vector("gelu", "gelu", "G r f", "H r f", r=16, f=16),
+        einsum("FF", "Y m n", "X m k", "W k n", m=4, k=4, n=4),
+    )
+    first = Group(operators=("gelu",), tree=parse_tree("keep H buffer, G buffer\ndo gelu sfu"))
+    text = "keep X buffer, W buffer, Y buffer\ndo FF array os"
+    made = case(of, first, Group(operators=("FF",), tree=parse_tree(text)))
+    bound = predict(made.workload, made.mapping, ON).bound_cycles
+    assert bound <= Machine(ON, made.program).run().cycles
