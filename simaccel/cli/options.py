@@ -175,7 +175,7 @@ def experiment_options(command: Command) -> Command:
             required=True,
             metavar="NAME|FILE",
             help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, "
-            "ONNX, .m.",
+            "ONNX, .m, config.json.",
         ),
         workload_options,
         click.option(

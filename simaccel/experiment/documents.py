@@ -7,6 +7,7 @@ from typing import Any
 
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
+from simaccel.workload.documents import einsums_document
 
 
 def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
@@ -26,6 +27,19 @@ def workload_document(workload: Workload) -> dict[str, Any]:
     """Return a workload as the data of a workload file, which loads as the same workload."""
     document: dict[str, Any] = _plain(workload.parameters)
     return document
+
+
+def recorded_workload(workload: Workload) -> dict[str, Any]:
+    """Return a workload operator by operator, beside the document that it was made from.
+
+    The first is what ran, whatever the names in the second mean to another version.
+    """
+    whole = {
+        **einsums_document(workload.name, workload.operators, workload.tensors.values()),
+        "repeat": workload.repeat,
+        "once": sorted(workload.once),
+    }
+    return {"parameters": workload_document(workload), "workload": whole}
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - plain data of any form

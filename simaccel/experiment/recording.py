@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.documents import accelerator_document, workload_document
+from simaccel.experiment.documents import accelerator_document, recorded_workload
+from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import Progress, Result, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
@@ -35,7 +36,7 @@ def trace_header(
     """
     return TraceHeader(
         accelerator=document_text(accelerator_document(accelerator)),
-        workload=document_text(workload_document(workload)),
+        workload=document_text(recorded_workload(workload)),
         mapping=mapping_text(mapping),
         program=program_text(program),
         version=version(),
@@ -62,6 +63,8 @@ def record(
         InputError: the file exists and ``force`` is not given, or it can't be written.
 
     """
+    if not isinstance(dataflow, Mapping):
+        workload = at_precision(workload, accelerator)
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 

@@ -173,7 +173,7 @@ def floor_json(floor: Floor) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
         "least_bytes": floor.least_bytes,
-        "compulsory_bytes": floor.compulsory_bytes,
+        "compulsory_bytes": floor.distinct_bytes,
         "on_chip_bytes": floor.room_bytes,
     }
 

@@ -1,6 +1,7 @@
 """The text form of a program: an indented loop tree that prints and parses back.
 
-A tile that lives around operators is seen in other ranks by each of them: ``X_kept@m=4,pq=9``.
+A tile that lives around operators is seen in other ranks by each of them: ``X_kept[m=4,pq=9]``.
+No name has a blank or a bracket (``workload.names``). What has no dimensions has the shape ``-``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _view_text(view: View) -> str:
 
 
 def _tile_line(tile: Tile) -> str:
-    shape = "x".join(map(str, tile.shape))
+    shape = "x".join(map(str, tile.shape)) or "-"
     origin = f" at {','.join(map(str, tile.origin))}" if tile.origin else ""
     part = "" if tile.part_bytes is None else f" {tile.part_bytes}B each"
     place = "" if tile.place == BUFFER else f" in {tile.place}{part}"
@@ -63,7 +64,7 @@ def _operand_text(tile: Tile, around: _Scope) -> str:
     known = around.get(tile.name)
     if known is None or tile.view == known.view:
         return tile.name
-    return f"{tile.name}@{_sizes_text(tile.view.ranks, tile.view.shape, ',')}"
+    return f"{tile.name}[{_sizes_text(tile.view.ranks, tile.view.shape, ',')}]"
 
 
 def _sizes_text(ranks: Sequence[str], shape: Sequence[int], separator: str = " ") -> str:
@@ -161,7 +162,9 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S+)\] (4b|\d+B)(?: (weight|cache))?")
+_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache))?")
+_OPERAND = re.compile(r"([^\s\[]+)(?:\[(\S*)\])?")
+_SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
 _TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
@@ -171,11 +174,11 @@ _LOAD = re.compile(
 )
 _RESERVE = re.compile(r"reserve (\S+) queue (\d+)( noc)?")
 _STORE = re.compile(rf"store (\S+)(?: into {_TENSOR})?(?: into tile (\S+))?" + _MOVES)
-_COMPUTE = re.compile(r"compute (\S+) (\+?=) (.+) over (.+?) (?:folds (.+)|steps (.+))")
+_COMPUTE = re.compile(rf"compute (\S+) (\+?=) (.+) over {_SIZES} (?:folds (.+)|steps (.+))")
 _FOLDS = re.compile(r"(\S+)(?: (\d+|-)x(\d+|-))?")
 _STEPS = re.compile(r"(\d+) on (\d+)x(\d+) reads ([\d/ ]+) writes (\d+/\d+)")
 _SFU = re.compile(
-    r"sfu (\S+) (\S+) (\S+) = (.+?) over (.+?)(?: axis (\S+))?(?: scale (\S+))?"
+    rf"sfu (\S+) (\S+) (\S+) = (.+) over {_SIZES}(?: axis (\S+))?(?: scale (\S+))?"
     r"(?: visible (\S+))? of (.+)"
 )
 _VISIBLE = re.compile(r"(\S+)\+(\d{1,20})(?:/(\d{1,20}))?")
@@ -235,16 +238,22 @@ def _match(pattern: re.Pattern[str], line: str) -> re.Match[str]:
 
 
 def _sizes(text: str, separator: str) -> tuple[int, ...]:
-    return tuple(int(s) for s in text.split(separator))
+    return () if text == "-" else tuple(int(s) for s in text.split(separator))
+
+
+def _pairs(text: str, separator: str) -> list[tuple[str, int]]:
+    """Return ranks and their sizes."""
+    parts = (one.split("=") for one in text.split(separator) if one)
+    return [(rank, int(size)) for rank, size in parts]
 
 
 def _parse_view(text: str) -> View:
     tensor, ranks, width, kind = _match(_VIEW, text).groups()
-    pairs = [r.split("=") for r in ranks.split(",")]
+    pairs = _pairs(ranks, ",")
     return View(
         name=tensor,
         ranks=tuple(r for r, _ in pairs),
-        shape=tuple(int(s) for _, s in pairs),
+        shape=tuple(s for _, s in pairs),
         bytes_per_element=1 if width == "4b" else int(width[:-1]),
         kind=kind or "",
         packed=width == "4b",
@@ -267,16 +276,9 @@ def _parse_tile(line: str) -> Tile:
 def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> Node:
     if line.startswith("operator "):
         return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
-    rank, trips, start, step, ahead = _match(_LOOP, line).groups()
-    return Loop(
-        rank=rank,
-        trips=int(trips),
-        start=int(start),
-        step=int(step),
-        ahead=int(ahead or 0),
-        body=body,
-        tiles=tiles,
-    )
+    rank, *numbers = _match(_LOOP, line).groups()
+    trips, start, step, ahead = (int(one or 0) for one in numbers)
+    return Loop(rank=rank, trips=trips, start=start, step=step, ahead=ahead, body=body, tiles=tiles)
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
@@ -313,24 +315,24 @@ def _parse_store(line: str, scope: dict[str, Tile]) -> Store:
 
 
 def _parse_operand(text: str, scope: dict[str, Tile]) -> Tile:
-    name, at, sizes = text.partition("@")
+    name, sizes = _match(_OPERAND, text).groups()
     tile = scope[name]
-    if not at:
+    if sizes is None:
         return tile
-    pairs = [one.split("=") for one in sizes.split(",")]
-    shape = tuple(int(size) for _, size in pairs)
+    pairs = _pairs(sizes, ",")
+    shape = tuple(size for _, size in pairs)
     view = replace(tile.view, ranks=tuple(rank for rank, _ in pairs), shape=shape)
     return replace(tile, view=view, shape=tile.shape if tile.origin else shape)
 
 
 def _parse_compute(line: str, scope: dict[str, Tile]) -> Compute:
     out, sign, inputs, sizes, folds, steps = _match(_COMPUTE, line).groups()
-    pairs = [size.split("=") for size in sizes.split(" ")]
+    pairs = _pairs(sizes, " ")
     return Compute(
         out=_parse_operand(out, scope),
         inputs=tuple(_parse_operand(name, scope) for name in inputs.split(" ")),
         ranks=tuple(rank for rank, _ in pairs),
-        shape=tuple(int(size) for _, size in pairs),
+        shape=tuple(size for _, size in pairs),
         on=_parse_folds(folds) if folds else _parse_steps(steps),
         accumulate=sign == "+=",
     )
@@ -365,7 +367,7 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
         raise ValueError(f"{work}: {suggest(work, VECTORS)}")
     if step not in VECTORS[work].steps:
         raise ValueError(f"{step}: {suggest(step, VECTORS[work].steps)}")
-    pairs = [size.split("=") for size in sizes.split(" ")]
+    pairs = _pairs(sizes, " ")
     return Sfu(
         operator=operator,
         work=work,
@@ -373,7 +375,7 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
         out=_parse_operand(out, scope),
         inputs=tuple(_parse_operand(name, scope) for name in inputs.split(" ")),
         ranks=tuple(rank for rank, _ in pairs),
-        shape=tuple(int(size) for _, size in pairs),
+        shape=tuple(size for _, size in pairs),
         axis=axis or "",
         scale=1.0 if scale is None else float(scale),
         visible=_parse_visible(visible) if visible else None,

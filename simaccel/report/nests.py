@@ -10,7 +10,7 @@ from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
 from simaccel.mapspace.nests import Mapped
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
+from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,6 +42,11 @@ def mapped_table(mapped: Sequence[Mapped]) -> Table:
     return table
 
 
+def _energy_text(picojoules: float) -> str:
+    """Write the energy of a part, which may be none."""
+    return "unknown" if math.isnan(picojoules) else energy_text(picojoules)
+
+
 def _count(n: int) -> str:
     return f"{n:,}" if n < 10**9 else f"{n:.2e}"
 
@@ -68,13 +73,13 @@ def accesses_table(mapped: Mapped) -> Table:
                 bytes_text(one["read_bytes"]),
                 bytes_text(one["write_bytes"]),
                 "-" if tile is None else bytes_text(tile),
-                work_energy_text(one["energy_pj"]),
+                _energy_text(one["energy_pj"]),
                 share_text(one["energy_pj"] / total if total > 0 else 0.0),
             ),
         )
     macs = int(mapped.totals.counts.native_macs) * mapped.target.hierarchy.mac_pj
     share = share_text(macs / total if total > 0 else 0.0)
-    add_row(table, ("MACs", "", "", "", "", work_energy_text(macs), share))
+    add_row(table, ("MACs", "", "", "", "", _energy_text(macs if total > 0 else math.nan), share))
     return table
 
 

@@ -20,7 +20,9 @@ def experiment_title(
 ) -> str:
     """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
-    name, *sizes = _workload_words(at_precision(workload, accelerator), varied)
+    workload = at_precision(workload, accelerator)
+    name, *sizes = _workload_words(workload, varied)
+    sizes += ["elements of 2 bytes"] * any(one.assumed for one in workload.tensors.values())
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
@@ -48,8 +50,6 @@ def _numbers(workload: Workload) -> list[str]:
     """Name the numbers that tensors are made of: one where all have the same."""
     given = {**workload.parameters.get(NATIVE, {}), **workload.parameters.get("precision", {})}
     used = {class_of(one.kind): given.get(class_of(one.kind)) for one in workload.tensors.values()}
-    if any(one.assumed for one in workload.tensors.values()):
-        return [*(f"{name} {number}" for name, number in given.items()), "elements of 2 bytes"]
     every = set(used.values())
     if NATIVE in workload.parameters and len(every) == 1 and None not in every:
         return [str(number) for number in every]

@@ -16,9 +16,10 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
 from simaccel.schedulers.attention import Problem
-from simaccel.schedulers.candidates import GAIN, GAP, Scored, capacity
+from simaccel.schedulers.candidates import Scored, capacity
 from simaccel.schedulers.judge import Body, mapping_of, operators_of
 from simaccel.schedulers.search import Goal
+from simaccel.schedulers.walk import GAIN, GAP
 from simaccel.workload import Workload
 
 GRANULARITIES: Final = "mbhr"

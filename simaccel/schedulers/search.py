@@ -27,18 +27,11 @@ from simaccel.schedulers.accounts import (
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.candidates import (
-    EXACT,
-    GAP,
-    CandidateSet,
-    Scored,
-    Stopping,
-    Walk,
-    capacity,
-)
+from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.neighbours import limits_of, neighbours
 from simaccel.schedulers.problems import Options, parts
+from simaccel.schedulers.walk import GAP, Stopping, Walk
 from simaccel.workload import Workload
 
 _STARTS = 3

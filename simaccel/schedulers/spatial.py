@@ -24,11 +24,12 @@ from simaccel.mapspace.search import Found
 from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
 from simaccel.schedulers.accounts import ROOM, Account, together
-from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, Scored, Stopping, Walk
+from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, Scored
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import Goal
+from simaccel.schedulers.walk import Stopping, Walk
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2

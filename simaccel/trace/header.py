@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +84,28 @@ class Reproduction:
             return Accelerator.model_validate(raw)
 
     def workload(self) -> Workload:
-        """Load the workload of the run."""
+        """Load the workload of the run: what the file holds operator by operator.
+
+        Older files have only the document that it was made from; it is made again. Where the
+        file has a mapping, too, that is for this workload.
+        """
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
 
         with self._parsing("workload"):
-            return parse_workload(parse_document(self.header.workload), str(self.path))
+            raw = dict(parse_document(self.header.workload))
+            found = parse_workload(raw.get("workload", raw), str(self.path))
+            if "parameters" in raw:
+                found = replace(found, parameters=raw["parameters"])
+            wanted = self._fingerprint()
+            if wanted not in ("", found.fingerprint):
+                raise ValueError(f"its fingerprint is {found.fingerprint}, not {wanted}")
+            return found
+
+    def _fingerprint(self) -> str:
+        """Return the fingerprint of the workload that the mapping is for; nothing without one."""
+        if not self.header.mapping:
+            return ""
+        return str(dict(parse_document(self.header.mapping))["workload"]["fingerprint"])
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""

@@ -23,9 +23,10 @@ def einsums_document(
 
 def _tensor(one: Tensor) -> dict[str, Any]:
     packed = {"packed": True} if one.packed else {}
+    inside = {"inside": [list(span) for span in one.inside]} if one.inside else {}
     if one.assumed:
-        return {"kind": one.kind}
-    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed}
+        return {"kind": one.kind, **inside}
+    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed, **inside}
 
 
 def _operator(one: Operator) -> dict[str, Any]:

@@ -63,7 +63,9 @@ class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
     ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
-    they are, so that an accelerator's precision does.
+    they are, so that an accelerator's precision does. ``inside``: the first element of each
+    dimension and the one behind the last, where zeros stand around them; they are stored, but need
+    not come from anywhere.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Tensor:
     kind: Kind = "input"
     packed: bool = False
     assumed: bool = field(default=False, compare=False, repr=False)
+    inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""

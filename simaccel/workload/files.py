@@ -304,10 +304,11 @@ def _einsums(form: EinsumsForm) -> Workload:
 
 
 def _tensor(name: str, given: TensorForm) -> Tensor:
+    inside = tuple((first, last) for first, last in given.inside or ())
+    said, kind = given.bytes_per_element, given.kind
     if given.packed:
-        return Tensor(name, given.bytes_per_element or 1, given.kind, packed=True)
-    said = given.bytes_per_element
-    return Tensor(name, said_bytes(said), given.kind, assumed=said is None)
+        return Tensor(name, said or 1, kind, packed=True, inside=inside)
+    return Tensor(name, said_bytes(said), kind, assumed=said is None, inside=inside)
 
 
 def _operator(name: str, given: OperatorForm) -> Operator:

@@ -253,12 +253,17 @@ class OwnTransformerForm(TransformerForm):
         return Transformer(source="sizes of one's own", **given)
 
 
+Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
+"""A position of a dimension."""
+
+
 class TensorForm(Document):
-    """A tensor of einsums; ``packed``: of 4 bits, two in a byte."""
+    """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros."""
 
     kind: Kind
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
+    inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None
 
 
 class OperandForm(Document):
@@ -290,10 +295,11 @@ class OperatorForm(Document):
 
 
 class EinsumsForm(Document):
-    """Operators and tensors, spelled out."""
+    """Operators and tensors, spelled out; ``typed``: no accelerator changes their precision."""
 
     kind: Literal["einsums"]
     name: str
+    typed: Literal[True] | None = None
     repeat: Size = 1
     once: list[str] = []
     tensors: dict[str, TensorForm]

@@ -13,6 +13,8 @@ _FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula, where a table of CSV has a name."""
 _FIRST = f"none of {' '.join(_FORMULA)} at its beginning"
 _ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}, {_FIRST}"
+_ALSO = {"ranks": "+", "tensors": "#"}
+"""Signs that separate ranks in a sum, and a tensor from its number where it is read twice."""
 _TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
 
 
@@ -28,10 +30,12 @@ def clean_name(text: str) -> str:
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:
     """Return a fault for each name that a program's text could not hold."""
+    more = _ALSO.get(section, "")
+    refused, allowed = f" {_STRUCTURE}{more}", _ALLOWED + more
     return [
-        Fault(file, f"{section}.{name}", name, _ALLOWED)
+        Fault(file, f"{section}.{name}", name, allowed)
         for name in names
-        if not _visible(name) or any(one == " " or one in _STRUCTURE for one in name)
+        if not _visible(name) or any(one in refused for one in name)
     ]
 
 

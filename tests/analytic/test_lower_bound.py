@@ -24,6 +24,7 @@ from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import LA, Case, attention_workload, case, fused_cases, gemm_cases
+from tests.trees import mapping, vector, workload
 
 
 def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
@@ -136,6 +137,24 @@ def test_phases_follow_one_another() -> None:
     least, cycles = fused(text, 8, 4, batch=3)
     assert least == 7 + 2 * tensor + 3 * (logit + softmax + attend) + tensor
     assert least == cycles
+
+
+def test_passes_over_a_row_have_tiles_of_their_own() -> None:
+    """The first tile of the second pass comes while the last of the first is in use.
+
+    A row of two tiles of 8 B, 40 cycles of latency, a byte a cycle: tiles are there at 48 and, when
+    the slot is free, at 100 (4 cycles for statistics of each), the first of the second pass, right
+    behind, at 108; its results leave from 112 to 120, the last tile comes until 168 and leaves from
+    172 to 180.
+    """
+    of = workload(vector("softmax", "softmax", "P r c", "S r c", axis="c", r=1, c=8))
+    one = mapping(of, "group softmax\n  loop c 4\n  keep S buffer\n  do softmax sfu")
+    dram = {"bandwidth_bytes_per_second": "1 GB/s", "latency_cycles": 40, "batch_bytes": 64}
+    on = accelerator(dram=dram, sfu={"lanes": 1, "passes": 2})
+    run = Machine(on, lower(of, one)).run()
+    path = {name: int(n) for name, n in totals(of, one, on).path.items() if int(n)}
+    assert run.cycles == 180
+    assert path == {"fill": 48, "sfu": 4 * 4, "dram": 2 * (8 + 40)}
 
 
 def test_tiles_of_one_slot_are_waited_for() -> None:

@@ -394,12 +394,12 @@ def test_a_workload_file_is_refused(cli: Call, tmp_path: Path) -> None:
     assert len(found) == 2
     assert any("shape.M: got 0" in message for message in found)
     assert any("did you mean 'bytes_per_element'?" in message for message in found)
-    file.write_text("kind: gemm\nshape: {M: 9, K: 7, N: 5}\n")
-    options = "--seq-len 5 --batch 2 --bytes-per-element 1"
-    (*sizes, element) = refused(cli(f"run --hw toy --workload {file} {options}"))
+    file.write_text("kind: gemm\nshape: {M: 9, K: 7, N: 5}\nbytes_per_element: 2\n")
+    sizes = refused(cli(f"run --hw toy --workload {file} --seq-len 5 --batch 2"))
     assert [message.split(": got")[0] for message in sizes] == [
         *("command line: --seq-len", "command line: --batch")
     ]
+    (element,) = refused(cli(f"run --hw toy --workload {file} --bytes-per-element 1"))
     assert "the file says it" in element
 
 

@@ -94,7 +94,7 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     result = cli(f"compare {SWEEP} {BUFFER} --jobs 1")
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4"
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4, int16"
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
     rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
     sizes = ("1", "2", "4")
@@ -134,7 +134,7 @@ def test_a_sweep_is_crossed_with_lengths(cli: Call) -> None:
     result = cli(f"{line} --sweep batch=1,2")
     rows = [line.split()[:3] for line in result.stdout.splitlines() if "naive-m" in line]
     assert rows == [[b, n, "naive-m"] for b in "12" for n in "48"]
-    assert result.stdout.splitlines()[0] == "bert on toy, scope la"
+    assert result.stdout.splitlines()[0] == "bert on toy, scope la, int16"
 
 
 def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
     shown = cli(
         "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive-m"
     ).stdout
-    assert "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, dataflow naive-m" in shown
+    assert (
+        "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, bf16, dataflow naive-m" in shown
+    )
     # K and V of ten tokens of 768 elements
     assert "cache 30.0 KiB (at least 30.0 KiB); roofline" in shown
 
@@ -37,7 +39,7 @@ def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
 def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
     line = "run --hw edge --workload gpt2 --prompt 6 --generate 4 --scope la --dataflow naive-m"
     shown = cli(line).stdout
-    assert "gpt2 on edge, prompt 6, scope la, batch 1, dataflow naive-m, 4 tokens" in shown
+    assert "gpt2 on edge, prompt 6, scope la, batch 1, bf16, dataflow naive-m, 4 tokens" in shown
     assert "all 3 decode steps simulated" in shown
     found = json.loads(cli(f"{line} --json").stdout)
     assert [one["kv_len"] for one in found["steps"]] == [6, 7, 8]
@@ -58,7 +60,7 @@ def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
         ("--workload gpt2 --seq-len 3", "--seq-len: got 3; allowed: nothing with"),
         ("--workload gpt2 --dim n=3", "--dim: got 'n=3'; allowed: nothing with"),
         ("--workload gpt2 --prompt x", "--prompt: got 'x'; allowed: a whole number"),
-        ("--workload gpt2 --experts many", "--experts: got 'many'; allowed: uniform, drawn"),
+        ("--workload gpt2 --experts many", "--experts: got 'many'; allowed: uniform, expected"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(cli: Call, options: str, said: str) -> None:

@@ -6,39 +6,42 @@ whoever had them before and, where it is the first to touch a tile, until a slot
 is free when the last engine that touches it is past its last command with it; at the end of an
 operator an engine goes on as far as the overlap of the next one says. On a systolic array a
 stationary operand shifts in behind the last fold before, if it is there, and the last results
-leave behind the first fold after. Nobody may share a resource: ports and NoC are unlimited, and
-DRAM is unlimited or has one DMA engine as its only requester.
+leave behind the first fold after.
+
+Engines share the channels of DRAM, and of memories beside it, and the two ports of the buffer. How
+long each use of them lasts is given (`shared` finds it); what isn't given lasts as long as alone.
+`costs` has what isn't covered.
 """
 
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.hardware import Accelerator
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
     Folds,
-    Load,
     Loop,
     Node,
     Operator,
     Program,
     Reserve,
     Sfu,
-    Steps,
     Store,
     Tile,
     commands,
     rings,
     tiles_of,
-    transferred,
 )
+from tests.machine.costs import Costs, Work
+from tests.machine.stepped import Use
 
 Ring = tuple[str, str, str, str]
+Lasting = Mapping[tuple[str, str], Sequence[int]]
+"""(channel, engine) -> how long each of its uses lasts, in order."""
 
 
 @dataclass
@@ -62,7 +65,10 @@ _Living = dict[str, _Instance]
 class MaxPlus:
     """The state of the recurrence: when each engine, and each slot of a tile, is free."""
 
-    accelerator: Accelerator
+    costs: Costs
+    lasting: Lasting = field(default_factory=dict)
+    uses: dict[tuple[str, str], list[Use]] = field(default_factory=lambda: defaultdict(list))
+    """(channel, engine) -> what it asks for, in order."""
     time: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     slots: dict[str, tuple[int, int]] = field(default_factory=dict)
     claimed: dict[Ring, int] = field(default_factory=lambda: defaultdict(int))
@@ -73,12 +79,19 @@ class MaxPlus:
     """When the last output-stationary sums have left the rows."""
     drained: int = 0
     """When the last result has left the array."""
+    made: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """When the last results of the array for a tile have left it."""
     ended: int = 0
     """When the operator before has ended."""
     overlaps: dict[str, Overlap] = field(default_factory=dict)
     fifos: dict[str, dict[str, Fifo]] = field(default_factory=dict)
     name: str = ""
     overlap: Overlap = field(default_factory=Overlap)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """What the program runs on."""
+        return self.costs.on
 
     def cycles(self, program: Program) -> int:
         """Cycles of a whole program."""
@@ -182,7 +195,7 @@ class MaxPlus:
             return "noc_out" if command.target else "dma_out"
         if command.noc if isinstance(command, Reserve) else command.source:
             return f"noc_in{command.queue}"
-        return f"dma_in{0 if self.accelerator.dma.in_queues == 'single' else command.queue}"
+        return f"dma_in{'' if self.accelerator.dma.in_queues == 'single' else command.queue}"
 
     def _command(self, command: Command, living: _Living) -> None:
         engine = self._engine(command)
@@ -198,12 +211,12 @@ class MaxPlus:
         if isinstance(command, Compute) and isinstance(command.on, Folds):
             ready = self._fold(command, command.on, start, instances)
         else:
-            self.time[engine] = start + self._cost(command, engine)
+            self.time[engine] = self._end(engine, start, self.costs.work(command))
         for instance in instances.values():
             instance.holder = engine
             instance.used = instance.ready = self.time[engine]
             if engine.startswith("dma_in") and not isinstance(command, Reserve):
-                instance.ready += self._memory(command).dram.latency_cycles
+                instance.ready += self.costs.memory(command).dram.latency_cycles
         if not instances.keys() <= self.overlap.ahead:
             self._pause(engine)
         if ready is not None and isinstance(command, Compute) and command.out.name in instances:
@@ -223,35 +236,35 @@ class MaxPlus:
     def _fold(self, command: Compute, folds: Folds, start: int, own: _Living) -> int:
         """Run the folds of a block as soon as it can be on the array; say when its last is out."""
         kind, latency = folds.stationarity, self.accelerator.lead_latency_cycles
-        lead, each, tail, hidden = self._folded(command, folds)
+        block = self.costs.block(command, folds)
         held = {"ws": 1, "is": 0}.get(kind)
         for number, tile in enumerate(command.inputs):
-            came = own[tile.name].came if tile.name in own else self.ended
+            came = self._came(tile, own)
             if number == held:
-                start = max(start, max(self.began, came + latency) + lead)
+                start = max(start, max(self.began, came + latency) + block.lead)
             else:
                 start = max(start, came + latency)
         if kind == "os" and command.accumulate:
-            come = own[command.out.name].came if command.out.name in own else self.ended
-            start = max(start, come + latency)
-        staying, steps, rows = self._sums(command, folds)
-        if staying:  # they move on at the end of the first stream, and those before are gone then
-            start = max(start, self.left - steps)
-        self.time["array"] = start + each
-        if staying:  # they moved on at the end of the last stream, in whose charge is their way
-            self.left = self.time["array"] - max(rows - steps, 0) + rows
-        self.began = self.time["array"] - hidden
-        out = self.time["array"] + tail + self.accelerator.tail_latency_cycles
-        self.drained = max(self.drained, out)
+            start = max(start, self._came(command.out, own) + latency)
+        if (
+            block.staying
+        ):  # they move on at the end of the first stream, and those before are gone then
+            start = max(start, self.left - block.steps)
+        self.time["array"] = start
+        for fold in block.folds:
+            self.time["array"] = self._end("array", self.time["array"], fold)
+        if (
+            block.staying
+        ):  # they moved on at the end of the last stream, in whose charge is their way
+            self.left = self.time["array"] - max(block.rows - block.steps, 0) + block.rows
+        self.began = self.time["array"] - block.hidden
+        out = self.time["array"] + block.tail + self.accelerator.tail_latency_cycles
+        self.drained = self.made[command.out.name] = max(self.drained, out)
         return self.drained
 
-    def _sums(self, command: Compute, folds: Folds) -> tuple[bool, int, int]:
-        """Whether sums stay and streams follow directly; steps, and rows of the last fold."""
-        _, m, k, _ = _blocked(command)
-        array = self.accelerator.systolic
-        rows = (m - 1) % array.rows + 1 if array.edge_folds == "used" else array.rows
-        steps = k * self._pace(command)
-        return folds.stationarity == "os" and array.overlap == "stream", steps, rows
+    def _came(self, tile: Tile, own: _Living) -> int:
+        """When a tile came to the array; one kept outside when an operator, or a block, made it."""
+        return own[tile.name].came if tile.name in own else max(self.ended, self.made[tile.name])
 
     def _available(self, instance: _Instance, engine: str) -> int:
         """When a tile has come from another engine, or has a slot at all."""
@@ -263,58 +276,19 @@ class MaxPlus:
         before = number - instance.slots
         return self.freed[instance.ring][before] if first != last and before >= 0 else 0
 
-    def _cost(self, command: Command, engine: str) -> int:
-        if isinstance(command, Compute):
-            steps = command.on.steps if isinstance(command.on, Steps) else 0
-            return steps * self._pace(command)
-        if isinstance(command, Sfu):
-            return self.accelerator.sfu.cycles(self._passes(command), command.elements)
-        if isinstance(command, Reserve) or engine.startswith("noc"):
-            return 0
-        memory = self._memory(command)
-        dram, rate = memory.dram, memory.channel_rate
-        _, moved = transferred(command)
-        return max(rate.cycles(dram.channel_bytes(moved.outer, c)) for c in range(dram.channels))
-
-    def _memory(self, command: Command) -> Accelerator:
-        """Where what is loaded or stored lives."""
-        of = transferred(command)[0] if isinstance(command, Load | Store) else None
-        return self.accelerator.backing(of.kind if of else "")
-
-    def _passes(self, command: Sfu) -> int:
-        """Passes of a step; a softmax (mean and variance, too) has two of its three merged."""
-        merged = self.accelerator.sfu.passes
-        whole = {"softmax": merged, "layer_norm": merged, "rms_norm": 2}.get(command.work, 1)
-        return {"whole": whole, "online": 2}.get(command.step, 1)
-
-    def _pace(self, command: Compute) -> int:
-        """Products of pieces that an array multiplies for one product of operands."""
-        native = self.accelerator.array.native_bits or 64
-        return math.prod(math.ceil(tile.view.bits / native) for tile in command.inputs)
-
-    def _folded(self, command: Compute, folds: Folds) -> tuple[int, int, int, int]:
-        """Cycles before the folds, of those of all g, after them, and of the last one's stream."""
-        g, m, k, n = _blocked(command)
-        array, kind = self.accelerator.systolic, folds.stationarity
-        # operands of several pieces stream as if there were as many more of them
-        pace = self._pace(command)
-        m, k, n = m * pace ** (kind == "ws"), k * pace ** (kind == "os"), n * pace ** (kind == "is")
-        once = array.gemm_cycles(m=m, k=k, n=n, stationarity=kind)
-        high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
-        grid = FoldGrid(high, wide, stream, array.rows, array.cols)
-        lead, tail = array.lead_cycles(grid, kind), array.tail_cycles(grid, kind)
-        last = array.fold_cycles(grid.last_rows, grid.last_cols, stream, kind)
-        hidden = {"stream": stream, "preload": last, "none": 0}[array.overlap]
-        return lead, g * (once - lead - tail), tail, hidden
+    def _end(self, engine: str, start: int, work: Work) -> int:
+        """When some work that begins at ``start`` is done: at the end of all its uses."""
+        cycles, asked = work
+        ends = [start + cycles]
+        for channel, served, direction in asked:
+            if served:
+                before, given = self.uses[channel, engine], self.lasting.get((channel, engine), ())
+                lasts = given[len(before)] if len(before) < len(given) else served
+                before.append(Use(start, engine, served, direction))
+                ends.append(start + lasts)
+        return max(ends)
 
 
-def _blocked(command: Compute) -> tuple[int, ...]:
-    """Give g, m, k and n of a product: a rank plays them by the tensors that have it."""
-    first, second = (tile.view.names for tile in command.inputs)
-    found = dict.fromkeys("gmkn", 1)
-    for rank, size in zip(command.ranks, command.shape, strict=True):
-        if rank in first and rank in second:
-            found["g" if rank in command.out.view.names else "k"] *= size
-        else:
-            found["m" if rank in first else "n"] *= size
-    return tuple(found.values())
+def cycles_alone(on: Accelerator, program: Program) -> int:
+    """Cycles of a program where no engine shares a channel with others."""
+    return MaxPlus(Costs(on)).cycles(program)

@@ -33,7 +33,7 @@ from simaccel.workload.layers import Product, layers_workload
 from tests.agreement import assert_counts, assert_exact
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators
-from tests.machine.max_plus import MaxPlus
+from tests.machine.max_plus import cycles_alone
 
 PORTS = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
 PIPES = {way: {"topology": "unlimited"} for way in ("distribution", "collection")}
@@ -163,7 +163,7 @@ def test_random_programs_take_the_cycles_of_the_recurrence(
         weight["staging_bytes"] = tight * 3 * 18
     on = Accelerator.model_validate({**on.model_dump(), "memories": {"weight": weight}})
     run = Machine(on, program).run()
-    assert run.cycles == MaxPlus(on).cycles(program), program_text(program)
+    assert run.cycles == cycles_alone(on, program), program_text(program)
     slow = Machine(on, program, fast_forward=False).run()
     assert replace(run, events=0) == replace(slow, events=0)
     assert run.peak_buffer_bytes <= most_reserved_bytes(program, on)

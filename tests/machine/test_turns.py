@@ -1,15 +1,14 @@
 """Turns, which skip whole rounds in closed form, against a ring that is stepped cycle by cycle."""
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.machine.turns import Entry, Turns
-
-READ, WRITE = 0, 1
+from tests.machine.stepped import READ, WRITE, SteppedRing, Use, finishes
 
 
 @dataclass(frozen=True)
@@ -22,60 +21,10 @@ class Arrival:
     name: str
 
 
-@dataclass
-class SteppedRing:
-    """The rule itself: each cycle goes to the head of the ring, or is lost to a turnaround."""
-
-    quantum: int
-    turnaround: int
-    ring: list[list[int]] = field(default_factory=list)  # [cycles left, direction, number]
-    left: int = 0
-    lost: int = 0
-    direction: int = READ
-
-    def arrive(self, cycles: int, direction: int, number: int) -> None:
-        """Stand behind those who wait."""
-        self.ring.append([cycles, direction, number])
-        if len(self.ring) == 1:
-            self._begin()
-
-    def _begin(self) -> None:
-        cycles, direction, _ = self.ring[0]
-        self.left = min(self.quantum, cycles)
-        self.lost = self.turnaround if direction != self.direction else 0
-        self.direction = direction
-
-    def step(self) -> int | None:
-        """Serve one cycle; give the number of the request that this finishes."""
-        if not self.ring:
-            return None
-        if self.lost:
-            self.lost -= 1
-            return None
-        self.ring[0][0] -= 1
-        self.left -= 1
-        if self.left:
-            return None
-        head = self.ring.pop(0)
-        if head[0]:
-            self.ring.append(head)
-        if self.ring:
-            self._begin()
-        return None if head[0] else head[2]
-
-
 def _stepped_finishes(quantum: int, turnaround: int, arrivals: list[Arrival]) -> dict[str, int]:
-    ring, now = SteppedRing(quantum, turnaround), 0
-    finishes: dict[str, int] = {}
-    while len(finishes) < len(arrivals):
-        for number, arrival in enumerate(arrivals):
-            if arrival.at == now:
-                ring.arrive(arrival.cycles, arrival.direction, number)
-        done = ring.step()
-        now += 1
-        if done is not None:
-            finishes[arrivals[done].name] = now
-    return finishes
+    uses = [Use(one.at, one.name, one.cycles, one.direction) for one in arrivals]
+    ends = finishes(SteppedRing(quantum, turnaround), uses)
+    return {use.engine: end for use, end in zip(uses, ends, strict=True)}
 
 
 def _finishes(turns: Turns, arrivals: list[Arrival], pauses: list[int]) -> dict[str, int]:

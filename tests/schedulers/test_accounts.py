@@ -20,10 +20,11 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.accounts import Account
-from simaccel.schedulers.candidates import Stopping, Walk, capacity
+from simaccel.schedulers.candidates import capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
+from simaccel.schedulers.walk import Stopping, Walk
 from simaccel.workload import Workload, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of

@@ -20,19 +20,13 @@ from simaccel.mapping.tree import Do, Group, Keep, nodes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.candidates import (
-    UNLIMITED,
-    CandidateSet,
-    NothingFitsError,
-    Stopping,
-    Walk,
-    capacity,
-)
+from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, einsum_families
 from simaccel.schedulers.judge import Body, Judge, Outcome
 from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.sizes import tile_sizes
+from simaccel.schedulers.walk import Stopping, Walk
 from simaccel.workload import Workload, gemm
 from tests.draws import some
 from tests.program.programs import LA, attention_workload, mapping_of

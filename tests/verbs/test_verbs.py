@@ -201,7 +201,7 @@ def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
 def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
     compared = compare(sheet, "toy", ["naive", "flex"], each="operator")
     frame = compared.to_pandas()
-    assert compared.title == "sheet on toy"
+    assert compared.title == "sheet on toy, int16"
     assert list(frame["operator"]) == ["a", "a", "b", "b"]
     assert list(frame["macs"]) == [9 * 5 * 7] * 2 + [4 * 4 * 4] * 2
     alone = simulate(GEMM, "toy", "naive")
@@ -220,7 +220,7 @@ def test_a_sheet_is_checked_layer_by_layer(sheet: Path) -> None:
 def test_every_operator_of_any_workload_runs_alone() -> None:
     step = build("gpt2", phase="decode", kv_len=7)
     compared = compare(step, "edge", "naive", each="operator")
-    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1"
+    assert compared.title == "gpt2 on edge, phase decode, kv-len 7, scope block, batch 1, bf16"
     frame = compared.to_pandas()
     assert list(frame["operator"]) == [one.name for one in step.operators]
     assert frame["macs"].sum() == step.macs
@@ -263,8 +263,8 @@ def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_pat
 def test_a_transformer_of_ones_own_comes_back_from_its_trace(tmp_path: Path) -> None:
     """Under the name of another, which is not looked up: 3,277,824 MACs a block by hand."""
     known = transformers.find_transformer("llama3-8b")
-    sizes = {"hidden": 512, "heads": 8, "kv_heads": 2, "head_size": 64, "ff_size": 1536}
-    made = transformers.transformer(replace(known, **sizes), phase="decode", kv_len=256)
+    own = replace(known, hidden=512, heads=8, kv_heads=2, head_size=64, ff_size=1536)
+    made = transformers.transformer(own, phase="decode", kv_len=256)
     record(tmp_path / "own.h5", made, "edge", "naive")
     with simaccel.Trace.open(tmp_path / "own.h5") as trace:
         assert trace.workload().macs == made.macs == 3_277_824

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.bounds.compulsory import group_bytes
+from simaccel.analytic.bounds.distinct import distinct_bytes
 from simaccel.analytic.bounds.problem import (
     NoBoundError,
     Operand,
@@ -46,18 +47,23 @@ _PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 @dataclass(frozen=True)
 class Floor:
-    """Bytes that a run moves at least with so much memory on chip, and whatever there is of it."""
+    """Bytes that a run moves at least with so much memory on chip, and whatever there is of it.
+
+    ``distinct_bytes``: what any mapping moves, whatever its groups; 0 for a group alone.
+    """
 
     least_bytes: int
     compulsory_bytes: int
     room_bytes: int | None
+    distinct_bytes: int = 0
 
 
 def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> Floor:
     """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
     found = [one for _, one in floors_of(workload, mapping, room)]
     least = sum(one.least_bytes for one in found)
-    return Floor(least, sum(one.compulsory_bytes for one in found), room)
+    once = sum(one.compulsory_bytes for one in found)
+    return Floor(least, once, room, distinct_bytes(workload))
 
 
 def floors_of(

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+from simaccel.files.accounting import Entry
+from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
 from simaccel.workload.onnx_files.views import (
+    REPEATED,
     Root,
     Shape,
     Span,
@@ -67,17 +71,33 @@ class Pending:
 
 @dataclass
 class Building:
-    """A workload in the making; ``width``: bytes per element."""
+    """A workload in the making.
 
-    width: int
+    ``shapes`` and ``bits`` (of an element) of the graph's tensors. ``splits``: slots of dimensions
+    of a size, where a repetition makes them several (query heads that share keys).
+    """
+
+    shapes: Mapping[str, Shape]
+    bits: Mapping[str, int]
+    constants: Collection[str] = ()
+    splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    made_bits: int = 16
+    """Bits of an element that the node at hand makes."""
     views: dict[str, View] = field(default_factory=dict)
-    """Tensors of the graph that are views of what operators make."""
+    """Tensors of the graph that are views of what is stored: made by an operator, or read by one
+    before."""
     derived: set[str] = field(default_factory=set)
     """Those of them that are made by no operator of their own."""
     touched: set[str] = field(default_factory=set)
     """Tensors of the graph that the node at hand has read, as a view or from DRAM."""
+    attributes: set[str] = field(default_factory=set)
+    """Attributes of the node at hand that are taken."""
+    notes: list[Entry] = field(default_factory=list)
+    """What is said of nodes besides what they become."""
     parted: set[str] = field(default_factory=set)
     """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
+    forms: dict[str, Root] = field(default_factory=dict)
+    """Tensors of the graph that are read in a form of their own, by what others may yet read."""
     roots: dict[str, Root] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
 
@@ -88,13 +108,39 @@ class Building:
         return source if isinstance(source, View) else self.views.get(source or "")
 
     def part(self, source: Source) -> None:
-        """Note that something made is read from DRAM, in a form that is no view."""
+        """Note that something stored is read from DRAM, in a form that is no view."""
         view = self.view(source)
-        if view is not None:
-            view.root.keep()
-        if isinstance(source, str) and view is not None:
+        if view is None or not (view.root.made or view.root.read):
+            if isinstance(source, str) and view is not None:
+                self.forms[source] = view.root
+            return
+        view.root.keep()
+        if isinstance(source, str):
             self.touched.add(source)
             self.parted.add(source)
+
+    def claim(self, source: Source, view: View) -> None:
+        """Note how a tensor from outside is stored: as its first reader has it."""
+        if not isinstance(source, str) or self.shapes.get(source) != view.shape:
+            return
+        known = self.views.get(source)
+        if known is None or not (known.root.made or known.root.read):
+            view.root.bits = self.bits_of(source)
+            self.views[source] = view
+
+    def loose(self, name: str, label: str) -> View | None:
+        """Return a tensor from outside as a view, if its shape is known."""
+        if name not in self.views and self.shapes.get(name):
+            root = self.root(label, self.kind_of(name), bits=self.bits_of(name))
+            self.views[name] = fresh(root, self.shapes[name], (), self.splits)
+        return self.views.get(name)
+
+    def bits_of(self, source: Source) -> int:
+        """Return the bits of an element of a source."""
+        view = self.view(source)
+        if view is not None:
+            return view.root.bits
+        return self.bits.get(source, self.made_bits) if isinstance(source, str) else self.made_bits
 
     def read(self, source: Source, view: View, slots: Mapping[int, tuple[Terms, int]]) -> Use:
         """Return how an operator reads a view."""
@@ -103,9 +149,18 @@ class Building:
             self.touched.add(source)
         return Use(view.root, slots)
 
-    def root(self, name: str, kind: Kind, sizes: Sequence[int] = (), *, made: bool = False) -> Root:
+    def root(
+        self,
+        name: str,
+        kind: Kind,
+        sizes: Sequence[int] = (),
+        *,
+        made: bool = False,
+        bits: int | None = None,
+    ) -> Root:
         """Return a new stored tensor."""
-        found = self.roots[name] = Root(name, list(sizes), kind, made)
+        wide = self.made_bits if bits is None else bits
+        found = self.roots[name] = Root(name, list(sizes), kind, made, wide)
         return found
 
     def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> Use:
@@ -116,6 +171,31 @@ class Building:
     def linked(self, source: Source, ranks: Mapping[Span, str], view: View) -> Use:
         """Return how an operator reads a view whose spans are ranks."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
+
+    def factor(
+        self,
+        name: str,
+        source: Source,
+        dims: Sequence[Sequence[str]],
+        sizes: Mapping[str, int],
+        kind: Kind,
+    ) -> Use:
+        """Return how an operator reads a source whose dimensions are these ranks, each whole.
+
+        Where it is stored in another form, the operator has a tensor of its own.
+        """
+        view = self.view(source)
+        wanted = [[sizes[rank] for rank in dim] for dim in dims]
+        if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
+            pairs = zip(chain(*view.dims), chain(*dims), strict=True)
+            return self.linked(source, {span: rank for span, rank in pairs if span.slot >= 0}, view)
+        self.part(source)
+        ranks = list(chain(*dims))
+        root = self.root(name, kind, [sizes[rank] for rank in ranks], bits=self.bits_of(source))
+        spans = {rank: Span(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
+        found = View(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+        self.claim(source, found)
+        return self.linked(source, {span: rank for rank, span in spans.items()}, found)
 
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
@@ -142,7 +222,8 @@ class Building:
                     use.root.keep()
                     self.parted.add(use.root.name)
                     sizes = [after - before for before, after in use.box(one.ranks)]
-                    root = self.root(f"{one.name}.{'ABCD'[at]}", "input", sizes)
+                    name = f"{one.name}.{'ABCD'[at]}"
+                    root = self.root(name, "input", sizes, bits=use.root.bits)
                     terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
                     inputs[at] = Use(root, terms)
         self.pending.append(replace(one, inputs=tuple(inputs)))
@@ -152,7 +233,7 @@ class Building:
         views = [self.views[one] for one in parts if one in self.views]
         if len(views) < len(parts) or self.derived & set(parts):
             return None
-        root = Root(name, [], "output")
+        root = Root(name, [], "output", bits=views[0].root.bits)
         found = joined(root, views, axis)
         if found is not None:
             self.roots[name] = root
@@ -163,13 +244,20 @@ class Building:
         for name in outputs:
             if name in self.views:
                 self.views[name].root.keep()
+        self.parted |= {name for name, root in self.forms.items() if root.read}
         for one in self.pending:
             for use in (*one.inputs, one.output):
                 use.settle(one.ranks)
         operators = [one.operator() for one in self.pending]
         stored = {given.tensor for one in operators for given in (*one.inputs, one.output)}
         tensors = {
-            name: Tensor(name, self.width, root.final_kind())
+            name: Tensor(
+                name,
+                -(-root.bits // BYTE),
+                root.final_kind(),
+                packed=root.bits == PACKED_BITS,
+                inside=root.inside(),
+            )
             for name, root in self.roots.items()
             if name in stored
         }
@@ -186,7 +274,8 @@ class Building:
         axis: int | None = None,
     ) -> View:
         """Add a vector operator over elements of a shape; all but the first may be broadcast."""
-        source, view = self.whole(name, (given[0][0], shape), axis)
+        alone = len(given) == 1 and axis is None
+        source, view = self.whole(name, (given[0][0], shape), axis, repeats=alone)
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
         uses = [self.linked(source, ranks, view)]
         for number, (other, size) in enumerate(given[1:]):
@@ -198,17 +287,28 @@ class Building:
         self.add(Pending(name, sizes, tuple(uses), out, kind, along))
         return made
 
-    def whole(self, name: str, given: Given, axis: int | None = None) -> tuple[Source, View]:
-        """Return a view of an operator's first input, or a tensor of its own of the same shape."""
+    def whole(
+        self, name: str, given: Given, axis: int | None = None, *, repeats: bool = False
+    ) -> tuple[Source, View]:
+        """Return a view of an operator's first input, or a tensor of its own of the same shape.
+
+        ``repeats``: it may have elements that come several times.
+        """
         source, shape = given
         view = self.view(source)
         if view is not None and (view.shape != shape or not view.spans):
+            view = None
+        if view is not None and view.repeats and not repeats:
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view
         self.part(source)
         keep = () if axis is None else (axis,)
-        return None, fresh(self.root(f"{name}.I", "input"), shape, keep)
+        root = self.root(f"{name}.I", self.kind_of(source), bits=self.bits_of(source))
+        splits = {} if axis is not None else self.splits
+        found = fresh(root, shape, keep, splits)
+        self.claim(source, found)
+        return source, found
 
     def _other(self, name: str, given: Given, like: View, ranks: Mapping[Span, str]) -> Use:
         """Return how an operand is read that may be broadcast to another."""
@@ -222,16 +322,31 @@ class Building:
                     a: ranks[b] for one, two in pairs if one for a, b in zip(one, two, strict=True)
                 }
                 return self.linked(source, own, view)
-        self.part(source)
-        spans = [s for dim, n in zip(like.dims, shape, strict=True) if n > 1 for s in dim]
-        sizes = {ranks[span]: span.size for span in spans}
-        return self.own(name, list(sizes), sizes, "input")
+        known = self.shapes.get(source, shape) if isinstance(source, str) else shape
+        lead = len(shape) - len(view.dims) if view is not None else len(shape)
+        once = [
+            at >= lead
+            and view is not None
+            and any(s.slot == REPEATED for s in view.dims[at - lead])
+            for at in range(len(shape))
+        ]
+        every = [
+            [ranks[s] for s in dim] if n > 1 and not once[at] else []
+            for at, (dim, n) in enumerate(zip(like.dims, shape, strict=True))
+        ]
+        sizes = {ranks[span]: span.size for dim in like.dims for span in dim if span.slot >= 0}
+        own_dims = every[len(shape) - len(known) :]
+        return self.factor(name, source, own_dims, sizes, self.kind_of(source))
+
+    def kind_of(self, source: Source) -> Kind:
+        """Return the kind of a tensor that comes from outside."""
+        return "weight" if isinstance(source, str) and source in self.constants else "input"
 
     def _like(self, name: str, view: View, ranks: Mapping[Span, str]) -> tuple[View, Use]:
         """Return a new tensor whose slots are a view's spans."""
         root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
         new = {span: Span(at, 0, span.size) for at, span in enumerate(view.spans)}
-        dims = tuple(tuple(new[span] for span in dim) for dim in view.dims)
+        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
         slots: dict[int, tuple[Terms, int]] = {
             one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
         }
@@ -247,7 +362,10 @@ class Building:
             return View(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
             self.part(source)
-            whole = fresh(self.root(f"{name}.I", "input"), (1, *given[1]), (0,))
+            if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
+                self.views.pop(source, None)  # claimed just now, in another form
+            root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
+            whole = fresh(root, (1, *given[1]), (0,))
             source, view = None, View(whole.root, whole.dims[1:], whole.dims[0])
             gone = {span for dim in view.dims for span in dim}
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}

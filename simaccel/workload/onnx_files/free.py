@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from simaccel.workload.onnx_files.operators import Place
-from simaccel.workload.onnx_files.views import View
+from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.views import REPEATED, Span, View
 
 
 def follow(place: Place) -> bool:
     """Say what the outputs are views of; return whether they are, where an input is one."""
     building, node = place.building, place.node
+    if node.op_type in _ONE or node.op_type == "Split":
+        building.loose(node.input[0], f"{place.name}.I")
     if not any(name in building.views for name in node.input):
         return True
-    found = _views(place)
+    found = _views(place) if node.output[0] in place.network.shapes else []
     for number, view in enumerate(found):
         place.makes(view, number)
         building.derived.update(node.output[number : number + 1])
@@ -38,6 +40,19 @@ def _views(place: Place) -> list[View | None]:
 
 def _same(place: Place, view: View) -> View | None:
     return view if view.shape == place.made else view.reshaped(place.made)
+
+
+def _expanded(place: Place, view: View) -> View | None:
+    return view.expanded(place.made)
+
+
+def _tiled(place: Place, view: View) -> View | None:
+    """Return what is repeated along dimensions, as spans of their own before those repeated."""
+    dims = [
+        tuple(part for part in (Span(REPEATED, 0, size // had),) if part.size > 1) + dim
+        for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
+    ]
+    return View(view.root, tuple(dims), view.fixed)
 
 
 def _transposed(place: Place, view: View) -> View | None:
@@ -102,7 +117,9 @@ def _picked(place: Place, view: View) -> View | None:
 
 _ONE: Final[Mapping[str, Callable[[Place, View], View | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
-    **dict.fromkeys(("Cast", "Identity", "Dropout", "Expand"), _same),
+    **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _same),
+    "Expand": _expanded,
+    "Tile": _tiled,
     "Transpose": _transposed,
     "Slice": _sliced,
     "Gather": _picked,

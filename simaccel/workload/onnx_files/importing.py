@@ -10,12 +10,17 @@ from pathlib import Path
 
 from simaccel.errors import Fault, InputError
 from simaccel.files.accounting import Account, Entry
+from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.constants import graphs_of
 from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
-from simaccel.workload.onnx_files.operators import FREE, HANDLERS, UNCOUNTED, Place, matmul_shape
+from simaccel.workload.onnx_files.left_out import hidden, hides_products, unread
+from simaccel.workload.onnx_files.operators import FREE, HANDLERS, MULTIPLY, UNCOUNTED
+from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.products import matmul_shape
 from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
@@ -36,15 +41,17 @@ class Imported:
 
 
 def load_onnx(
-    path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int = 2
+    path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int | None = None
 ) -> Imported:
     """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
+
+    Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't.
 
     Raises:
         InputError: no ONNX, dimensions without a size, nothing that could be mapped.
 
     """
-    sizes = {"bytes_per_element": bytes_per_element}
+    sizes = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
     if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
         raise InputError(faults)
     return _load(str(path), _version(path), tuple(sorted((dims or {}).items())), bytes_per_element)
@@ -63,17 +70,25 @@ def _load(
     path: str,
     version: tuple[int, int],  # noqa: ARG001 - a key of the cache
     dims: tuple[tuple[str, int], ...],
-    width: int,
+    width: int | None,
 ) -> Imported:
     network = read_network(Path(path), dict(dims))
-    importer = _Importer(network, Building(width))
+    bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
+    building = Building(network.shapes, bits, network.weights, splits(network))
+    importer = _Importer(network, building)
     rows = importer.rows()
-    building, name = importer.building, clean_name(Path(path).stem)
+    name = clean_name(Path(path).stem)
     if not building.pending:
-        raise InputError([Fault(path, "nodes", "none is modelled", "at least one that is")])
+        kinds = ", ".join(sorted({one.kind for one in rows})[:8])
+        value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
+        raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
-    parameters = einsums_document(name, operators, tensors.values())
-    account = Account(path, tuple(rows))
+    parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
+    sparse = [
+        Entry(one, "not taken", "read as if its zeros were stored", "sparse tensor")
+        for one in network.sparse
+    ]
+    account = Account(path, (*rows, *building.notes, *sparse))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return Imported(workload, constants, tuple(sorted(building.parted)))
@@ -105,8 +120,12 @@ class _Importer:
                 continue
             place = Place(node, self.names[at], self.network, self.building)
             self.building.touched.clear()
+            self.building.attributes.clear()
+            self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
             found.append(self._attention(at, place) or _mapped(place))
-            for name in {*node.input} - self.building.touched:
+            if found[-1].how != "not taken":
+                self.building.notes += unread(place)
+            for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
         return found
 
@@ -169,16 +188,43 @@ def _mapped(place: Place) -> Entry:
     kind = place.node.op_type
     if kind in FREE or (kind == "Gather" and _addresses(place)):
         return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
+    if any(True for _ in graphs_of(place.node)):
+        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
+        return place.other("not taken", hidden(place.node), None if works else 0)
     if kind not in HANDLERS:
-        standard = place.node.domain in {"", "ai.onnx"} and kind not in UNCOUNTED
+        standard = not place.node.domain and kind not in UNCOUNTED
         return place.other("not taken", "no such kind of node", 0 if standard else None)
     unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
     unknown = [name for name in unknown if name not in place.network.shapes]
     if unknown:
-        return place.other("not taken", f"{unknown[0]} has no shape that is known")
+        macs = None if kind in MULTIPLY else 0
+        return place.other("not taken", f"{unknown[0]} has no shape that is known", macs)
     if 0 in place.made:
         return place.other("harmless", "no elements")
     return HANDLERS[kind](place)
+
+
+def splits(network: Network) -> dict[int, tuple[int, ...]]:
+    """Return sizes of dimensions that come of a repetition: what there was, and how often.
+
+    So that query heads have a form that keys and values have, too, which are stored once for
+    several heads.
+    """
+    made = {name: node for node in network.nodes for name in node.output}
+    found: dict[int, tuple[int, ...]] = {}
+    for node in network.nodes:
+        before = made.get(node.input[0]) if node.op_type == "Reshape" else None
+        if before is None or before.op_type not in {"Expand", "Tile"}:
+            continue
+        had, wide = (network.shapes.get(name) for name in (before.input[0], node.input[0]))
+        shape = network.shapes.get(node.output[0])
+        if had is None or wide is None or shape is None:
+            continue
+        for at, size in enumerate(wide[1:], 1):
+            old = had[at - len(wide)] if len(had) >= len(wide) - at else 1
+            if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
+                found[wide[at - 1] * size] = (wide[at - 1], size)
+    return found
 
 
 def _addresses(place: Place) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -18,10 +17,15 @@ from simaccel.workload.onnx_files.building import (
     ranks_of,
     sizes_of,
 )
-from simaccel.workload.onnx_files.views import Shape, Span, Terms, Use, View, fresh
+from simaccel.workload.onnx_files.contractions import contraction
+from simaccel.workload.onnx_files.views import REPEATED, Shape, Span, Terms, Use, View, fresh
 
-_ROWS: Final = (("p", "r"), ("q", "s"))
-"""Ranks of positions and of the filter, for rows and columns."""
+ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
+"""Ranks of positions and of the filter, for planes, rows and columns."""
+_LETTERS: Final = "abcdefghij"
+"""Letters of the dimensions before the last two."""
+MOST_WINDOWS: Final = len(ROWS)
+"""Dimensions that windows may go over."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,12 @@ def pooling(
     building: Building, name: str, kind: str, given: Given, windows: Sequence[Window]
 ) -> View:
     """Add a pooling whose windows go over all dimensions behind samples and channels."""
-    source, view = _image(building, name, given, windows)
+    source, view = image(building, name, given, windows)
     if not any((*view.dims[:2], view.fixed)) and all(one.made == 1 for one in windows):
-        source, view = None, _own_image(building, name, given, windows, (0,))  # it makes a rank
-    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | _fixed(view)
-    use, sizes = _reading(building, source, view, ranks, windows)
-    places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
+        source, view = _own_image(building, name, given, windows, (0,))  # it makes a rank
+    ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | fixed_ranks(view)
+    use, sizes = reading(building, source, view, ranks, windows)
+    places = [[one for one in [p] if one in sizes] for p, _ in ROWS[-len(windows) :]]
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
@@ -51,57 +55,67 @@ def pooling(
 
 
 def conv(
-    building: Building, name: str, given: Given, filters: Filters, windows: Sequence[Window]
+    building: Building,
+    name: str,
+    given: Given,
+    filters: Filters,
+    windows: Sequence[Window],
+    weights: Source = None,
 ) -> View:
     """Add a convolution; what has several groups reads its channels as groups and their own."""
-    source, view = _image(building, name, given, windows)
     mixed = filters.groups > 1 and filters.inputs > 1
-    if mixed and sizes_of(view.dims[1]) != [filters.groups, filters.inputs]:
-        building.part(source)
-        lengths = tuple(one.length for one in windows)
-        shape = (given[1][0], filters.groups, filters.inputs, *lengths)
-        own = fresh(building.root(f"{name}.I", "input"), shape)
-        dims = (own.dims[0], own.dims[1] + own.dims[2], *own.dims[3:])
-        source, view = None, View(own.root, dims)
+    parts = (filters.groups, filters.inputs) if mixed else ()
+    source, view = image(building, name, given, windows, parts)
     letter = "c" if filters.groups == 1 else "g"
     channels = ranks_of(letter, view.dims[1])
     if mixed:
         channels = dict(zip(view.dims[1], "gc", strict=True))
-    ranks = ranks_of("n", view.dims[0]) | channels | _fixed(view)
-    use, sizes = _reading(building, source, view, ranks, windows)
+    ranks = ranks_of("n", view.dims[0]) | channels | fixed_ranks(view)
+    use, sizes = reading(building, source, view, ranks, windows)
     groups = [one for one in channels.values() if one.startswith("g")]
     inner = [one for one in channels.values() if one.startswith("c")]
     outer = groups
     if filters.outputs > 1 or not groups:
         sizes["m"] = filters.outputs
         outer = [*groups, "m"]
-    reach = [one for one in "rs" if one in sizes]
-    weights = building.own(f"{name}.W", [*outer, *inner, *reach], sizes, "weight")
-    places = [[one for one in [p] if one in sizes] for p, _ in _ROWS[-len(windows) :]]
+    rows = ROWS[-len(windows) :]
+    reach = [[one for one in [r] if one in sizes] for _, r in rows]
+    kind: Kind = building.kind_of(weights) if isinstance(weights, str) else "weight"
+    filter_use = building.factor(f"{name}.W", weights, [outer, inner, *reach], sizes, kind)
+    places = [[one for one in [p] if one in sizes] for p, _ in rows]
     made_of = [[ranks[s] for s in view.dims[0]], outer, *places]
     alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in groups)
     fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
     made, out = building.output(name, [*made_of, fixed], sizes)
-    kind = "product" if alone else None  # each element has a factor of its own
-    building.add(Pending(name, sizes, (use, weights), out, kind))
+    vector = "product" if alone else None  # each element has a factor of its own
+    building.add(Pending(name, sizes, (use, filter_use), out, vector))
     return View(made.root, made.dims[:-1], made.dims[-1])
 
 
-def _fixed(view: View) -> dict[Span, str]:
+def fixed_ranks(view: View) -> dict[Span, str]:
+    """Return ranks for what no dimension has."""
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
 
 
-def _image(
-    building: Building, name: str, given: Given, windows: Sequence[Window]
+def image(
+    building: Building,
+    name: str,
+    given: Given,
+    windows: Sequence[Window],
+    channels: tuple[int, ...] = (),
 ) -> tuple[Source, View]:
-    """Return what windows go over, if it can be read so, or a tensor of the reader's own."""
+    """Return what windows go over, if it can be read so, or a tensor of the reader's own.
+
+    ``channels``: groups and the channels of each, where both are several.
+    """
     source, shape = given
     view = building.view(source)
     if view is not None and view.shape == shape:
         pairs = zip(view.dims[2:], windows, strict=True)
-        if all(_fits(view, dim, window) for dim, window in pairs):
+        split = not channels or sizes_of(view.dims[1]) == [*channels]
+        if split and all(_fits(view, dim, window) for dim, window in pairs):
             return source, view
-    return None, _own_image(building, name, given, windows)
+    return _own_image(building, name, given, windows, channels=channels)
 
 
 def _own_image(
@@ -110,24 +124,34 @@ def _own_image(
     given: Given,
     windows: Sequence[Window],
     keep: Collection[int] = (),
-) -> View:
-    """Return a tensor of the reader's own: what windows reach."""
-    building.part(given[0])
-    lengths = tuple(one.length for one in windows)
-    return fresh(building.root(f"{name}.I", "input"), (*given[1][:2], *lengths), keep)
+    channels: tuple[int, ...] = (),
+) -> tuple[Source, View]:
+    """Return a tensor of the reader's own; ``keep``: dimensions that are slots at size 1, too."""
+    source, shape = given
+    building.part(source)
+    root = building.root(f"{name}.I", building.kind_of(source), bits=building.bits_of(source))
+    also = {2 + at for at, one in enumerate(windows) if one.length > 1}
+    if channels:
+        parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
+        dims = (parted.dims[0], parted.dims[1] + parted.dims[2], *parted.dims[3:])
+        found = View(root, dims)
+    else:
+        found = fresh(root, shape, {*keep, *also})
+    building.claim(source, found)
+    return source, found
 
 
 def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
     """Return whether a window can go over a dimension: zeros may only stand around a whole slot."""
     if not dim:
         return window.length == 1 and not window.before
-    if len(dim) > 1:
+    if len(dim) > 1 or dim[0].slot == REPEATED:
         return False
     inside = not window.before and window.length <= dim[0].size
     return inside or view.is_whole(dim[0])
 
 
-def _reading(
+def reading(
     building: Building,
     source: Source,
     view: View,
@@ -137,10 +161,12 @@ def _reading(
     """Return how windows go over a view, and the sizes of all ranks of that."""
     sizes = {rank: span.size for span, rank in ranks.items()}
     slots: dict[int, tuple[Terms, int]] = {
-        span.slot: (((rank, 1),), span.start) for span, rank in ranks.items()
+        span.slot: (((rank, 1),), span.start)
+        for span, rank in ranks.items()
+        if span.slot != REPEATED
     }
     for dim, window, (place, offset) in zip(
-        view.dims[2:], windows, _ROWS[-len(windows) :], strict=True
+        view.dims[2:], windows, ROWS[-len(windows) :], strict=True
     ):
         terms = [(place, window.stride)] if window.made > 1 else []
         terms += [(offset, window.dilation)] if window.reach > 1 else []
@@ -149,8 +175,7 @@ def _reading(
         terms = terms or [(offset, 1)]
         known = {place: window.made, offset: window.reach}
         sizes |= {rank: known[rank] for rank, _ in terms}
-        before = window.before if source is not None else 0
-        slots[dim[0].slot] = tuple(terms), dim[0].start - before
+        slots[dim[0].slot] = tuple(terms), dim[0].start - window.before
     return building.read(source, view, slots), sizes
 
 
@@ -189,7 +214,7 @@ def product(
     outer, inner = view.dims[:-1], view.dims[-1]
     shared = ranks_of("b", [span for dim in outer[:batch] for span in dim])
     rows = ranks_of("m", [span for dim in outer[batch:] for span in dim])
-    ranks = shared | rows | ranks_of("k", inner) | _fixed(view)
+    ranks = shared | rows | ranks_of("k", inner) | fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     dims = [[ranks[span] for span in dim] for dim in outer]
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
@@ -227,34 +252,29 @@ def _second(
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
             return building.linked(source, ranks, view), [*columns.values()]
-    building.part(source)
     columns_own = ["n"] if count > 1 or alone else []
     sizes |= dict.fromkeys(columns_own, count)
-    inner = list(chain(*dims))
-    order = [*columns_own, *inner] if second.turned else [*inner, *columns_own]
-    return building.own(second.name or f"{name}.W", order, sizes, second.kind), columns_own
+    last = [[*dims[-1]], columns_own] if len(shape) > 1 else [[*dims[-1]]]
+    if second.turned:
+        last.reverse()
+    lead: list[list[str]] = [[] for _ in shape[: len(shape) - len(dims) - 1]]
+    lead += [[*one] for one in dims[:-1]]
+    use = building.factor(second.name or f"{name}.W", source, [*lead, *last], sizes, second.kind)
+    return use, columns_own
 
 
 def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
-    """Add a product whose factors have different batches, of tensors of its own."""
-    for source, _ in (first, second.given):
-        building.part(source)
-    batch = math.prod(_broadcast(first[1][:-2], second.shape[:-2]))
-    rows = first[1][-2] if len(first[1]) > 1 else 1
-    sizes = {"b": batch, "m": rows, "k": first[1][-1], "n": second.shape[-1]}
-    uses = (
-        building.own(f"{name}.I", "bmk", sizes, "input"),
-        building.own(f"{name}.W", "bkn", sizes, "input"),
+    """Add a product whose factors have batches that are repeated for each other."""
+    lead = _LETTERS[: max(len(first[1]), len(second.shape)) - 2]
+    left, right = ("mk" if len(first[1]) > 1 else "k"), ("kn" if len(second.shape) > 1 else "k")
+    letters = [
+        lead[len(lead) - len(shape) + len(own) :] + own
+        for shape, own in ((first[1], left), (second.shape, right))
+    ]
+    made = left[:-1] + right[1:]
+    return contraction(
+        building, name, [(first, letters[0]), (second.given, letters[1])], lead + made
     )
-    made, out = building.output(name, [["b"], ["m"], ["n"]], sizes)
-    building.add(Pending(name, sizes, uses, out))
-    return made
-
-
-def _broadcast(one: Shape, two: Shape) -> Shape:
-    length = max(len(one), len(two))
-    wide = [(1,) * (length - len(shape)) + shape for shape in (one, two)]
-    return tuple(map(max, *wide))
 
 
 def attention(
@@ -265,13 +285,13 @@ def attention(
     query, key, value = given
     source, view = _query(building, f"{logit}.Q", query)
     shared = ranks_of("b", [span for dim in view.dims[:-2] for span in dim])
-    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | _fixed(view)
+    ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | fixed_ranks(view)
     sizes = {rank: span.size for span, rank in ranks.items()}
     sizes |= {"c": key[1][-1], "d": value[1][-1]}
-    heads, alone = list(shared.values()), list(_fixed(view).values())
+    heads, alone = list(shared.values()), list(fixed_ranks(view).values())
     lead = [[ranks[span] for span in dim] for dim in view.dims[:-2]]
-    keys = _factor(building, f"{logit}.K", key, [*lead, ["k"], ["c"]], sizes)
-    values = _factor(building, f"{attend}.V", value, [*lead, ["c"], ["d"]], sizes)
+    keys = building.factor(f"{logit}.K", key[0], [*lead, ["k"], ["c"]], sizes, "input")
+    values = building.factor(f"{attend}.V", value[0], [*lead, ["c"], ["d"]], sizes, "input")
     use = building.linked(source, ranks, view)
 
     scores, weights = (
@@ -294,22 +314,10 @@ def _query(building: Building, name: str, given: Given) -> tuple[Source, View]:
         return source, view
     building.part(source)
     last = len(shape) - 2, len(shape) - 1
-    return None, fresh(building.root(name, "input"), shape, last)
-
-
-def _factor(
-    building: Building,
-    name: str,
-    given: Given,
-    dims: Sequence[Sequence[str]],
-    sizes: Mapping[str, int],
-) -> Use:
-    """Return how K or V is read, by the ranks of each of its dimensions."""
-    source = given[0]
-    view = building.view(source)
-    wanted = [[sizes[rank] for rank in one] for one in dims]
-    if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
-        pairs = zip(chain(*view.dims), chain(*dims), strict=True)
-        return building.linked(source, dict(pairs), view)
-    building.part(source)
-    return building.own(name, list(chain(*dims)), sizes, "input")
+    root = building.root(name, "input", bits=building.bits_of(source))
+    found = fresh(root, shape, last, building.splits)
+    if all(len(dim) == 1 for dim in found.dims[-2:]):
+        building.claim(source, found)
+    else:
+        found = fresh(root, shape, last)
+    return source, found

@@ -3,6 +3,7 @@
 A stored tensor (`Root`) has slots, the dimensions of two and more elements of who makes it. What
 nodes such as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each
 dimension is a few spans of slots, one after the other. A reshape that would cut a slot isn't one.
+What Expand and Tile repeat is a span of no slot: it is stored once.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from dataclasses import dataclass, field, replace
 from simaccel.workload.einsum import Affine, Kind, Operand
 
 Shape = tuple[int, ...]
+REPEATED = -1
+"""The slot of a span whose positions are all the same element."""
 
 
 @dataclass(eq=False)
 class Root:
     """A stored tensor; ``sizes`` of its slots as made, zeros ``before`` them, and what is reached.
 
+    What nobody made is as large as what is reached of it. ``bits`` of an element.
     ``kept``: something reads it from DRAM in a form that is no view. ``into``: the tensor that it
     is a part of, with the slot and the place there.
     """
@@ -28,6 +32,7 @@ class Root:
     sizes: list[int]
     kind: Kind
     made: bool = False
+    bits: int = 16
     kept: bool = False
     read: bool = False
     before: dict[int, int] = field(default_factory=dict)
@@ -36,7 +41,18 @@ class Root:
 
     def stored(self, slot: int) -> int:
         """Return the size of a slot with its border of zeros."""
-        return self.before.get(slot, 0) + max(self.sizes[slot], self.reached.get(slot, 0))
+        reached = self.reached.get(slot, 0)
+        size = max(self.sizes[slot], reached) if self.made else reached
+        return self.before.get(slot, 0) + size
+
+    def inside(self) -> tuple[tuple[int, int], ...]:
+        """Return where elements that are no zeros around them are, if there are such zeros."""
+        found = tuple(
+            (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.stored(at)))
+            for at, size in enumerate(self.sizes)
+        )
+        whole = tuple((0, self.stored(at)) for at in range(len(self.sizes)))
+        return () if found == whole else found
 
     def keep(self) -> None:
         """Note that it goes to DRAM, whatever views read it."""
@@ -75,8 +91,25 @@ class View:
 
     @property
     def spans(self) -> list[Span]:
-        """All spans, in the order of the slots."""
-        return sorted((*(s for dim in self.dims for s in dim), *self.fixed), key=lambda s: s.slot)
+        """All spans of slots, in their order."""
+        every = (*(span for dim in self.dims for span in dim), *self.fixed)
+        return sorted((one for one in every if one.slot != REPEATED), key=lambda one: one.slot)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether elements come several times."""
+        return any(span.slot == REPEATED for dim in self.dims for span in dim)
+
+    def expanded(self, shape: Shape) -> View | None:
+        """Return the view with dimensions of size 1, or none, repeated to a shape."""
+        dims = ((),) * (len(shape) - len(self.dims)) + self.dims
+        sizes = (1,) * (len(shape) - len(self.dims)) + self.shape
+        if any(had not in (1, size) for had, size in zip(sizes, shape, strict=True)):
+            return None
+        pairs = list(zip(dims, sizes, shape, strict=True))
+        loose = tuple(s for dim, had, size in pairs if had != size for s in dim)
+        made = tuple(dim if had == size else (Span(REPEATED, 0, size),) for dim, had, size in pairs)
+        return View(self.root, made, (*self.fixed, *loose))
 
     def is_whole(self, span: Span) -> bool:
         """Return whether a span is all of its slot."""
@@ -89,11 +122,16 @@ class View:
     def reshaped(self, shape: Shape) -> View | None:
         """Return the view with its spans grouped to other dimensions, if none has to be cut."""
         spans = [span for dim in self.dims for span in dim if span.size > 1]
-        loose = tuple(span for dim in self.dims for span in dim if span.size == 1)
+        loose = tuple(
+            span for dim in self.dims for span in dim if span.size == 1 and span.slot != REPEATED
+        )
         dims = []
         for size in shape:
             group: list[Span] = []
-            while math.prod(one.size for one in group) < size and spans:
+            while (left := size // math.prod(one.size for one in group)) > 1 and spans:
+                if spans[0].slot == REPEATED and spans[0].size % left == 0 < spans[0].size // left:
+                    rest = spans[0].size // left
+                    spans[:1] = [Span(REPEATED, 0, one) for one in (left, rest) if one > 1]
                 group.append(spans.pop(0))
             if math.prod(one.size for one in group) != size:
                 return None
@@ -111,14 +149,23 @@ class View:
         return replace(self, dims=(*self.dims[:dim], (part,), *self.dims[dim + 1 :]))
 
 
-def fresh(root: Root, shape: Shape, keep: Collection[int] = ()) -> View:
-    """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``."""
+def fresh(
+    root: Root,
+    shape: Shape,
+    keep: Collection[int] = (),
+    splits: Mapping[int, tuple[int, ...]] | None = None,
+) -> View:
+    """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``.
+
+    ``splits``: the slots of dimensions of a size, where they are several.
+    """
     keep = keep or ((0,) if math.prod(shape) == 1 else ())
     dims: list[tuple[Span, ...]] = []
     for at, size in enumerate(shape):
         has = size > 1 or at in keep
-        dims.append((Span(len(root.sizes), 0, size),) if has else ())
-        root.sizes += [size] if has else []
+        parts = (splits or {}).get(size, (size,)) if has else ()
+        dims.append(tuple(Span(len(root.sizes) + n, 0, one) for n, one in enumerate(parts)))
+        root.sizes += parts
     return View(root, tuple(dims))
 
 

@@ -1,0 +1,125 @@
+"""Transposed convolutions by their true output: a convolution for each phase of the strides.
+
+With stride s, position o = s j + a of the output is made by every s-th tap of the filter, of inputs
+that stand beside each other: for each phase a it is a convolution with its own taps. What it makes
+is stored as [.., j, a, ..]. Each tap is in one phase, so that weights and inputs are those of the
+file, and so are the multiply-accumulates, but at the edges: taps that fall behind the output are
+not computed, and those that need an input before the first one multiply zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from simaccel.workload.onnx_files.building import Building, Given, Pending, Window, ranks_of
+from simaccel.workload.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
+from simaccel.workload.onnx_files.views import Root, Span, Terms, Use, View
+
+MOST_PHASES: Final = 256
+"""Convolutions that a transposed one may become."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phases of a dimension of ``made`` positions.
+
+    ``first``: of each phase with taps, (phase, window over the input). ``joined``: filters that
+    neither overlap nor are cut off, so that all phases are one operator, with a rank for the tap.
+    """
+
+    made: int
+    stride: int
+    reach: int
+    first: tuple[tuple[int, Window], ...]
+    joined: bool
+
+    @classmethod
+    def of(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
+        """Return the phases of a dimension; ``before``: positions cut off in front."""
+        found = []
+        step = dilation // math.gcd(stride, dilation)
+        for phase in range(min(stride, made)):
+            at = phase + before
+            taps = [tap for tap in range(reach) if (at - tap * dilation) % stride == 0]
+            if taps:
+                first = (at - taps[-1] * dilation) // stride
+                count = -(-(made - phase) // stride)
+                found.append((phase, Window(count, len(taps), 1, step, -first)))
+        apart = reach == stride and dilation == 1 and not before and made % stride == 0
+        return cls(made, stride, reach, tuple(found), apart and stride > 1)
+
+
+def transposed_conv(
+    building: Building, name: str, given: Given, filters: Filters, phases: Sequence[Phases]
+) -> View:
+    """Add the convolutions of all phases; return what they make together."""
+    if all(one.joined or one.stride == one.reach == 1 for one in phases):
+        ways = [[(0, Window(one.made // one.stride, 1))] for one in phases]
+        taps = [one.reach for one in phases]
+    else:
+        ways, taps = [[*one.first] for one in phases], [1] * len(phases)
+    root = building.root(f"{name}.O", "output", made=True)
+    mixed = filters.groups > 1 and filters.inputs > 1
+    parts = (filters.groups, filters.inputs) if mixed else ()
+    view = View(root, ())
+    for number, way in enumerate(product(*ways)):
+        windows = [window for _, window in way]
+        source, seen = image(building, name, given, windows, parts)
+        letter = "c" if filters.groups == 1 else "g"
+        channels = ranks_of(letter, seen.dims[1])
+        if mixed:
+            channels = dict(zip(seen.dims[1], "gc", strict=True))
+        ranks = ranks_of("n", seen.dims[0]) | channels | fixed_ranks(seen)
+        use, sizes = reading(building, source, seen, ranks, windows)
+        outer = [one for one in channels.values() if one.startswith("g")]
+        inner = [one for one in channels.values() if one.startswith("c")]
+        if filters.outputs > 1 or not outer:
+            sizes["m"] = filters.outputs
+            outer = [*outer, "m"]
+        inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
+        sizes |= dict(inside)
+        reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
+        label = f"{name}.{number}" if number else name
+        lead = [[ranks[span] for span in seen.dims[0]], outer]
+        view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
+        reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
+        weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
+        building.add(Pending(label, sizes, (use, weights), Use(root, slots)))
+    return view
+
+
+def _made(
+    root: Root,
+    lead: Sequence[Sequence[str]],
+    sizes: dict[str, int],
+    phases: Sequence[Phases],
+    at: Sequence[int],
+    taps: Sequence[int],
+) -> tuple[View, dict[int, tuple[Terms, int]]]:
+    """Return the view of the whole output, and where a phase stands in it; adds its ranks."""
+    stored: list[int] = []
+    slots: dict[int, tuple[Terms, int]] = {}
+    dims: list[tuple[Span, ...]] = []
+
+    def slot(rank: str, size: int, start: int = 0) -> Span:
+        slots[len(stored)] = ((rank, 1),), start
+        stored.append(size)
+        return Span(len(stored) - 1, 0, size)
+
+    dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
+    for number, (one, phase) in enumerate(zip(phases, at, strict=True)):
+        place = ROWS[-len(phases) :][number][0]
+        sizes.setdefault(place, 1)
+        spans = [slot(place, -(-one.made // one.stride))]
+        if taps[number] > 1:
+            spans.append(slot(f"f{number}", one.stride))
+        elif one.stride > 1:
+            sizes[f"u{number}"] = 1
+            spans.append(slot(f"u{number}", one.stride, phase))
+        dims.append(tuple(spans))
+    root.sizes = stored
+    return View(root, tuple(dims)), slots

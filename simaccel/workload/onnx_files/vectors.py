@@ -1,0 +1,221 @@
+"""ONNX nodes that multiply nothing: functions of elements, norms, poolings and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from simaccel.files.accounting import Entry
+from simaccel.workload.onnx_files import layers
+from simaccel.workload.onnx_files.building import Given, Pending
+from simaccel.workload.onnx_files.places import Place, windows_of
+from simaccel.workload.onnx_files.views import View
+
+UNARY: Final[Mapping[str, str]] = {
+    "Relu": "relu",
+    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "gelu"),
+    **dict.fromkeys(
+        (
+            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
+            *("Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor"),
+            *("HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg"),
+            *("Not", "PRelu", "Reciprocal", "Resize", "Round", "Selu", "Shrink", "Sigmoid"),
+            *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
+            *("ThresholdedRelu", "Trilu", "Upsample", "DynamicQuantizeLinear"),
+            *("QLinearSigmoid", "QLinearLeakyRelu"),
+        ),
+        "scale",
+    ),
+}
+"""One pass over the elements of the output; `scale` stands for functions of equal cost."""
+BINARY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("Add", "Sub", "Max", "Min", "Sum", "Where", "Mod", "Pow"), "residual"),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "residual"),
+    **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), "residual"),
+    **dict.fromkeys(("BitShift", "Mean", "QLinearAdd"), "residual"),
+    **dict.fromkeys(("Mul", "Div", "QLinearMul"), "product"),
+}
+"""One pass over two tensors; `residual` and `product` stand for functions of equal cost."""
+REDUCTIONS: Final = (
+    *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin"),
+    *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"),
+)
+"""Nodes that make one element of many: a pass over all of them."""
+_COERCED: Final = 13
+"""The opset from which softmax goes over one axis; before, over all dimensions from it on."""
+
+
+def unary(place: Place) -> Entry:
+    """Map a function of each element."""
+    kind = UNARY[place.node.op_type]
+    place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
+    return place.taken(kind)
+
+
+def binary(place: Place) -> Entry:
+    """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
+    kind, made, building = BINARY[place.node.op_type], place.made, place.building
+    names = [*place.node.input]
+    if place.node.op_type.startswith("QLinear"):  # scales and zero points stand between
+        names = names[0:4:3]
+    given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in names]
+    if place.attribute("broadcast", 0) and len(given[1][1]) < len(made):  # below opset 7
+        size = given[1][1]
+        lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
+        given[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
+    whole = [one for one in given if one[1] == made]
+    whole.sort(key=lambda one: _loneliness(building.view(one[0])))
+    first: Given = whole[0] if whole else (None, made)
+    others = [one for one in given if math.prod(one[1]) > 1]
+    if math.prod(made) == 1:  # else what has one element is a number
+        others = [one for one in given if building.view(one[0]) is not None]
+    if first in others:
+        others.remove(first)
+    if not others:
+        place.makes(building.vector(place.name, "scale", made, [first]))
+        return place.taken("scale")
+    for at, other in enumerate(others):
+        name = f"{place.name}.{at}" if at else place.name
+        first = building.vector(name, kind, made, [first, other]), made
+    place.makes(building.view(first[0]))
+    return place.taken(kind)
+
+
+def _loneliness(view: View | None) -> int:
+    """Rank operands: what is linked is the first one, what is stored once for several the last."""
+    return 1 if view is None else 2 * view.repeats
+
+
+def softmax(place: Place) -> Entry:
+    """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
+    rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
+    axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
+    place.makes(_along(place, "softmax", (axis, rank if coerced else axis + 1), [place.given(0)]))
+    return place.taken("softmax")
+
+
+def _along(place: Place, kind: str, axes: tuple[int, int], given: Sequence[Given]) -> View | None:
+    """Add a vector operator along dimensions, from the first to before the last, as one axis."""
+    (first, last), made = axes, place.made
+    size = math.prod(made[first:last])
+    wide = (*made[:first], size, *made[last:])
+    if wide == made:
+        return place.building.vector(place.name, kind, made, given, first)
+    source = given[0][0]
+    view = place.building.view(source)
+    part = None if view is None or view.shape != made else view.reshaped(wide)
+    if part is None:
+        place.building.part(source)
+    found = place.building.vector(place.name, kind, wide, [(part, wide)], first)
+    return found.reshaped(made)
+
+
+def norm(place: Place) -> Entry:
+    """Map a layer norm or RMS norm over the last dimensions, with gain and bias."""
+    kind = "layer_norm" if place.node.op_type == "LayerNormalization" else "rms_norm"
+    rank = len(place.made)
+    axis = int(place.attribute("axis", -1)) % rank
+    most = 3 if kind == "layer_norm" else 2
+    given = [place.given(at) for at in range(min(len(place.node.input), most))]
+    place.makes(_along(place, kind, (axis, rank), given))
+    return place.taken(kind)
+
+
+def skip_norm(place: Place) -> Entry:
+    """Map ONNX Runtime's sum with a norm behind it."""
+    kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
+    made, building = place.made, place.building
+    inputs = [place.given(0), place.given(1)]
+    summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
+    gain = [place.given(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
+    both: list[Given] = [(summed, made), *gain]
+    place.makes(building.vector(place.name, kind, made, both, len(made) - 1))
+    place.makes(summed, 3)
+    return place.taken(f"residual and {kind}")
+
+
+def group_norm(place: Place) -> Entry:
+    """Map a norm over groups of channels and all positions, or over each channel's positions."""
+    made = place.made
+    each = "Instance" in place.node.op_type
+    groups = made[1] if each else int(place.attribute("num_groups", 1))
+    wide = (made[0] * groups, math.prod(made[1:]) // groups)
+    source = place.node.input[0]
+    view = place.building.view(source)
+    part = None if view is None else view.reshaped(wide)
+    if part is None:
+        place.building.part(source)
+    found = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
+    place.makes(found.reshaped(made))
+    return place.taken("layer_norm")
+
+
+def lp_norm(place: Place) -> Entry:
+    """Map a norm along one axis without gain."""
+    axis = int(place.attribute("axis", -1)) % len(place.made)
+    place.attribute("p")
+    place.makes(place.building.vector(place.name, "rms_norm", place.made, [place.given(0)], axis))
+    return place.taken("rms_norm")
+
+
+def batch_norm(place: Place) -> Entry:
+    """Map a batch norm of inference: in the filters of what it alone reads, or two operators.
+
+    A product and a sum by channel have the form of a filter and a bias, which compilers make them.
+    """
+    made, building = place.made, place.building
+    if place.alone(0) and isinstance(_maker(place), Pending):
+        building.views[place.node.output[0]] = building.views[place.node.input[0]]
+        building.touched.add(place.node.input[0])
+        return place.other("harmless", "in the filters and sums before it")
+    channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
+    scaled = building.vector(place.name, "product", made, [place.given(0), channel])
+    shift = f"{place.name}.shift"
+    place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
+    return place.taken("product and residual")
+
+
+def _maker(place: Place) -> Pending | None:
+    """Return the convolution or product that makes the first input, if it is one."""
+    view = place.building.views[place.node.input[0]]
+    made = [one for one in place.building.pending if one.output.root is view.root]
+    return made[0] if made and all(one.kind is None for one in made) else None
+
+
+def pool(place: Place) -> Entry:
+    """Map a pooling over windows."""
+    kind = "average_pooling" if "Average" in place.node.op_type else "pooling"
+    size = place.shape(0)[2:]
+    if len(size) > layers.MOST_WINDOWS:
+        return place.other("not taken", f"a pooling of {len(size)} dimensions")
+    windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
+    place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
+    return place.taken(kind)
+
+
+def reduction(place: Place) -> Entry:
+    """Map a mean, sum or maximum over some axes."""
+    count = len(place.shape(0))
+    axes = place.attribute("axes")
+    if place.node.op_type.startswith("Arg"):
+        axes = [int(place.attribute("axis", 0))]
+    if "Global" in place.node.op_type:
+        axes = list(range(2, count))
+    elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
+        axes = [int(one) for one in place.network.values[place.node.input[1]].reshape(-1)]
+    if not axes and place.attribute("noop_with_empty_axes", 0):
+        place.makes(place.building.vector(place.name, "scale", place.made, [place.given(0)]))
+        return place.taken("scale")
+    axes = [one % count for one in axes or range(count)]
+    keeps = len(place.made) == count
+    found = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
+    place.makes(found if found.shape == place.made else None)
+    return place.taken("average_pooling")
+
+
+def gather(place: Place) -> Entry:
+    """Map the rows that are looked up in a table of weights."""
+    place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
+    return place.taken("scale")

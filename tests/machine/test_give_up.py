@@ -1,0 +1,77 @@
+"""A run for its cycles alone, given up when it can't end below a limit."""
+
+import pytest
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine
+from simaccel.program.lowering import lower
+from simaccel.program.program import Program
+from simaccel.program.text import parse_program
+from tests.drawn_trees import draw_case
+from tests.draws import DRAWS
+from tests.machine.accelerators import accelerator
+
+# 12 B come and go at 1 B/cycle; a softmax of 4 elements takes 3 passes of a lane
+THREE = """\
+program three
+  operator op
+    loop q 1000 from 0 step 1
+      tile X 1x12 x1 of X[q=1000,c=12] 1B
+      load X queue 0
+      sfu softmax whole X = X over q=1 c=4 axis c of softmax
+      store X
+"""
+BY_HAND = 1000 * (12 + 12 + 12)
+
+
+def _machine(on: Accelerator, program: Program, *, fast_forward: bool = True) -> Machine:
+    return Machine(on, program, fast_forward=fast_forward, accounts=False)
+
+
+def _hand() -> tuple[Accelerator, Program]:
+    on = accelerator(dram={"bandwidth_bytes_per_second": "1 GB/s"})
+    return on, parse_program(THREE)
+
+
+@pytest.mark.parametrize("fast_forward", [False, True])
+@pytest.mark.parametrize(
+    ("limit", "cycles"),
+    [(BY_HAND - 1, None), (BY_HAND, None), (BY_HAND + 1, BY_HAND), (float("inf"), BY_HAND)],
+)
+def test_the_limit_by_hand(limit: float, cycles: int | None, *, fast_forward: bool) -> None:
+    """One slot: each of 1,000 rows comes in 12 cycles, is worked on for 12, and goes in 12."""
+    assert _machine(*_hand(), fast_forward=fast_forward).cycles_below(limit) == cycles
+
+
+@pytest.mark.parametrize("spatial", [False, True])
+def test_the_limit_is_exact_on_drawn_trees(*, spatial: bool) -> None:
+    found = 0
+    for seed in range(12 * DRAWS):
+        drawn = draw_case(seed, spatial=spatial)
+        if drawn is None:
+            continue
+        on, program = drawn.on, lower(drawn.of, drawn.mapping)
+        cycles = Machine(on, program).run().cycles
+        for limit, below in ((cycles - 1, None), (cycles, None), (cycles + 1, cycles)):
+            assert _machine(on, program).cycles_below(limit) == below, f"seed {seed}, {limit}"
+        found += 1
+    assert found > 5 * DRAWS
+
+
+def test_a_run_is_given_up_as_soon_as_its_work_is_too_much() -> None:
+    """The DRAM alone is busy for 24,000 cycles: below that a first look is enough."""
+    on, program = _hand()
+    whole, early = (_machine(on, program, fast_forward=False) for _ in range(2))
+    assert whole.cycles_below(float("inf")) == BY_HAND
+    assert early.cycles_below(24_000) is None
+    assert early.clock.events < whole.clock.events // 5
+
+
+def test_a_run_is_given_up_when_clock_and_work_reach_the_limit() -> None:
+    """After n rows 36 n cycles are over and 24 (1,000 - n) are left of DRAM: 30,000 at n = 500."""
+    on, program = _hand()
+    whole, early = (_machine(on, program, fast_forward=False) for _ in range(2))
+    assert whole.cycles_below(float("inf")) == BY_HAND
+    assert early.cycles_below(30_000) is None
+    assert 36 * 500 <= early.clock.cycle < 36 * 600
+    assert early.clock.events < whole.clock.events * 0.6
