@@ -22,9 +22,9 @@ from typing import Final
 from simaccel import load_accelerator, simulate
 from simaccel.dataflows import DATAFLOWS
 from simaccel.errors import SimaccelError
-from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.mapping.checks import faults
 from simaccel.schedulers.accounts import Account
 from tests.drawn_graphs import drawn_workload
