@@ -21,6 +21,10 @@ GAIN: Final = 0.0005
 """The least that counts as a gain, relative to the best."""
 NEAR: Final = 1.01
 """How much worse than the best a run may be before it is given up, and still be looked near to."""
+_BY_BOUND: Final = 8
+"""Candidates that run in the order of their bounds, before others run, too."""
+_EXPOSED: Final = 0.4
+"""The part of the DRAM's work by which those others are ordered; no bound knows it."""
 _AT_ONCE: Final = 4
 """Candidates that run at once after the first few, whether one process runs them or several."""
 
@@ -97,11 +101,23 @@ class Walk:
         return True
 
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
-        """Return the order of about the lowest bound, then least bytes, then the largest tiles."""
+        """Return the order of about the lowest bound, then least bytes, then the largest tiles.
+
+        After the first few every second one is the next by bound and a part of its DRAM's work, of
+        which more waits where there is more.
+        """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
+        moved, space = candidates.dram[fits], candidates.space[fits]
         about = np.floor((bounds - bounds.min()) / width)
-        keys = (-candidates.space[fits], candidates.dram[fits], about)
-        return np.asarray(np.lexsort(keys), dtype=np.int64)
+        order = np.lexsort((-space, moved, about))
+        rate = candidates.accelerator.bytes_per_cycle
+        if rate is None or candidates.objective != "cycles":
+            return np.asarray(order, dtype=np.int64)
+        waiting = np.lexsort((-space, moved, bounds + _EXPOSED * moved / float(rate)))
+        rest = np.stack([waiting, order]).T.ravel()
+        both = np.concatenate([order[:_BY_BOUND], rest])
+        _, first = np.unique(both, return_index=True)
+        return np.asarray(both[np.sort(first)], dtype=np.int64)
 
     def _take(self, fits: Ints, values: Values) -> None:
         """Take what is best by counts alone; of about equals the fastest."""

@@ -69,7 +69,7 @@ def test_schedulers_cut_tiles_that_fit_the_accumulator(dataflow: str) -> None:
     on = with_values(load_accelerator("toy"), values, "test")
     result = simulate(gemm(m=40, k=9, n=8), on, dataflow)
     assert result.run.macs == 40 * 9 * 8
-    predicted = {key: n for key, n in result.estimate.moved.items() if n}
+    predicted = {key: n for key, n in result.prediction.moved.items() if n}
     assert {key: n for key, n in result.run.moved.items() if n} == predicted
 
 

@@ -81,7 +81,7 @@ def test_a_mac_of_wide_operands_costs_as_many() -> None:
     energies = []
     for precision in ("weights=int8,activations=int8", "weights=int16,activations=int16"):
         found = simulate(build("gemm", shape="M=6,K=7,N=9", precision=precision), on, "naive")
-        assert found.estimate.energy_pj["mac"] == energy_pj(found.run, on)["mac"]
-        assert found.estimate.resource_bound_cycles <= found.run.cycles
-        energies.append(found.estimate.energy_pj["mac"])
+        assert found.prediction.energy_pj["mac"] == energy_pj(found.run, on)["mac"]
+        assert found.prediction.bound_cycles <= found.run.cycles
+        energies.append(found.prediction.energy_pj["mac"])
     assert energies == [6 * 7 * 9, 4 * 6 * 7 * 9]

@@ -12,7 +12,7 @@ from simaccel.mapspace.nests import Target
 from simaccel.mapspace.space import Space, spaces
 from simaccel.mapspace.systolic import dataflows
 from simaccel.program.lowering import lower
-from simaccel.schedulers.problems import mapping_of
+from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Conv, Tensor
 from tests.analytic.nest_cases import draw_case
 from tests.draws import DRAWS

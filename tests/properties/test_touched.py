@@ -32,7 +32,7 @@ class Touching:
         self.outputs: dict[str, tuple[int, ...]] = {}
         self.macs = 0
 
-    def moved(self, kind: str, name: str, ids: Ids, *constants: list[int], **how: object) -> str:
+    def moved(self, kind: str, name: str, ids: Ids, *constants: list[int], **how: Any) -> str:  # noqa: ANN401
         """Add a node that moves elements only."""
         made = f"t{len(self.nodes)}"
         names = [name]
@@ -55,7 +55,7 @@ class Touching:
         self.touched |= {(name, at) for at in range(int(np.prod(shape)))}
         return name
 
-    def ends(self, kind: str, names: list[str], shape: tuple[int, ...], **how: object) -> None:
+    def ends(self, kind: str, names: list[str], shape: tuple[int, ...], **how: Any) -> None:  # noqa: ANN401
         """Add an operator whose output is the graph's."""
         made = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, names, [made], **how))

@@ -28,6 +28,7 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import grids
+from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
 from simaccel.workload import (
@@ -467,7 +468,7 @@ def test_which_granularity_holds_which_length(hw: str, seq_len: int, fits: str) 
     """BERT, batch 64, by Table 1 of FLAT: edge has 512 KiB, cloud 32 MiB."""
     workload = build("bert", batch=64, seq_len=seq_len, scope="la")
     on = load_accelerator(hw)
-    problem, goal = problem_of(workload, ("L", "softmax", "A")), Goal(on)
+    problem, goal = problem_of(workload, ("L", "softmax", "A")), Goal(Judge(on))
     bounds = {
         x: min(kind.bound(goal.room) for kind in grids(problem, goal, Options(), x)) for x in "mbhr"
     }
