@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import TypeGuard
 
 import numpy as np
 
@@ -37,6 +38,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.pieces import Cuts, expanded, extent, number
 from simaccel.analytic.totals import Counts
+from simaccel.analytic.transfers import Transfers
 from simaccel.analytic.units import Units
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
@@ -179,7 +181,7 @@ def _phase(
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == "mac" for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
-    all_of, single = _Service(accelerator), _Service(accelerator)
+    all_of, single = Transfers(accelerator), Transfers(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
         kind = family.space.workload.tensors[name.partition("#")[0]].kind
         if accelerator.memory(kind) != "dram":
@@ -199,55 +201,51 @@ def _phase(
 def _tiles(
     family: Family, paths: Sequence[Path], every: Sequence[Path], inside: int
 ) -> Iterator[tuple[str, Ints, Ints]]:
-    """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them."""
+    """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them.
+
+    A vector operator whose axis is cut goes over its rows twice, each time with slots of its own,
+    and what comes first to one pass may come during the other.
+    """
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
     for path in every:
         mine = Counter(keep.tensor.partition("#")[0] for keep in _kept(path.entries))
         uses = uses | mine if is_one else uses + mine
-    found: dict[str, tuple[Ints, Ints]] = {}
+    found: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
         cuts, times = Cuts(family.space, path), ints(1)
         for rank in family.space.sizes:
             times = times * number(cuts.pieces(rank, inside))
-        for keep in _kept(path.entries[inside:]):
-            if uses[keep.tensor.partition("#")[0]] == 1:
-                known, _ = found.get(keep.tensor, (ints(0), times))
-                found[keep.tensor] = np.maximum(known, keep.slots), times
-    yield from ((name, *one) for name, one in found.items())
+        for at, keep in enumerate(path.entries[inside:], inside):
+            if not _is_kept(keep) or uses[keep.tensor.partition("#")[0]] != 1:
+                continue
+            slots, _, passes = found.get(keep.tensor, (ints(0), times, ints(0)))
+            passes = passes + _passes(family, path, cuts, at, times)
+            found[keep.tensor] = np.maximum(slots, keep.slots), times, passes
+    for name, (slots, times, passes) in found.items():
+        yield name, slots, np.maximum(times, passes)
+
+
+def _passes(family: Family, path: Path, cuts: Cuts, at: int, times: Ints) -> Ints:
+    """Return how often a vector operator begins a pass at most, if its axis is cut before ``at``.
+
+    0 where it is not.
+    """
+    axis = family.space.axes.get(path.leaf.operator)
+    if axis is None:
+        return ints(0)
+    blocks = ints(1)
+    for rank in family.space.sizes:
+        blocks = blocks * (number(cuts.pieces(rank, at)) if rank != axis else 1)
+    return ints((number(cuts.pieces(axis, at)) > 1) * 2 * np.maximum(blocks, times))
 
 
 def _kept(entries: Sequence[Entry]) -> list[Kept]:
-    return [one for one in entries if isinstance(one, Kept) and one.level == BUFFER]
+    return [one for one in entries if _is_kept(one)]
 
 
-@dataclass
-class _Service:
-    """Transfers with the DRAM, one after the other."""
-
-    accelerator: Accelerator
-    read: Ints = field(default_factory=lambda: ints(0))
-    written: Ints = field(default_factory=lambda: ints(0))
-    loads: Ints = field(default_factory=lambda: ints(0))
-
-    def add(self, read: Ints, written: Ints, tile_bytes: Ints) -> None:
-        """Add bytes, in tiles of so many at most; less than nothing is nothing."""
-        read, written = (ints(one.clip(0) * (tile_bytes > 0)) for one in (read, written))
-        self.read, self.written = self.read + read, self.written + written
-        self.loads = np.maximum(self.loads, -(-read // tile_bytes.clip(1)))
-
-    def cycles(self) -> Ints:
-        """Return the cycles of the channel."""
-        channels = self.accelerator.dram.channels
-        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
-        going = self.accelerator.channel_rate.cycles(self.written // channels)
-        return ints(coming + going - 1).clip(0)
-
-    def alone(self) -> Ints:
-        """Return the cycles in which nobody works, as each tile is waited for."""
-        channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
-        coming = self.accelerator.channel_read_rate.cycles(self.read // channels)
-        return ints(np.maximum(self.cycles(), coming + latency * self.loads))
+def _is_kept(entry: Entry) -> TypeGuard[Kept]:
+    return isinstance(entry, Kept) and entry.level == BUFFER
 
 
 Sizes = dict[str, Ints]

@@ -25,8 +25,7 @@ from tests.drawn_trees import draw_case
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import LA, Case, attention_workload, case, fused_cases, gemm_cases
-from tests.trees import einsum, vector
-from tests.trees import workload as make_workload
+from tests.trees import einsum, mapping, vector, workload
 
 
 def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
@@ -141,6 +140,24 @@ def test_phases_follow_one_another() -> None:
     assert least == cycles
 
 
+def test_passes_over_a_row_have_tiles_of_their_own() -> None:
+    """The first tile of the second pass comes while the last of the first is in use.
+
+    A row of two tiles of 8 B, 40 cycles of latency, a byte a cycle: tiles are there at 48 and, when
+    the slot is free, at 100 (4 cycles for statistics of each), the first of the second pass, right
+    behind, at 108; its results leave from 112 to 120, the last tile comes until 168 and leaves from
+    172 to 180.
+    """
+    of = workload(vector("softmax", "softmax", "P r c", "S r c", axis="c", r=1, c=8))
+    one = mapping(of, "group softmax\n  loop c 4\n  keep S buffer\n  do softmax sfu")
+    dram = {"bandwidth_bytes_per_second": "1 GB/s", "latency_cycles": 40, "batch_bytes": 64}
+    on = accelerator(dram=dram, sfu={"lanes": 1, "passes": 2})
+    run = Machine(on, lower(of, one)).run()
+    path = {name: int(n) for name, n in totals(of, one, on).path.items() if int(n)}
+    assert run.cycles == 180
+    assert path == {"fill": 48, "sfu": 4 * 4, "dram": 2 * (8 + 40)}
+
+
 def test_tiles_of_one_slot_are_waited_for() -> None:
     text = """
     keep Q buffer, Z buffer, S buffer
@@ -226,7 +243,7 @@ def test_the_array_waits_for_sums_that_are_rescaled() -> None:
 
 def test_a_tensor_that_an_operator_reads_twice_comes_once() -> None:
     """X + X: 2 x 3 elements of 2 B come in 7 + 12 cycles, and 3 cycles an element follow."""
-    of = make_workload(vector("add", "residual", "Y i j", "X i j", "X i j", i=2, j=3))
+    of = workload(vector("add", "residual", "Y i j", "X i j", "X i j", i=2, j=3))
     tree = parse_tree("keep X buffer x2, Y buffer\ndo add sfu")
     made = case(of, Group(operators=("add",), tree=tree))
     assert int(totals(made.workload, made.mapping, ON).path["fill"]) == 7 + 12
@@ -238,7 +255,7 @@ def test_a_tensor_that_an_operator_reads_twice_comes_once() -> None:
 
 def test_a_group_beside_another_need_not_wait_for_it() -> None:
     """A product of other tensors is done while a long vector operator before it works."""
-    of = make_workload(
+    of = workload(
         vector("gelu", "gelu", "G r f", "H r f", r=16, f=16),
         einsum("FF", "Y m n", "X m k", "W k n", m=4, k=4, n=4),
     )

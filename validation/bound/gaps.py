@@ -187,7 +187,7 @@ def draw_gaps(found: Sequence[Gap], path: Path) -> None:
     below.step(gaps, 100 * np.arange(1, len(gaps) + 1) / len(gaps), where="post", color="#0072B2")
     for share in (50, 95):
         below.axhline(share, color="grey", linewidth=0.6, linestyle="--")
-        below.text(gaps[-1], share, f"{np.percentile(gaps, share):.2f}%", ha="right", va="bottom")
+        below.text(gaps[-1], share, f"{np.percentile(gaps, share):.2f}%", ha="right", va="top")
     below.set(xlabel="gap (%)", ylabel="mappings within (%)", ylim=(0, 101))
     figure.savefig(path, dpi=150)
     plt.close(figure)

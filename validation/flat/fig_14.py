@@ -90,7 +90,7 @@ def text(found: Sequence[Row]) -> str:
                 granularity.upper(),
                 len(mine),
                 f"{least / 1e6:.2f} MB",
-                f"{top['closed_form']:.3f} at {top['buffer_bytes'] / 1e6:.2f} MB",
+                f"{top['at_most']:.3f} at {top['buffer_bytes'] / 1e6:.2f} MB",
             )
         )
     run = [row for row in found if row["machine"] != ""]
