@@ -236,6 +236,8 @@ class _Climb:
     def account(self, name: str) -> Account:
         """Return how the search went."""
         grid, first = self.grid, self.walks[0]
+        of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
+        near = sum(len(walk.cycles) for walk in self.walks if walk.candidates is not grid)
         fits = grid.fitting(self.goal.room).size
         values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
         return Account(
@@ -246,10 +248,10 @@ class _Climb:
                 SAME: int(np.count_nonzero(grid.again & grid.allowed)),
                 ASKED: int(np.count_nonzero(~grid.allowed)),
                 ROOM: len(grid.first) - fits,
-                BOUND: fits - len(first.cycles),
+                BOUND: fits - len(of_grid),
             },
-            ran=sum(len(walk.cycles) for walk in self.walks),
-            near=sum(len(walk.cycles) for walk in self.walks if walk.candidates is not grid),
+            ran=len(of_grid) + near,
+            near=near,
             value=float("inf") if self.best is None else self.best.value,
             runner_up=values[1] if len(values) > 1 else None,
             left=first.left,

@@ -30,22 +30,6 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
 """What the Pareto frontier weighs against each other."""
 
 
-def is_record(document: object) -> bool:
-    """Say whether plain data are what came out of a run: figures, or why there are none."""
-    if not isinstance(document, dict):
-        return False
-    if "problem" in document:
-        return isinstance(document["problem"], str)
-    energies = document.get("energy_pj")
-    if not isinstance(energies, dict):
-        return False
-    names = ("bound_cycles", "macs", "dram_bytes", "buffer_bytes")
-    numbers = [document.get(name) for name in names]
-    cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
-    least = [(cycles, 1), *((number, 0) for number in numbers)]
-    return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
-
-
 def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     """Sum up the workloads of a design, each as often as it counts; the buffer holds any of them.
 

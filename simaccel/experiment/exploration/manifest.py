@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -10,7 +11,6 @@ from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.exploration.figures import is_record
 from simaccel.experiment.store import Store, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
 from simaccel.later import np
@@ -32,6 +32,22 @@ def store_in(folder: str | Path | None) -> Store:
         return Store()
     _require_store(Path(folder))
     return Store(Path(folder) / RUNS, is_record)
+
+
+def is_record(document: object) -> bool:
+    """Say whether plain data are what came out of a run: figures, or why there are none."""
+    if not isinstance(document, dict):
+        return False
+    if "problem" in document:
+        return isinstance(document["problem"], str)
+    energies = document.get("energy_pj")
+    if not isinstance(energies, dict):
+        return False
+    names = ("bound_cycles", "macs", "dram_bytes", "buffer_bytes")
+    numbers = [document.get(name) for name in names]
+    cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
+    least = [(cycles, 1), *((number, 0) for number in numbers)]
+    return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
 
 
 def open_store(store: Store, command: str, seed: int) -> None:

@@ -102,7 +102,7 @@ def test_no_mapspace_is_below(hw: str) -> None:
     accelerator = load_accelerator(hw)
     options = Options(effort=Effort(objective="cycles", patience=500))
     result = simulate(workload, accelerator, "ruby-s", options=options)
-    floor = floor_of(workload, result.mapping, on_chip_bytes(accelerator))
+    floor = floor_of(result.workload, result.mapping, on_chip_bytes(accelerator))
     assert dram(result.run.moved) >= floor.least_bytes > 0
 
 
