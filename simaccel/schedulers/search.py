@@ -36,7 +36,7 @@ from simaccel.workload import Workload
 
 _STARTS = 3
 """Candidates whose neighbours are looked at."""
-_NEAR_PATIENCE = 24
+_NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
@@ -196,7 +196,8 @@ class _Climb:
     def go(self, room: int) -> None:
         """Walk through what fits into a room, and climb from the best."""
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
-        starts = _different(self.grid, walk.numbers(), _STARTS)
+        promising = [*walk.numbers(), *map(int, walk.first)]
+        starts = _different(self.grid, promising, _STARTS)
         limits = [limits_of(family) for family in self.grid.families]
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]

@@ -61,6 +61,8 @@ class Walk:
     left: float = float("inf")
     ended: str = "all judged"
     curve: list[tuple[int, float]] = field(default_factory=list)
+    first: Ints = field(default_factory=lambda: ints([]))
+    """The first few in the order of the walk, whether they ran or not."""
 
     def go(self, room: int, stopping: Stopping, below: float = float("inf")) -> None:
         """Run candidates until none can be better by much, or ``below`` something that is known."""
@@ -77,6 +79,7 @@ class Walk:
             return
         order = self._order(fits, bounds, stopping.gap)
         fits, bounds = fits[order], bounds[order]
+        self.first = fits[:_BY_BOUND]
         lowest = np.minimum.accumulate(bounds[::-1])[::-1]
         at, idle = 0, 0
         while at < fits.size and not self._is_over(lowest[at], stopping, idle):
