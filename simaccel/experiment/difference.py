@@ -9,7 +9,7 @@ them are one group.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any
@@ -154,6 +154,10 @@ def _require_same_workload(a: Trace, b: Trace) -> None:
     found = list(_differing(_leaves(a.header.workload), _leaves(b.header.workload)))
     if not found:
         return
+    parameters = "parameters."
+    chosen = [one for one in found if one.name.startswith(parameters)]
+    if chosen:
+        found = [replace(one, name=one.name.removeprefix(parameters)) for one in chosen]
     both = [one for one in found if _NOTHING not in (one.a, one.b)] or found
     shown = ", ".join(f"{one.name} {one.b}, not {one.a}" for one in both[:_MOST_FIELDS])
     problem = f"is of another workload than {a.path}: {shown}"

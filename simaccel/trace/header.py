@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,20 +91,19 @@ class Reproduction:
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
 
         with self._parsing("workload"):
-            raw = dict(parse_document(self.header.workload))
-            found = parse_workload(raw.get("workload", raw), str(self.path))
-            if "parameters" in raw:
-                found = replace(found, parameters=raw["parameters"])
-            wanted = self._fingerprint()
+            found = parse_workload(parse_document(self.header.workload), str(self.path))
+        wanted = self._fingerprint()
+        with self._parsing("workload"):
             if wanted not in ("", found.fingerprint):
                 raise ValueError(f"its fingerprint is {found.fingerprint}, not {wanted}")
-            return found
+        return found
 
     def _fingerprint(self) -> str:
         """Return the fingerprint of the workload that the mapping is for; nothing without one."""
         if not self.header.mapping:
             return ""
-        return str(dict(parse_document(self.header.mapping))["workload"]["fingerprint"])
+        with self._parsing("mapping"):
+            return str(dict(parse_document(self.header.mapping))["workload"]["fingerprint"])
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""

@@ -191,9 +191,15 @@ def _sized(found: Workload, asked: Mapping[str, int], source: str) -> Workload:
 
 
 def parse_workload(document: object, source: str = "workload") -> Workload:
-    """Return the workload of a document: a workload's `parameters`, or the data of a file."""
+    """Return the workload of a document: a workload's `parameters`, or the data of a file.
+
+    Or what a trace holds: a workload operator by operator, beside its parameters.
+    """
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])
+    if {*document} == {"parameters", "workload"}:
+        found = parse_workload(document["workload"], source)
+        return replace(found, parameters=document["parameters"])
     if is_timeloop(document):
         return timeloop_problem(document, source)
     document = dict(document)

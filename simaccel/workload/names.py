@@ -21,11 +21,12 @@ _TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
 def clean_name(text: str) -> str:
     """Return a name of another tool's as workloads hold names, with underscores for the rest.
 
-    >>> clean_name("score_QxK' [1]")
-    'score_QxK___1_'
+    >>> clean_name("score_QxK' [1]"), clean_name("-1")
+    ('score_QxK___1_', '_1')
     """
     kept = (one if one.isprintable() and one not in f" {_STRUCTURE}" else "_" for one in text)
-    return "".join(kept)[:_LONGEST]
+    name = "".join(kept)[:_LONGEST]
+    return f"_{name[1:]}" if name.startswith(_FORMULA) else name
 
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:

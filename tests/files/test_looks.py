@@ -21,6 +21,7 @@ ArrayWidth: 4
 IfmapSramSzkB: 4
 FilterSramSzkB: 4
 OfmapSramSzkB: 4
+Dataflow: ws
 """
 LAYERS = """// a network
 Network n {

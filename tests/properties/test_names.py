@@ -19,7 +19,7 @@ from simaccel.workload.einsum import Kind
 
 EDGE = load_accelerator("edge")
 NO_NAME = " []{}(),;=<>\"'&*|`\\"
-WORDS = ("tile", "over", "of", "axis", "loop", "-", "x2", "4b", "2B", "queue", "merging", "rest")
+WORDS = ("tile", "over", "of", "axis", "loop", "x2", "4b", "2B", "queue", "merging", "rest")
 NAMES = st.one_of(
     st.sampled_from(WORDS),
     st.from_regex(r"[@/:.#%+?!$^~a-zA-Z0-9_-]{1,12}", fullmatch=True),
@@ -28,7 +28,7 @@ NAMES = st.one_of(
         min_size=1,
         max_size=6,
     ).filter(str.isprintable),
-)
+).filter(lambda one: one[0] not in "=+-@")
 
 
 @st.composite

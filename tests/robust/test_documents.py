@@ -131,7 +131,7 @@ def test_topologies(attempt: Attempt, header: str, row: str) -> None:
                 refused += bool(attempt("workload", "show", "mine.csv", "--json", names="mine.csv"))
                 tried += 1
     assert tried > 100
-    assert refused > 0.7 * tried
+    assert refused > 0.35 * tried
 
 
 OPTIONS = {

