@@ -38,6 +38,8 @@ _STARTS = 3
 """Candidates whose neighbours are looked at."""
 _NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
+_MOST_NEAR = 256
+"""Runs of neighbours after which no other family, and no smaller room, has any."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
 _LADDER = 3
@@ -193,6 +195,12 @@ class _Climb:
         """What the next candidate's objective is to be below."""
         return self.limit if self.best is None else self.best.value
 
+    @property
+    def near(self) -> int:
+        """Candidates that ran and that the grid lacks."""
+        near = (walk for walk in self.walks if walk.candidates is not self.grid)
+        return sum(len(walk.cycles) for walk in near)
+
     def go(self, room: int) -> None:
         """Walk through what fits into a room, and climb from the best."""
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
@@ -201,7 +209,7 @@ class _Climb:
         limits = [limits_of(family) for family in self.grid.families]
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
-            for _ in range(0 if self.goal.is_over else _ROUNDS):
+            for _ in range(0 if self.goal.is_over or self.near >= _MOST_NEAR else _ROUNDS):
                 near = neighbours(beam, limits[family], self.goal.accelerator)
                 if near is None:
                     break
@@ -238,7 +246,6 @@ class _Climb:
         """Return how the search went."""
         grid, first = self.grid, self.walks[0]
         of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
-        near = sum(len(walk.cycles) for walk in self.walks if walk.candidates is not grid)
         fits = grid.fitting(self.goal.room).size
         values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
         return Account(
@@ -251,8 +258,8 @@ class _Climb:
                 ROOM: len(grid.first) - fits,
                 BOUND: fits - len(of_grid),
             },
-            ran=len(of_grid) + near,
-            near=near,
+            ran=len(of_grid) + self.near,
+            near=self.near,
             value=float("inf") if self.best is None else self.best.value,
             runner_up=values[1] if len(values) > 1 else None,
             left=first.left,
