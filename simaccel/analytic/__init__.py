@@ -1,1 +1,1 @@
-"""The closed form: what a mapping costs, without running it."""
+"""Counts, work and the lower bound of a mapping, from its tree alone."""
