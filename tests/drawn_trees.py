@@ -118,7 +118,7 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
     apart = random.Random()  # noqa: S311 - what follows is drawn as if all MACs took a cycle
     apart.setstate(draw.getstate())
     native = {"native_bits": bits} if (bits := apart.choice([None, None, 4, 8, 12])) else {}
-    array |= native
+    array |= native | {"count": apart.choice([1, 1, 1, 2, 3, 4])}
     if draw.random() < 0.5:  # sums grow beside the array
         width = draw.choice([1, 2, 4, 5])
         array["accumulator"] = {"bytes_per_element": width, "capacity_bytes": "unlimited"}

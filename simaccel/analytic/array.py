@@ -88,7 +88,7 @@ def folded(
     """
     array, g = accelerator.systolic, shape[0]
     grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]))
-    high, wide, side, across = grid.high, grid.wide, grid.rows, grid.cols
+    high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
     first_high = np.minimum(high, side)
@@ -149,7 +149,7 @@ def _grid(
         ints(side) if given is None else given
         for side, given in zip((array.rows, array.cols), sides, strict=True)
     )
-    return FoldGrid(high, wide, stream, rows, cols, pace)
+    return array.grid((high, wide, stream), (rows, cols), pace, stationarity)
 
 
 def edges(
@@ -262,14 +262,20 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
-    moved = array.fold_bytes(sides, grid.stream, stationarity, work.widths, multicasts=multicasts)
-    compute = array.fold_cycles(*sides, grid.stream_cycles, stationarity, grid.first_rows)
-    sums_bytes, out_bytes = moved.out * folds.sums, moved.out * folds.leaves
+    moved = array.fold_bytes(grid, sides, stationarity, work.widths, multicasts=multicasts)
+    alone = np.minimum(folds.rows, grid.rows), np.minimum(folds.cols, grid.cols)
+    compute = array.fold_cycles(*alone, grid.stream_cycles, stationarity, grid.first_rows)
+    adding = moved.adding
+    if array.count > 1:
+        held_by = grid.arrays(np.minimum(grid.high, grid.round_rows), folds.cols).down
+        adding = np.where(folds.adds, held_by, moved.adding)
+    sums_bytes = moved.out * (folds.sums + (adding - 1) * folds.leaves)
+    out_bytes = moved.out * adding * folds.leaves
     accumulator = array.accumulates(stationarity)
     width = 0 if accumulator is None else accumulator.bytes_per_element
     held_bytes = folds.cols * grid.stream * width
-    distribution = accelerator.distribution_rate.cycles(moved.a_sent + moved.b_sent)
-    collection = accelerator.collection_rate.cycles(out_bytes)
+    distribution = accelerator.array_in_rate.cycles(moved.pipe_in)
+    collection = accelerator.array_out_rate.cycles(moved.pipe_out * folds.leaves)
     read = accelerator.read_rate.cycles(moved.a + moved.b + sums_bytes)
     write = accelerator.write_rate.cycles(out_bytes)
     longest = compute
@@ -288,8 +294,8 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
         "collection": collection,
         "read_port": read,
         "write_port": write,
-        "held_read": held_bytes * folds.adds,
-        "held_write": held_bytes * (1 - folds.leaves),
+        "held_read": held_bytes * adding * folds.adds,
+        "held_write": held_bytes * moved.adding * (1 - folds.leaves),
     }
 
 

@@ -7,6 +7,7 @@ from simaccel.hardware.array import (
     AccumulatorSpec,
     ArraySpec,
     FoldGrid,
+    Gang,
     Stationarity,
     spatial,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "DramSpec",
     "EnergySpec",
     "FoldGrid",
+    "Gang",
     "NocPair",
     "NocSpec",
     "Rate",

@@ -372,14 +372,28 @@ class Accelerator(Spec):
         return self.channel_read_rate is not self.channel_rate
 
     @cached_property
-    def distribution_rate(self) -> Rate:
-        """Bytes per cycle from buffer to array."""
+    def array_in_rate(self) -> Rate:
+        """Bytes per cycle from the buffer to one array."""
         return self.noc.distribution.rate(self.array.rows, self.array.cols)
 
     @cached_property
-    def collection_rate(self) -> Rate:
-        """Bytes per cycle from array to buffer."""
+    def array_out_rate(self) -> Rate:
+        """Bytes per cycle from one array to the buffer."""
         return self.noc.collection.rate(self.array.rows, self.array.cols)
+
+    @cached_property
+    def distribution_rate(self) -> Rate:
+        """Bytes per cycle from the buffer to all arrays."""
+        return self._all_arrays(self.array_in_rate)
+
+    @cached_property
+    def collection_rate(self) -> Rate:
+        """Bytes per cycle from all arrays to the buffer."""
+        return self._all_arrays(self.array_out_rate)
+
+    def _all_arrays(self, each: Rate) -> Rate:
+        count = self.array.count if isinstance(self.array, ArraySpec) else 1
+        return Rate(each.n_bytes * count, each.n_cycles)
 
     @cached_property
     def lead_latency_cycles(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Final, Generic, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
@@ -36,16 +37,40 @@ def spatial(
 
 
 @dataclass(frozen=True)
+class Gang(Generic[Amount]):
+    """Arrays at work at once on one GEMM: below and beside one another, and along the stream.
+
+    Those below one another (``ws``, ``is``) or along the stream (``os``) make partial sums of the
+    same results, which are added up at the buffer. What several need is read from it once.
+    """
+
+    down: Amount
+    across: Amount
+    along: Amount
+
+    def adding(self, stationarity: Stationarity) -> Amount:
+        """Arrays that make sums of the same results."""
+        return self.along if stationarity == "os" else self.down
+
+
+@dataclass(frozen=True)
 class FoldBytes(Generic[Amount]):
-    """Bytes that one fold moves: what it reads of both operands, what it makes, what is sent."""
+    """Bytes that one fold, or a round of them, moves."""
 
     a: Amount
+    """Read from the buffer, as ``b``, however many arrays need it."""
     b: Amount
     out: Amount
-    """Written; partial sums that it adds to are read, as many bytes."""
+    """Of the results once; each of ``adding`` arrays makes as many."""
     a_sent: Amount
-    """Through the distribution pipe, as ``b_sent``."""
+    """Through the distribution pipes of all arrays, as ``b_sent``."""
     b_sent: Amount
+    adding: Amount
+    """Arrays that make sums of the same results."""
+    pipe_in: Amount
+    """Through the distribution pipe of the array that takes most."""
+    pipe_out: Amount
+    """Results through the collection pipe of the array that makes most."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +78,9 @@ class FoldGrid(Generic[Amount]):
     """The folds of one GEMM, strip of columns by strip.
 
     ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
-    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles.
+    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles. Where there
+    are several arrays each has a fold of its own at once, a *round*: ``gang`` says how many of them
+    are below one another, beside one another, and share out the steps of the stream.
     """
 
     high: Amount
@@ -62,34 +89,111 @@ class FoldGrid(Generic[Amount]):
     rows: Amount
     cols: Amount
     cycles_per_mac: int = 1
+    gang: Gang[Amount] | None = None
+
+    @property
+    def round_rows(self) -> Amount:
+        """Rows of a round: those of all arrays below one another."""
+        return self.rows if self.gang is None else self.rows * self.gang.down
+
+    @property
+    def round_cols(self) -> Amount:
+        """Columns of a round: those of all arrays beside one another."""
+        return self.cols if self.gang is None else self.cols * self.gang.across
+
+    @property
+    def steps(self) -> Amount:
+        """Steps of the stream that an array takes."""
+        return self.stream if self.gang is None else -(-self.stream // self.gang.along)
 
     @property
     def stream_cycles(self) -> Amount:
         """Cycles in which a fold streams."""
-        return self.stream * self.cycles_per_mac
+        return self.steps * self.cycles_per_mac
+
+    @property
+    def row_rounds(self) -> Amount:
+        """Rounds down a strip of columns."""
+        return -(-self.high // self.round_rows)
 
     @property
     def first_rows(self) -> Amount:
         """Rows of the first fold of each strip."""
-        return _smaller(self.high, self.rows)
+        return smaller(self.high, self.rows)
 
     @property
     def last_rows(self) -> Amount:
-        """Rows of the last fold of each strip."""
-        return (self.high - 1) % self.rows + 1
+        """Rows of the last fold of each strip; of several at once those of the largest."""
+        return smaller((self.high - 1) % self.round_rows + 1, self.rows)
 
     @property
     def last_cols(self) -> Amount:
-        """Columns of the last strip."""
-        return (self.wide - 1) % self.cols + 1
+        """Columns of the last strip; of several at once those of the widest."""
+        return smaller((self.wide - 1) % self.round_cols + 1, self.cols)
+
+    def arrays(self, rows: Amount, cols: Amount) -> Gang[Amount]:
+        """Return how many arrays a round of ``rows`` x ``cols`` has at work, each way."""
+        if self.gang is None:
+            return Gang(rows * 0 + 1, cols * 0 + 1, rows * 0 + 1)
+        steps = self.steps + (self.steps == 0)
+        return Gang(-(-rows // self.rows), -(-cols // self.cols), -(-self.stream // steps))
 
 
 def _larger(one: Amount, other: Amount) -> Amount:
     return one + (other - one) * (other > one)
 
 
-def _smaller(one: Amount, other: Amount) -> Amount:
+def smaller(one: Amount, other: Amount) -> Amount:
+    """Return the smaller of two amounts, by candidate where they are arrays."""
     return one - (one - other) * (one > other)
+
+
+def _operand_bytes(
+    rows: Amount,
+    cols: Amount,
+    stream: Amount,
+    stationarity: Stationarity,
+    widths: tuple[int, int, int],
+) -> tuple[Amount, Amount, Amount]:
+    """Return the bytes of A, B and C of ``rows`` x ``cols`` PEs that stream for some steps."""
+    along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
+    a, b, out = {
+        "ws": (along_rows, held, along_cols),
+        "os": (along_rows, along_cols, held),
+        "is": (held, along_rows, along_cols),
+    }[stationarity]
+    return in_bytes(a, widths[0]), in_bytes(b, widths[1]), in_bytes(out, widths[2])
+
+
+def _either(which: Amount, gang: Gang[Amount], other: Gang[Amount]) -> Gang[Amount]:
+    """Return a gang where ``which`` is 1, and the other where it is 0."""
+    return Gang(
+        other.down + (gang.down - other.down) * which,
+        other.across + (gang.across - other.across) * which,
+        other.along + (gang.along - other.along) * which,
+    )
+
+
+@cache
+def _gangs(count: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the ways in which arrays share out rows, columns and steps, the preferred ones first.
+
+    Those in which another array could be at work are left out.
+
+    >>> _gangs(4)
+    ((1, 4, 1), (1, 2, 2), (2, 2, 1), (1, 1, 4), (2, 1, 2), (4, 1, 1))
+    """
+    numbers = range(1, count + 1)
+    every = [(d, a, s) for d in numbers for a in numbers for s in numbers if d * a * s <= count]
+    most = [
+        gang
+        for gang in every
+        if not any(
+            other != gang and all(o >= n for o, n in zip(other, gang, strict=True))
+            for other in every
+        )
+    ]
+    return tuple(sorted(most, key=lambda gang: (-gang[1], -gang[2])))
 
 
 def _systolic(kind: object) -> object:
@@ -117,16 +221,16 @@ class AccumulatorSpec(Spec):
         return found
 
     def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
-        """Bytes of the sums of one strip, which all its folds add to.
+        """Bytes of the sums of one strip of one array, which all its folds add to.
 
         >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
         2400
         """
-        return grid.stream * _smaller(grid.wide, grid.cols) * self.bytes_per_element
+        return grid.steps * smaller(grid.wide, grid.cols) * self.bytes_per_element
 
 
 class ArraySpec(Spec):
-    """R x C processing elements, one MAC each per cycle.
+    """``count`` arrays of R x C processing elements, one MAC each per cycle.
 
     ``overlap`` says what of the next fold happens behind the current one:
 
@@ -144,6 +248,9 @@ class ArraySpec(Spec):
     ``edge_folds`` says whether a fold with fewer rows or columns is charged for ``full`` array
     sides or for the ``used`` ones.
 
+    Several arrays are a gang behind one buffer: they execute a command together, in rounds of a
+    fold each (`grid`), with pipes of their own and shared buffer ports.
+
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
     """
@@ -153,6 +260,7 @@ class ArraySpec(Spec):
     )
     rows: Count
     cols: Count
+    count: Count = 1
     overlap: Literal["none", "preload", "stream"] = "stream"
     edge_folds: Literal["full", "used"] = "full"
     accumulator: AccumulatorSpec | None = None
@@ -165,6 +273,8 @@ class ArraySpec(Spec):
         for name in ("accumulator", "native_bits", "stationarity"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
+        if self.count == 1:
+            found.pop("count", None)
         return found
 
     def cycles_per_mac(self, bits: Iterable[int]) -> int:
@@ -178,7 +288,53 @@ class ArraySpec(Spec):
     @property
     def pes(self) -> int:
         """Number of PEs = peak MACs per cycle."""
-        return self.rows * self.cols
+        return self.rows * self.cols * self.count
+
+    def grid(
+        self,
+        sizes: tuple[Amount, Amount, Amount],
+        sides: tuple[Amount, Amount],
+        pace: int,
+        stationarity: Stationarity,
+    ) -> FoldGrid[Amount]:
+        """Return how a GEMM is cut into folds for all arrays.
+
+        ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
+        columns of a full fold; ``pace``: cycles of a MAC. Of the ways in which the arrays may share
+        the folds that with the fewest cycles is taken; of equal ones that with more columns at
+        once, then with shorter streams, as partial sums of one result cost reads of the buffer.
+
+        >>> array = ArraySpec(rows=8, cols=8, count=4)
+        >>> array.grid((8, 64, 100), (8, 8), 1, "ws").gang
+        Gang(down=1, across=4, along=1)
+        >>> array.grid((8, 8, 100), (8, 8), 1, "ws").gang
+        Gang(down=1, across=1, along=4)
+        """
+        grid, one = FoldGrid(*sizes, *sides, pace), sizes[0] * 0 + 1
+        if self.count == 1:
+            return grid
+        best, fewest = grid, self._rounds_cycles(grid, stationarity)
+        for down, across, along in _gangs(self.count):
+            gang = Gang(one * down, one * across, one * along)
+            cycles = self._rounds_cycles(replace(grid, gang=gang), stationarity)
+            best = replace(
+                grid,
+                gang=_either(
+                    cycles * 0 + (cycles < fewest), gang, best.gang or Gang(one, one, one)
+                ),
+            )
+            fewest = smaller(fewest, cycles)
+        return best
+
+    def _rounds_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
+        """Cycles of all rounds of a GEMM, each as long as the largest."""
+        strips = -(-grid.wide // grid.round_cols)
+        rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
+        return (
+            strips
+            * grid.row_rounds
+            * self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, rows)
+        )
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
         if self.edge_folds == "used":
@@ -194,9 +350,9 @@ class ArraySpec(Spec):
         if self.overlap == "none" or stationarity == "os":
             return first * 0
         if self.overlap == "stream":
-            return _smaller(first, grid.stream_cycles)
+            return smaller(first, grid.stream_cycles)
         high, wide = self._sides(last, grid.last_cols)
-        return _smaller(first, grid.stream_cycles + high + wide - 2)
+        return smaller(first, grid.stream_cycles + high + wide - 2)
 
     def fold_cycles(
         self,
@@ -243,46 +399,56 @@ class ArraySpec(Spec):
         3
         """
         high = self._sides(grid.last_rows, grid.last_cols)[0]
-        return _smaller(high, grid.stream_cycles) * int(
+        return smaller(high, grid.stream_cycles) * int(
             stationarity == "os" and self.overlap == "stream"
         )
 
     @staticmethod
     def fold_bytes(
+        grid: FoldGrid[Amount],
         sides: tuple[Amount, Amount],
-        stream: Amount,
         stationarity: Stationarity,
         widths: tuple[int, int, int],
         *,
         multicasts: bool,
     ) -> FoldBytes[Amount]:
-        """Bytes of one fold on ``sides`` (rows, columns of PEs) for ``stream`` steps.
+        """Bytes of one fold, or a round of folds, on ``sides`` (rows, columns of PEs).
 
         ``widths``: bits per element of A, B and C. What enters along the rows is needed in each
-        column (and the other way round): without multicast it is sent once for each of them.
+        column (and the other way round): without multicast it is sent once for each of them, with
+        multicast once for each array.
 
-        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (16, 8, 32), multicasts=True)
-        FoldBytes(a=1600, b=32, out=1600, a_sent=1600, b_sent=32)
-        >>> ArraySpec.fold_bytes((8, 4), 100, "ws", (16, 8, 32), multicasts=False).a_sent
+        >>> grid, widths = FoldGrid(8, 4, 100, 8, 8), (16, 8, 32)
+        >>> moved = ArraySpec.fold_bytes(grid, (8, 4), "ws", widths, multicasts=True)
+        >>> moved.a, moved.b, moved.out, moved.a_sent, moved.b_sent
+        (1600, 32, 1600, 1600, 32)
+        >>> ArraySpec.fold_bytes(grid, (8, 4), "ws", widths, multicasts=False).a_sent
         6400
-        >>> ArraySpec.fold_bytes((3, 5), 100, "ws", (8, 4, 32), multicasts=True).b
-        8
         """
         rows, cols = sides
-        along_rows, along_cols, held = rows * stream, cols * stream, rows * cols
-        per_row, per_col = (1, 1) if multicasts else (rows, cols)
-        if stationarity == "os":
-            a, b, out = (
-                in_bytes(one, bits)
-                for one, bits in zip((along_rows, along_cols, held), widths, strict=True)
-            )
-            return FoldBytes(a, b, out, a * per_col, b * per_row)
-        out = in_bytes(along_cols, widths[2])
-        if stationarity == "ws":
-            a, b = in_bytes(along_rows, widths[0]), in_bytes(held, widths[1])
-            return FoldBytes(a, b, out, a * per_col, b)
-        a, b = in_bytes(held, widths[0]), in_bytes(along_rows, widths[1])
-        return FoldBytes(a, b, out, a, b * per_col)
+        gang = grid.arrays(rows, cols)
+        a, b, out = _operand_bytes(rows, cols, grid.stream, stationarity, widths)
+        alone = smaller(rows, grid.rows), smaller(cols, grid.cols)
+        a_alone, b_alone, pipe_out = _operand_bytes(*alone, grid.steps, stationarity, widths)
+        # how often what streams is sent: to each array that needs it, or to each of its lines
+        across, down = (gang.across, gang.down) if multicasts else (cols, rows)
+        per_col, per_row = (1, 1) if multicasts else (alone[1], alone[0])
+        times = {
+            "ws": ((across, per_col), (gang.along, 1)),
+            "is": ((gang.along, 1), (across, per_col)),
+            "os": ((across, per_col), (down, per_row)),
+        }[stationarity]
+        (a_times, a_each), (b_times, b_each) = times
+        return FoldBytes(
+            a,
+            b,
+            out,
+            a_sent=a * a_times,
+            b_sent=b * b_times,
+            adding=gang.adding(stationarity),
+            pipe_in=a_alone * a_each + b_alone * b_each,
+            pipe_out=pipe_out,
+        )
 
     def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Cycles after the last fold until all results are at the foot of the array.
@@ -301,8 +467,8 @@ class ArraySpec(Spec):
             ]
             for r in rows
         ]
-        more_rows, more_cols = grid.high > grid.rows, grid.wide > grid.cols
-        strip = spent[0][0] + (-(-grid.high // grid.rows) - 1) * spent[1][0]
+        more_rows, more_cols = grid.high > grid.round_rows, grid.wide > grid.round_cols
+        strip = spent[0][0] + (grid.row_rounds - 1) * spent[1][0]
         for r, c, after, there in (
             (rows[1], cols[0], spent[0][0], more_rows),
             (rows[0], cols[1], strip, more_cols),
@@ -350,11 +516,11 @@ class ArraySpec(Spec):
         """
         high, wide, stream = spatial(m, k, n, stationarity)
         full_row, full_col = high * 0 + self.rows, wide * 0 + self.cols
-        grid = FoldGrid(high, wide, stream, full_row, full_col)
-        row_folds, col_folds = -(-high // self.rows) - 1, -(-wide // self.cols) - 1
+        grid = self.grid((high, wide, stream), (full_row, full_col), 1, stationarity)
+        row_folds, col_folds = grid.row_rounds - 1, -(-wide // grid.round_cols) - 1
 
         def fold(rows: Amount, cols: Amount) -> Amount:
-            return self.fold_cycles(rows, cols, stream, stationarity, grid.first_rows)
+            return self.fold_cycles(rows, cols, grid.steps, stationarity, grid.first_rows)
 
         cycles: Amount = (
             self.lead_cycles(grid, stationarity)

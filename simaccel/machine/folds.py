@@ -12,7 +12,7 @@ from simaccel.program.program import Compute, Folds, ProgramError
 
 @dataclass(frozen=True)
 class Fold:
-    """One pass over the array: its cycles and the bytes that it moves."""
+    """One pass over the array, or over several at once: its cycles and the bytes that it moves."""
 
     cycles: int
     macs: int
@@ -24,8 +24,12 @@ class Fold:
     """Partial sums read back before they are added to."""
     out_bytes: int
     a_sent_bytes: int
-    """Through the distribution pipe, as ``b_sent_bytes``."""
+    """Through the distribution pipes, as ``b_sent_bytes``."""
     b_sent_bytes: int
+    pipe_in_bytes: int
+    """Through the distribution pipe of the array that takes most."""
+    pipe_out_bytes: int
+    """Through the collection pipe of the array that makes most."""
     held_read_bytes: int = 0
     """Of the accumulator, for sums that it adds to."""
     held_write_bytes: int = 0
@@ -51,40 +55,51 @@ class _Place:
     def fold(
         self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
     ) -> Fold:
-        """Charge a fold of ``rows`` x ``cols`` PEs.
+        """Charge a fold of ``rows`` x ``cols`` PEs, or a round of folds on several arrays.
 
         ``sums``: it adds to sums of the buffer; ``adds``: to those of the accumulator. Unless
         what it makes ``leaves`` for the buffer, it stays in the accumulator.
         """
         array, stationarity = self.accelerator.systolic, self.folds.stationarity
         a, b, out = (tile.view for tile in (*self.command.inputs, self.command.out))
+        grid = self.grid
         moved = array.fold_bytes(
+            grid,
             (rows, cols),
-            self.grid.stream,
             stationarity,
             (a.bits, b.bits, out.bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
         )
+        # sums that stay beside an array leave it with the last fold, whichever array that is on
+        adding = (
+            moved.adding if not adds else grid.arrays(min(grid.high, grid.round_rows), cols).down
+        )
+        width = self._held_width()
         return Fold(
             cycles=array.fold_cycles(
-                rows, cols, self.grid.stream_cycles, stationarity, self.grid.first_rows
+                min(rows, grid.rows),
+                min(cols, grid.cols),
+                grid.stream_cycles,
+                stationarity,
+                grid.first_rows,
             ),
-            macs=rows * cols * self.grid.stream,
-            native_macs=rows * cols * self.grid.stream_cycles,
+            macs=rows * cols * grid.stream,
+            native_macs=rows * cols * grid.stream * grid.cycles_per_mac,
             a_bytes=moved.a,
             b_bytes=moved.b,
-            sums_bytes=moved.out * sums,
-            out_bytes=moved.out * leaves,
+            sums_bytes=moved.out * (sums + (adding - 1) * leaves),
+            out_bytes=moved.out * adding * leaves,
             a_sent_bytes=moved.a_sent,
             b_sent_bytes=moved.b_sent,
-            held_read_bytes=self._held_bytes(cols) * adds,
-            held_write_bytes=self._held_bytes(cols) * (not leaves),
+            pipe_in_bytes=moved.pipe_in,
+            pipe_out_bytes=moved.pipe_out * leaves,
+            held_read_bytes=cols * grid.stream * width * adding * adds,
+            held_write_bytes=cols * grid.stream * width * moved.adding * (not leaves),
         )
 
-    def _held_bytes(self, cols: int) -> int:
+    def _held_width(self) -> int:
         accumulator = self.accelerator.systolic.accumulates(self.folds.stationarity)
-        width = 0 if accumulator is None else accumulator.bytes_per_element
-        return cols * self.grid.stream * width
+        return 0 if accumulator is None else accumulator.bytes_per_element
 
 
 @dataclass(frozen=True)
@@ -137,12 +152,12 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
     pace = array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    grid = FoldGrid(high, wide, stream, rows, cols, pace)
+    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity)
     place = _Place(command, folds, accelerator, grid)
-    full, edge = divmod(wide, cols)
+    full, edge = divmod(wide, grid.round_cols)
     columns: list[Fold | FoldLoop] = []
     if full:
-        columns.append(FoldLoop(full, _column(place, high, cols)))
+        columns.append(FoldLoop(full, _column(place, high, grid.round_cols)))
     if edge:
         columns.extend(_column(place, high, edge))
     return Folding(
@@ -201,14 +216,15 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds that follow one another down one strip of columns."""
     if place.accelerator.systolic.accumulates(place.folds.stationarity) is not None:
         return _held_column(place, cols)
-    full, edge = divmod(high, place.grid.rows)
+    side = place.grid.round_rows
+    full, edge = divmod(high, side)
     body: list[Fold | FoldLoop] = []
     sums = place.command.accumulate
     if place.folds.stationarity != "os" and not sums:
-        body.append(place.fold(place.grid.rows if full else edge, cols, sums=False))
+        body.append(place.fold(side if full else edge, cols, sums=False))
         full, edge, sums = (full - 1, edge, True) if full else (0, 0, True)
     if full:
-        body.append(FoldLoop(full, (place.fold(place.grid.rows, cols, sums=sums),)))
+        body.append(FoldLoop(full, (place.fold(side, cols, sums=sums),)))
     if edge:
         body.append(place.fold(edge, cols, sums=sums))
     return tuple(body)
@@ -217,21 +233,21 @@ def _column(place: _Place, high: int, cols: int) -> tuple[Fold | FoldLoop, ...]:
 def _held_column(place: _Place, cols: int) -> tuple[Fold | FoldLoop, ...]:
     """Folds down one strip whose sums stay beside the array until the last of them."""
     grid, sums = place.grid, place.command.accumulate
-    count = -(-grid.high // grid.rows)
+    count, side = grid.row_rounds, grid.round_rows
     if count == 1:
         return (place.fold(grid.high, cols, sums=sums),)
-    middle = place.fold(grid.rows, cols, sums=False, adds=True, leaves=False)
+    middle = place.fold(side, cols, sums=False, adds=True, leaves=False)
     return (
-        place.fold(grid.rows, cols, sums=sums, leaves=False),
+        place.fold(side, cols, sums=sums, leaves=False),
         *([FoldLoop(count - 2, (middle,))] if count > 2 else ()),  # noqa: PLR2004 - first and last
-        place.fold(grid.last_rows, cols, sums=False, adds=True),
+        place.fold((grid.high - 1) % side + 1, cols, sums=False, adds=True),
     )
 
 
 def total(folds: Sequence[Fold | FoldLoop], what: str) -> int:
     """Sum one field over all executions of the folds.
 
-    >>> total([FoldLoop(3, (Fold(5, 1, 1, 0, 0, 0, 0, 0, 0),))], "cycles")
+    >>> total([FoldLoop(3, (Fold(5, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0),))], "cycles")
     15
     """
     return sum(

@@ -339,15 +339,14 @@ def _folds(
 
 def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator) -> Op:
     read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
-    sent_bytes = fold.a_sent_bytes + fold.b_sent_bytes
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Op(
         Act.COMMAND,
         site=site,
         operator=operator,
         cycles=fold.cycles,
-        distribution_cycles=accelerator.distribution_rate.cycles(sent_bytes),
-        collection_cycles=accelerator.collection_rate.cycles(fold.out_bytes),
+        distribution_cycles=accelerator.array_in_rate.cycles(fold.pipe_in_bytes),
+        collection_cycles=accelerator.array_out_rate.cycles(fold.pipe_out_bytes),
         read_cycles=accelerator.read_rate.cycles(read_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,

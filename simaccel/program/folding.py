@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, spatial
+from simaccel.hardware import Accelerator, ArraySpec, spatial
 from simaccel.program.program import (
     Compute,
     DoesNotFitError,
@@ -60,14 +60,14 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
         folds, (_, m, k, n) = command.on, folded_shape(command)
         high, wide, stream = spatial(m, k, n, folds.stationarity)
         sides = folds.rows or array.rows, folds.cols or array.cols
-        grid = FoldGrid(high, wide, stream, *sides)
+        grid = array.grid((high, wide, stream), sides, 1, folds.stationarity)
         accumulator = array.accumulates(folds.stationarity)
         need = 0 if accumulator is None else accumulator.n_bytes(grid)
         if capacity is not None and need > capacity:
             cols = min(grid.wide, grid.cols)
             width = array.accumulator.bytes_per_element
             raise DoesNotFitError(
-                f"{command.out.name}: {grid.stream} x {cols} sums of {width} B need {need} B, "
+                f"{command.out.name}: {grid.steps} x {cols} sums of {width} B need {need} B, "
                 f"array.accumulator.capacity_bytes is {capacity} B; allowed: at most "
                 f"{capacity // (cols * width)} {folds.stationarity} steps in a block, a larger "
                 "accumulator, or os"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.hardware import Accelerator
+from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
@@ -23,7 +23,7 @@ def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
     for one in accelerators:
         cells = (
             one.name,
-            f"{one.array.rows}x{one.array.cols}",
+            _pes_text(one),
             bytes_text(one.buffer.capacity_bytes),
             rate_text(one.buffer.read_bytes_per_second),
             rate_text(one.dram.bandwidth_bytes_per_second),
@@ -32,6 +32,15 @@ def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
         )
         add_row(table, cells)
     return table
+
+
+def _pes_text(accelerator: Accelerator) -> str:
+    """Write the sides of the array, and how many there are if it is several."""
+    array = accelerator.array
+    sides = f"{array.rows}x{array.cols}"
+    if isinstance(array, ArraySpec) and array.count > 1:
+        return f"{array.count} x {sides}"
+    return sides
 
 
 def fields_table(

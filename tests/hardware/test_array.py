@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware import STATIONARITIES, ArraySpec, FoldGrid, Stationarity, spatial
+from simaccel.hardware import STATIONARITIES, ArraySpec, FoldGrid, Gang, Stationarity, spatial
 
 Overlap = Literal["none", "preload", "stream"]
 EdgeFolds = Literal["full", "used"]
@@ -20,7 +20,14 @@ def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Station
     """Walk the folds one by one: when each may begin, and when its last result is out."""
     m, k, n = sizes
     high, wide, steps = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[stationarity]
-    folds = [(r, c) for c in _pieces(wide, array.cols) for r in _pieces(high, array.rows)]
+    grid = array.grid((high, wide, steps), (array.rows, array.cols), 1, stationarity)
+    gang = grid.gang or Gang(1, 1, 1)
+    steps = max(_pieces(steps, -(-steps // gang.along)))
+    folds = [
+        (min(r, array.rows), min(c, array.cols))
+        for c in _pieces(wide, array.cols * gang.across)
+        for r in _pieces(high, array.rows * gang.down)
+    ]
     if array.edge_folds == "full":
         folds = [(array.rows, array.cols)] * len(folds)
     held = stationarity != "os"
@@ -50,6 +57,7 @@ def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Station
     st.sampled_from(get_args(Overlap)),
     st.sampled_from(get_args(EdgeFolds)),
     st.sampled_from(STATIONARITIES),
+    st.sampled_from([1, 2, 3, 4, 6]),
 )
 def test_gemm_cycles_equal_a_loop_over_the_folds(
     sizes: tuple[int, int, int],
@@ -57,8 +65,11 @@ def test_gemm_cycles_equal_a_loop_over_the_folds(
     overlap: Overlap,
     edge_folds: EdgeFolds,
     stationarity: Stationarity,
+    count: int,
 ) -> None:
-    array = ArraySpec(rows=sides[0], cols=sides[1], overlap=overlap, edge_folds=edge_folds)
+    array = ArraySpec(
+        rows=sides[0], cols=sides[1], count=count, overlap=overlap, edge_folds=edge_folds
+    )
     m, k, n = sizes
     cycles = array.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
     assert cycles == _looped(array, sizes, stationarity)
@@ -70,14 +81,16 @@ def test_gemm_cycles_equal_a_loop_over_the_folds(
     st.sampled_from(get_args(Overlap)),
     st.sampled_from(get_args(EdgeFolds)),
     st.sampled_from(STATIONARITIES),
+    st.sampled_from([1, 3, 4]),
 )
 def test_arrays_give_what_integers_give(
     sizes: list[tuple[int, int, int]],
     overlap: Overlap,
     edge_folds: EdgeFolds,
     stationarity: Stationarity,
+    count: int,
 ) -> None:
-    array = ArraySpec(rows=4, cols=3, overlap=overlap, edge_folds=edge_folds)
+    array = ArraySpec(rows=4, cols=3, count=count, overlap=overlap, edge_folds=edge_folds)
     m, k, n = np.array(sizes, dtype=np.int64).T
     many = array.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
     assert many.tolist() == [

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 
-from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.hardware import Accelerator, FoldGrid, Gang, Stationarity
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     BUFFER,
@@ -119,12 +119,12 @@ class Costs:
         array, kind = self.on.systolic, folds.stationarity
         g, m, k, n = _blocked(command)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
-        steps = stream * self._pace(command)
-        grid = FoldGrid(high, wide, steps, array.rows, array.cols)
+        grid = array.grid((high, wide, stream), (array.rows, array.cols), self._pace(command), kind)
+        steps = grid.stream_cycles
         last = array.fold_cycles(grid.last_rows, grid.last_cols, steps, kind)
         return Block(
             lead=array.lead_cycles(grid, kind),
-            folds=g * [*self._folds(command, folds, grid, stream)],
+            folds=g * [*self._folds(command, folds, grid)],
             tail=array.tail_cycles(grid, kind),
             hidden={"stream": steps, "preload": last, "none": 0}[array.overlap],
             staying=kind == "os" and array.overlap == "stream",
@@ -132,34 +132,74 @@ class Costs:
             steps=steps,
         )
 
-    def _folds(
-        self, command: Compute, folds: Folds, grid: FoldGrid[int], stream: int
-    ) -> Iterator[Work]:
-        """Yield the folds of a product, strip of columns by strip.
+    def _folds(self, command: Compute, folds: Folds, grid: FoldGrid[int]) -> Iterator[Work]:
+        """Yield the rounds of folds of a product, strip of columns by strip.
 
-        Each writes its sums. It reads those of the fold before it in a strip whose rows are parts
-        of sums, and where the block adds to sums those that are there. Where an accumulator holds
-        the sums of a strip, its first fold alone may read some, and its last alone writes.
+        Each array writes its sums. It reads those of the fold before it in a strip whose rows are
+        parts of sums, those of the arrays before it in a round, and where the block adds to sums
+        those that are there. Where accumulators hold the sums of a strip, its first round alone may
+        read some, and its last alone writes.
         """
-        on, kind = self.on, folds.stationarity
-        a, b, out = (tile.view.bits for tile in (*command.inputs, command.out))
-        columns, rows = _cut(grid.wide, grid.cols), _cut(grid.high, grid.rows)
+        kind, gang = folds.stationarity, grid.gang or Gang(1, 1, 1)
+        columns = _cut(grid.wide, grid.cols * gang.across)
+        rows = _cut(grid.high, grid.rows * gang.down)
+        partial = kind != "os"
+        held = partial and self.on.systolic.accumulator is not None
         for wide, (place, high) in product(columns, enumerate(rows)):
-            moved = on.systolic.fold_bytes(
-                (high, wide), stream, kind, (a, b, out), multicasts=on.noc.distribution.multicasts
-            )
-            reads, writes = command.accumulate or (place > 0 and kind != "os"), True
-            if kind != "os" and on.systolic.accumulator is not None:
+            reads, writes = command.accumulate or (place > 0 and partial), True
+            parts = _cut(high, grid.rows) if partial else _cut(grid.stream, grid.steps)
+            adding = len(parts)
+            if held:
                 reads, writes = command.accumulate and place == 0, place == len(rows) - 1
-            made = moved.out * writes
-            cycles = max(
-                on.systolic.fold_cycles(high, wide, grid.stream, kind, grid.first_rows),
-                on.distribution_rate.cycles(moved.a_sent + moved.b_sent),
-                on.collection_rate.cycles(made),
+                adding = len(_cut(rows[0], grid.rows))
+            yield self._round(
+                command,
+                (grid, kind),
+                (high, wide),
+                results=(reads + (adding - 1) * writes, adding * writes),
             )
-            read = on.read_rate.cycles(moved.a + moved.b + moved.out * reads)
-            write = on.write_rate.cycles(made)
-            yield cycles, [("buffer_read", read, READ), ("buffer_write", write, WRITE)]
+
+    def _round(
+        self,
+        command: Compute,
+        folded: tuple[FoldGrid[int], Stationarity],
+        sides: tuple[int, int],
+        results: tuple[int, int],
+    ) -> Work:
+        """Return a fold on each array: the longest; ``results``: how often all are read, written.
+
+        Operands leave the buffer once, and enter each array that needs them by its own pipe.
+        """
+        on, (grid, kind), (high, wide) = self.on, folded, sides
+        widths = [tile.view.bits for tile in (*command.inputs, command.out)]
+        lines = on.noc.distribution.multicasts
+        longest = 0
+        parts = product(_cut(high, grid.rows), _cut(wide, grid.cols), _cut(grid.stream, grid.steps))
+        for rows, cols, steps in parts:
+            sizes = {
+                "ws": (steps, rows, cols),
+                "is": (cols, rows, steps),
+                "os": (rows, steps, cols),
+            }
+            m, k, n = sizes[kind]
+            first = in_bytes(m * k, widths[0]) * (1 if lines or kind == "is" else cols)
+            second = in_bytes(k * n, widths[1])
+            second *= 1 if lines or kind == "ws" else cols if kind == "is" else rows
+            pace = steps * grid.cycles_per_mac
+            longest = max(
+                longest,
+                on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows),
+                on.array_in_rate.cycles(first + second),
+                on.array_out_rate.cycles(in_bytes(m * n, widths[2]) * (results[1] > 0)),
+            )
+        stream = grid.stream
+        sizes = {"ws": (stream, high, wide), "is": (wide, high, stream), "os": (high, stream, wide)}
+        m, k, n = sizes[kind]
+        inputs = in_bytes(m * k, widths[0]) + in_bytes(k * n, widths[1])
+        made = in_bytes(m * n, widths[2])
+        read = on.read_rate.cycles(inputs + made * results[0])
+        write = on.write_rate.cycles(made * results[1])
+        return longest, [("buffer_read", read, READ), ("buffer_write", write, WRITE)]
 
 
 def _cut(size: int, part: int) -> list[int]:

@@ -86,6 +86,7 @@ def draw_accelerator(random: Random) -> Accelerator:
         array={
             "rows": pick([2, 3, 4, 8]),
             "cols": random.randint(1, 6),
+            "count": pick([1, 1, 1, 2, 3, 4]),
             "overlap": pick(["none", "preload", "stream"]),
             "edge_folds": pick(["full", "used"]),
         },

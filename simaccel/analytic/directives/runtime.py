@@ -221,7 +221,7 @@ def _points(seen: Seen, accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    pes, pace = array.rows * array.cols, array.cycles_per_mac(view.bits for view in seen.inputs)
+    pes, pace = array.pes, array.cycles_per_mac(view.bits for view in seen.inputs)
     return [
         DirectiveHardware(
             pes=pes,
