@@ -69,7 +69,8 @@ def _machine(on: Accelerator, seed: str) -> Accelerator:
     draw = Random(seed)
     drawn = draw_accelerator(draw)
     raw = drawn.model_dump()
-    raw["groups"] = {"overlap": draw.random() < 0.5}
+    overlap = draw.random() < 0.5
+    raw["groups"] = {"overlap": overlap, "start_cycles": 0 if overlap else draw.choice([0, 0, 13])}
     if isinstance(on.array, ArraySpec):
         if draw.random() < 0.5:
             width = draw.choice([1, 2, 4, 5])

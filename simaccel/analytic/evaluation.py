@@ -100,16 +100,21 @@ class Totals:
         return Fills(self.family, self.accelerator).first(late)
 
     def bound(self) -> Ints:
-        """Return what no run is below: the busiest resource, or the array's own way."""
+        """Return what no run is below: its start, and the busiest resource or the array's way."""
         path = sum(self.path.values(), start=ints(0))
-        return ints(np.maximum(self.resource_bound(), path))
+        return ints(np.maximum(self.resource_bound(), path)) + self._start_cycles
+
+    @property
+    def _start_cycles(self) -> int:
+        return self.accelerator.groups.start_cycles
 
     def bound_terms(self) -> dict[str, int]:
         """Return the bound of a single candidate by term; the terms add up to it."""
         path = {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
         work = {name: int(cycles) for name, cycles in self.resources.items()}
         busiest = max(work, key=lambda name: work[name])
-        return path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
+        found = path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
+        return {"start": self._start_cycles, **found} if self._start_cycles else found
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""

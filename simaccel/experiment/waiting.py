@@ -21,6 +21,7 @@ _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "fill": ("dram_latency", "dram_bandwidth", "noc", "buffer_port", "array"),
     "between": ("sfu", "array", "noc", "drain"),
+    "start": ("start",),
     "drain": ("drain", IDLE),
     "buffer_read": _PORT,
     "buffer_write": _PORT,

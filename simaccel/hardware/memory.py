@@ -204,7 +204,26 @@ class GroupsSpec(Spec):
 
     ``overlap``: tiles of the next may come while one drains. ``resident``: dataflows hold what goes
     from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).
+    ``start_cycles``: from the end of a group to the first load of the next, and before the first:
+    an operator's dispatch, descriptors and set-up, where a compiler runs one after the other.
     """
 
     overlap: bool = True
     resident: bool = False
+    start_cycles: Cycles = 0
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.start_cycles == 0:
+            del found["start_cycles"]
+        return found
+
+    @model_validator(mode="after")
+    def _one_after_the_other(self) -> Self:
+        if self.start_cycles and self.overlap:
+            allowed = "0, or groups.overlap: false (groups that overlap start behind one another)"
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            details = [InitErrorDetails(type=error, loc=("start_cycles",), input=self.start_cycles)]
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self

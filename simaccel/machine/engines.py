@@ -155,6 +155,7 @@ class Engine(Stateful):
                 yield from self._meet(op)
             elif act is gate:
                 yield from self._wait_for_end()
+                yield from self._start()
             elif not op.within or self._is_last(op):
                 self._hand_on(op, tokens[at])
             self.at += 1
@@ -215,6 +216,15 @@ class Engine(Stateful):
             if self.account.cause not in (Cause.DRAIN, Cause.IDLE):
                 self.account.switch(self.clock.cycle, Cause.DRAIN)
             yield event
+
+    def _start(self) -> Waiting:
+        """Wait until an operator whose turn it is has been set up."""
+        cycles = self.wires.accelerator.groups.start_cycles
+        if cycles:
+            self.account.switch(self.clock.cycle, Cause.START)
+            self.stage = 1
+            yield self.clock.timeout(cycles)
+            self.stage = 0
 
     def _meet(self, op: Op) -> Waiting:
         """Come to the end of an operator; go on as far as its end need not be awaited."""

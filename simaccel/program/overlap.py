@@ -83,7 +83,8 @@ def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     for name, found in fifos(program, accelerator).items():
         places[name].fifos = found
     if not accelerator.groups.overlap:
-        return {name: _FIRST if not one.before else Overlap() for name, one in places.items()}
+        starts = accelerator.groups.start_cycles > 0
+        return {name: Overlap() if one.before or starts else _FIRST for name, one in places.items()}
     rooms = _Rooms(program, accelerator)
     return {name: _overlap(place, places, rooms) for name, place in places.items()}
 

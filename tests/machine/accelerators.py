@@ -83,7 +83,9 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
             "in_flight_bytes": draw(st.sampled_from([1, 8, 4096, "unlimited"])),
         },
         "dma": {"in_queues": draw(st.sampled_from(["per_tensor", "single"]))},
-        "groups": {"overlap": draw(st.booleans())},
+        "groups": draw(
+            st.sampled_from([{}, {"overlap": False}, {"overlap": False, "start_cycles": 13}])
+        ),
     }
     if "memories" not in fixed and draw(st.booleans()):
         sections["memories"] = {"weight": draw(_memories())}

@@ -83,6 +83,8 @@ class MaxPlus:
     """When the last results of the array for a tile have left it."""
     ended: int = 0
     """When the operator before has ended."""
+    opened: int = 0
+    """When the next one may begin: an operator's start stands between."""
     overlaps: dict[str, Overlap] = field(default_factory=dict)
     fifos: dict[str, dict[str, Fifo]] = field(default_factory=dict)
     name: str = ""
@@ -98,6 +100,7 @@ class MaxPlus:
         self.overlaps = overlaps(program, self.accelerator)
         self.fifos = fifos(program, self.accelerator)
         self.time.update({self._engine(command): 0 for command in commands(program.body)})
+        self.opened = self.accelerator.groups.start_cycles
         self._outside(program.body)
         return self.ended
 
@@ -116,6 +119,7 @@ class MaxPlus:
         # nobody goes on beyond an operator before the one before it has ended
         self.time.update({name: max(time, self.ended) for name, time in self.time.items()})
         self.ended = max([self.ended, self.drained, *self.time.values()])
+        self.opened = self.ended + self.accelerator.groups.start_cycles
         # loaders go on together
         loaders = [name for name in self.time if name.startswith("dma_in")]
         together = max((self.time[name] for name in loaders), default=0)
@@ -127,7 +131,7 @@ class MaxPlus:
             engine = self._engine(command)
             names = {tile.name for tile in tiles_of(command)}
             if engine.startswith("dma_in") and not names <= self.overlap.early:
-                self.time[engine] = max(self.time[engine], self.ended)
+                self.time[engine] = max(self.time[engine], self.opened)
 
     def _body(self, body: Sequence[Node], tiles: Sequence[Tile], outer: _Living) -> None:
         own = self._open(body, tiles)
@@ -226,12 +230,12 @@ class MaxPlus:
     def _begin(self, engine: str) -> int:
         """When an engine can begin a command, its tiles apart."""
         waits = not engine.startswith("dma_in") and not self.overlap.whole
-        return max(self.time[engine], self.ended if waits else 0)
+        return max(self.time[engine], self.opened if waits else 0)
 
     def _pause(self, engine: str) -> None:
         """Let a loader bring one tile only before the end of the operator before."""
         if engine.startswith("dma_in") and not self.overlap.free:
-            self.time[engine] = max(self.time[engine], self.ended)
+            self.time[engine] = max(self.time[engine], self.opened)
 
     def _fold(self, command: Compute, folds: Folds, start: int, own: _Living) -> int:
         """Run the folds of a block as soon as it can be on the array; say when its last is out."""

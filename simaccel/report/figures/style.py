@@ -42,6 +42,7 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "array": ("#56B4E9", ""),
         "sfu": ("#F0E442", ".."),
         "drain": ("#888888", "||||"),
+        "start": ("#661100", "**"),
         "idle": ("#E8E8E8", ""),
     }
 )
@@ -59,6 +60,7 @@ CAUSE_LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "array": "array",
         "sfu": "SFU",
         "drain": "drain",
+        "start": "start of an operator",
         "idle": "idle",
     }
 )
