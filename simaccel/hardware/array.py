@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import Annotated, Final, Generic, Literal
 
@@ -90,6 +91,8 @@ class FoldGrid(Generic[Amount]):
     cols: Amount
     cycles_per_mac: int = 1
     gang: Gang[Amount] | None = None
+    step_rate: tuple[int, int] = (1, 1)
+    """Steps that enter in so many cycles."""
 
     @property
     def round_rows(self) -> Amount:
@@ -109,7 +112,8 @@ class FoldGrid(Generic[Amount]):
     @property
     def stream_cycles(self) -> Amount:
         """Cycles in which a fold streams."""
-        return self.steps * self.cycles_per_mac
+        steps, cycles = self.step_rate
+        return -(-self.steps * self.cycles_per_mac * cycles // steps)
 
     @property
     def row_rounds(self) -> Amount:
@@ -253,6 +257,8 @@ class ArraySpec(Spec):
 
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
+    ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
+    vector loads) is slower than it.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -266,6 +272,7 @@ class ArraySpec(Spec):
     accumulator: AccumulatorSpec | None = None
     native_bits: NativeBits | None = None
     stationarity: Literal["free"] | Stationarity = "free"
+    steps_per_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -273,8 +280,9 @@ class ArraySpec(Spec):
         for name in ("accumulator", "native_bits", "stationarity"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
-        if self.count == 1:
-            found.pop("count", None)
+        for name in ("count", "steps_per_cycle"):
+            if getattr(self, name) == 1:
+                found.pop(name, None)
         return found
 
     def cycles_per_mac(self, bits: Iterable[int]) -> int:
@@ -310,7 +318,8 @@ class ArraySpec(Spec):
         >>> array.grid((8, 8, 100), (8, 8), 1, "ws").gang
         Gang(down=1, across=1, along=4)
         """
-        grid, one = FoldGrid(*sizes, *sides, pace), sizes[0] * 0 + 1
+        rate = Fraction(str(self.steps_per_cycle)).as_integer_ratio()
+        grid, one = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
         if self.count == 1:
             return grid
         best, fewest = grid, self._rounds_cycles(grid, stationarity)
@@ -520,7 +529,7 @@ class ArraySpec(Spec):
         row_folds, col_folds = grid.row_rounds - 1, -(-wide // grid.round_cols) - 1
 
         def fold(rows: Amount, cols: Amount) -> Amount:
-            return self.fold_cycles(rows, cols, grid.steps, stationarity, grid.first_rows)
+            return self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, grid.first_rows)
 
         cycles: Amount = (
             self.lead_cycles(grid, stationarity)

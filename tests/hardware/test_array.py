@@ -1,3 +1,5 @@
+import math
+from fractions import Fraction
 from typing import Literal, get_args
 
 import numpy as np
@@ -23,6 +25,7 @@ def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Station
     grid = array.grid((high, wide, steps), (array.rows, array.cols), 1, stationarity)
     gang = grid.gang or Gang(1, 1, 1)
     steps = max(_pieces(steps, -(-steps // gang.along)))
+    steps = math.ceil(steps / Fraction(str(array.steps_per_cycle)))
     folds = [
         (min(r, array.rows), min(c, array.cols))
         for c in _pieces(wide, array.cols * gang.across)
@@ -58,6 +61,7 @@ def _looped(array: ArraySpec, sizes: tuple[int, int, int], stationarity: Station
     st.sampled_from(get_args(EdgeFolds)),
     st.sampled_from(STATIONARITIES),
     st.sampled_from([1, 2, 3, 4, 6]),
+    st.sampled_from([1, 0.7, 0.33]),
 )
 def test_gemm_cycles_equal_a_loop_over_the_folds(
     sizes: tuple[int, int, int],
@@ -66,9 +70,15 @@ def test_gemm_cycles_equal_a_loop_over_the_folds(
     edge_folds: EdgeFolds,
     stationarity: Stationarity,
     count: int,
+    rate: float,
 ) -> None:
     array = ArraySpec(
-        rows=sides[0], cols=sides[1], count=count, overlap=overlap, edge_folds=edge_folds
+        rows=sides[0],
+        cols=sides[1],
+        count=count,
+        steps_per_cycle=rate,
+        overlap=overlap,
+        edge_folds=edge_folds,
     )
     m, k, n = sizes
     cycles = array.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)

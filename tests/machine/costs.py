@@ -7,6 +7,7 @@ memories, DRAM with banks, folds that are smaller than the array.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import product
 
 from simaccel.hardware import Accelerator, FoldGrid, Gang, Stationarity
@@ -185,7 +186,9 @@ class Costs:
             first = in_bytes(m * k, widths[0]) * (1 if lines or kind == "is" else cols)
             second = in_bytes(k * n, widths[1])
             second *= 1 if lines or kind == "ws" else cols if kind == "is" else rows
-            pace = steps * grid.cycles_per_mac
+            pace = math.ceil(
+                steps * grid.cycles_per_mac / Fraction(str(on.systolic.steps_per_cycle))
+            )
             longest = max(
                 longest,
                 on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows),
