@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import numpy as np
@@ -119,7 +119,12 @@ def folded(
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
     work = _Work(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(one.shape for one in (*shape, side, across)))
-    return Folded(g * _summed(work, kinds, every))
+    if grid.gang is None:
+        return Folded(g * _summed(work, kinds, every))
+    apart = grid.gang.apart
+    whole = g // apart * _summed(replace(work, products=apart), kinds, every)
+    rest = g % apart
+    return Folded(whole + (rest > 0) * _summed(replace(work, products=rest), kinds, every))
 
 
 def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
@@ -143,13 +148,13 @@ def _grid(
     pace: int = 1,
 ) -> FoldGrid[Ints]:
     """Return how a block is cut into folds; ``pace``: cycles of a MAC."""
-    array, (_, m, k, n) = accelerator.systolic, shape
+    array, (g, m, k, n) = accelerator.systolic, shape
     high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
     rows, cols = (
         ints(side) if given is None else given
         for side, given in zip((array.rows, array.cols), sides, strict=True)
     )
-    return array.grid((high, wide, stream), (rows, cols), pace, stationarity)
+    return array.grid((high, wide, stream), (rows, cols), pace, stationarity, ints(g))
 
 
 def edges(
@@ -211,6 +216,8 @@ class _Work:
     grid: FoldGrid[Ints]
     stationarity: Stationarity
     widths: tuple[int, int, int]
+    products: Ints | int = 1
+    """Products at once, each on arrays of its own."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +269,10 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     accelerator, grid, stationarity = work.accelerator, work.grid, work.stationarity
     array, sides = accelerator.systolic, (folds.rows, folds.cols)
     multicasts = accelerator.noc.distribution.multicasts
-    moved = array.fold_bytes(grid, sides, stationarity, work.widths, multicasts=multicasts)
+    products = work.products
+    moved = array.fold_bytes(
+        grid, sides, stationarity, work.widths, multicasts=multicasts, products=products
+    )
     alone = np.minimum(folds.rows, grid.rows), np.minimum(folds.cols, grid.cols)
     compute = array.fold_cycles(*alone, grid.stream_cycles, stationarity, grid.first_rows)
     adding = moved.adding
@@ -273,7 +283,7 @@ def _fold(work: _Work, folds: _Folds) -> dict[str, Ints]:
     out_bytes = moved.out * adding * folds.leaves
     accumulator = array.accumulates(stationarity)
     width = 0 if accumulator is None else accumulator.bytes_per_element
-    held_bytes = folds.cols * grid.stream * width
+    held_bytes = products * folds.cols * grid.stream * width
     distribution = accelerator.array_in_rate.cycles(moved.pipe_in)
     collection = accelerator.array_out_rate.cycles(moved.pipe_out * folds.leaves)
     read = accelerator.read_rate.cycles(moved.a + moved.b + sums_bytes)

@@ -332,8 +332,9 @@ class Fills:
                 sizes = _last(every, path.entries[:at])
                 sides = (extent(dim, sizes) for dim in expanded(self.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
-                spec = self.accelerator.dram
-                service = self.accelerator.channel_rate.cycles(spec.channel_bytes(n_bytes, 0))
+                backing = self.accelerator.backing(output.kind)
+                share = backing.dram.channel_bytes(n_bytes, 0)
+                service = backing.channel_rate.cycles(share)
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
         return ints(0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,7 +40,7 @@ def spatial(
 
 @dataclass(frozen=True)
 class Gang(Generic[Amount]):
-    """Arrays at work at once on one GEMM: below and beside one another, and along the stream.
+    """Arrays at work at once: below and beside one another, along the stream, on other products.
 
     Those below one another (``ws``, ``is``) or along the stream (``os``) make partial sums of the
     same results, which are added up at the buffer. What several need is read from it once.
@@ -48,6 +49,7 @@ class Gang(Generic[Amount]):
     down: Amount
     across: Amount
     along: Amount
+    apart: Amount
 
     def adding(self, stationarity: Stationarity) -> Amount:
         """Arrays that make sums of the same results."""
@@ -138,9 +140,11 @@ class FoldGrid(Generic[Amount]):
     def arrays(self, rows: Amount, cols: Amount) -> Gang[Amount]:
         """Return how many arrays a round of ``rows`` x ``cols`` has at work, each way."""
         if self.gang is None:
-            return Gang(rows * 0 + 1, cols * 0 + 1, rows * 0 + 1)
+            one = rows * 0 + 1
+            return Gang(one, cols * 0 + 1, one, one)
         steps = self.steps + (self.steps == 0)
-        return Gang(-(-rows // self.rows), -(-cols // self.cols), -(-self.stream // steps))
+        down, across = -(-rows // self.rows), -(-cols // self.cols)
+        return Gang(down, across, -(-self.stream // steps), self.gang.apart)
 
 
 def _larger(one: Amount, other: Amount) -> Amount:
@@ -175,29 +179,29 @@ def _either(which: Amount, gang: Gang[Amount], other: Gang[Amount]) -> Gang[Amou
         other.down + (gang.down - other.down) * which,
         other.across + (gang.across - other.across) * which,
         other.along + (gang.along - other.along) * which,
+        other.apart + (gang.apart - other.apart) * which,
     )
 
 
 @cache
-def _gangs(count: int) -> tuple[tuple[int, int, int], ...]:
-    """Return the ways in which arrays share out rows, columns and steps, the preferred ones first.
+def _gangs(count: int) -> tuple[tuple[int, int, int, int], ...]:
+    """Return the ways in which arrays share rows, columns, steps and products, the best first.
 
     Those in which another array could be at work are left out.
 
-    >>> _gangs(4)
-    ((1, 4, 1), (1, 2, 2), (2, 2, 1), (1, 1, 4), (2, 1, 2), (4, 1, 1))
+    >>> _gangs(2)
+    ((1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2, 1), (2, 1, 1, 1))
     """
     numbers = range(1, count + 1)
-    every = [(d, a, s) for d in numbers for a in numbers for s in numbers if d * a * s <= count]
-    most = [
-        gang
-        for gang in every
-        if not any(
-            other != gang and all(o >= n for o, n in zip(other, gang, strict=True))
-            for other in every
-        )
-    ]
-    return tuple(sorted(most, key=lambda gang: (-gang[1], -gang[2])))
+    found = []
+    for down in numbers:
+        for across in range(1, count // down + 1):
+            for along in range(1, count // (down * across) + 1):
+                gang = down, across, along, count // (down * across * along)
+                used = math.prod(gang)
+                if all(used // number * (number + 1) > count for number in gang):
+                    found.append(gang)
+    return tuple(sorted(found, key=lambda gang: (-gang[1], -gang[3], -gang[2])))
 
 
 def _systolic(kind: object) -> object:
@@ -304,46 +308,42 @@ class ArraySpec(Spec):
         sides: tuple[Amount, Amount],
         pace: int,
         stationarity: Stationarity,
+        products: Amount | None = None,
     ) -> FoldGrid[Amount]:
         """Return how a GEMM is cut into folds for all arrays.
 
         ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
-        columns of a full fold; ``pace``: cycles of a MAC. Of the ways in which the arrays may share
-        the folds that with the fewest cycles is taken; of equal ones that with more columns at
-        once, then with shorter streams, as partial sums of one result cost reads of the buffer.
+        columns of a full fold; ``pace``: cycles of a MAC; ``products``: how many such GEMMs there
+        are. Of the ways in which the arrays may share the folds that with the fewest cycles is
+        taken; of equal ones that with more columns at once, then with more products, then with
+        shorter streams, as partial sums of one result cost reads of the buffer.
 
         >>> array = ArraySpec(rows=8, cols=8, count=4)
         >>> array.grid((8, 64, 100), (8, 8), 1, "ws").gang
-        Gang(down=1, across=4, along=1)
+        Gang(down=1, across=4, along=1, apart=1)
         >>> array.grid((8, 8, 100), (8, 8), 1, "ws").gang
-        Gang(down=1, across=1, along=4)
+        Gang(down=1, across=1, along=4, apart=1)
         """
         rate = Fraction(str(self.steps_per_cycle)).as_integer_ratio()
         grid, one = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
         if self.count == 1:
             return grid
-        best, fewest = grid, self._rounds_cycles(grid, stationarity)
-        for down, across, along in _gangs(self.count):
-            gang = Gang(one * down, one * across, one * along)
-            cycles = self._rounds_cycles(replace(grid, gang=gang), stationarity)
-            best = replace(
-                grid,
-                gang=_either(
-                    cycles * 0 + (cycles < fewest), gang, best.gang or Gang(one, one, one)
-                ),
-            )
-            fewest = smaller(fewest, cycles)
-        return best
+        count = one if products is None else products
+        best, chosen = self._rounds_cycles(grid, stationarity) * count, Gang(one, one, one, one)
+        for numbers in _gangs(self.count):
+            gang = Gang(*(one * number for number in numbers))
+            rounds = -(-count // gang.apart)
+            cycles = rounds * self._rounds_cycles(replace(grid, gang=gang), stationarity)
+            chosen = _either(cycles * 0 + (cycles < best), gang, chosen)
+            best = smaller(best, cycles)
+        return replace(grid, gang=chosen)
 
     def _rounds_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
         """Cycles of all rounds of a GEMM, each as long as the largest."""
         strips = -(-grid.wide // grid.round_cols)
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
-        return (
-            strips
-            * grid.row_rounds
-            * self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, rows)
-        )
+        each = self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, rows)
+        return strips * grid.row_rounds * each
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
         if self.edge_folds == "used":
@@ -420,8 +420,11 @@ class ArraySpec(Spec):
         widths: tuple[int, int, int],
         *,
         multicasts: bool,
+        products: Amount | int = 1,
     ) -> FoldBytes[Amount]:
         """Bytes of one fold, or a round of folds, on ``sides`` (rows, columns of PEs).
+
+        ``products``: so many at once, each on arrays of its own.
 
         ``widths``: bits per element of A, B and C. What enters along the rows is needed in each
         column (and the other way round): without multicast it is sent once for each of them, with
@@ -449,11 +452,11 @@ class ArraySpec(Spec):
         }[stationarity]
         (a_times, a_each), (b_times, b_each) = times
         return FoldBytes(
-            a,
-            b,
-            out,
-            a_sent=a * a_times,
-            b_sent=b * b_times,
+            a * products,
+            b * products,
+            out * products,
+            a_sent=a * a_times * products,
+            b_sent=b * b_times * products,
             adding=gang.adding(stationarity),
             pipe_in=a_alone * a_each + b_alone * b_each,
             pipe_out=pipe_out,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator, FoldGrid, spatial
 from simaccel.program.folding import folded_shape
@@ -51,6 +51,8 @@ class _Place:
     folds: Folds
     accelerator: Accelerator
     grid: FoldGrid[int]
+    products: int = 1
+    """Products at once, each on arrays of its own."""
 
     def fold(
         self, rows: int, cols: int, *, sums: bool, adds: bool = False, leaves: bool = True
@@ -69,12 +71,13 @@ class _Place:
             stationarity,
             (a.bits, b.bits, out.bits),
             multicasts=self.accelerator.noc.distribution.multicasts,
+            products=self.products,
         )
         # sums that stay beside an array leave it with the last fold, whichever array that is on
         adding = (
             moved.adding if not adds else grid.arrays(min(grid.high, grid.round_rows), cols).down
         )
-        width = self._held_width()
+        width, macs = self._held_width(), rows * cols * grid.stream * self.products
         return Fold(
             cycles=array.fold_cycles(
                 min(rows, grid.rows),
@@ -83,8 +86,8 @@ class _Place:
                 stationarity,
                 grid.first_rows,
             ),
-            macs=rows * cols * grid.stream,
-            native_macs=rows * cols * grid.stream * grid.cycles_per_mac,
+            macs=macs,
+            native_macs=macs * grid.cycles_per_mac,
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * (sums + (adding - 1) * leaves),
@@ -93,8 +96,13 @@ class _Place:
             b_sent_bytes=moved.b_sent,
             pipe_in_bytes=moved.pipe_in,
             pipe_out_bytes=moved.pipe_out * leaves,
-            held_read_bytes=cols * grid.stream * width * adding * adds,
-            held_write_bytes=cols * grid.stream * width * moved.adding * (not leaves),
+            held_read_bytes=self.products * cols * grid.stream * width * adding * adds,
+            held_write_bytes=self.products
+            * cols
+            * grid.stream
+            * width
+            * moved.adding
+            * (not leaves),
         )
 
     def _held_width(self) -> int:
@@ -152,21 +160,32 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
     pace = array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity)
-    place = _Place(command, folds, accelerator, grid)
-    full, edge = divmod(wide, grid.round_cols)
-    columns: list[Fold | FoldLoop] = []
-    if full:
-        columns.append(FoldLoop(full, _column(place, high, grid.round_cols)))
-    if edge:
-        columns.extend(_column(place, high, edge))
+    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity, g)
+    apart = 1 if grid.gang is None else grid.gang.apart
+    place = _Place(command, folds, accelerator, grid, apart)
+    rounds = FoldLoop(g // apart, _columns(place))
+    if g % apart:
+        last = FoldLoop(1, _columns(replace(place, products=g % apart)))
+        rounds = FoldLoop(1, (rounds, last) if g >= apart else (last,))
     return Folding(
         lead=array.lead_cycles(grid, folds.stationarity),
-        folds=FoldLoop(g, tuple(columns)),
+        folds=rounds,
         tail=array.tail_cycles(grid, folds.stationarity),
         hidden=array.hidden_cycles(grid, folds.stationarity),
         leaving=array.leaving_cycles(grid, folds.stationarity),
     )
+
+
+def _columns(place: _Place) -> tuple[Fold | FoldLoop, ...]:
+    """Folds of one product, or of several at once: one strip of columns after the other."""
+    grid = place.grid
+    full, edge = divmod(grid.wide, grid.round_cols)
+    columns: list[Fold | FoldLoop] = []
+    if full:
+        columns.append(FoldLoop(full, _column(place, grid.high, grid.round_cols)))
+    if edge:
+        columns.extend(_column(place, grid.high, edge))
+    return tuple(columns)
 
 
 def edges_of(

@@ -57,10 +57,10 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
     for command in commands(program.body):
         if not isinstance(command, Compute) or not isinstance(command.on, Folds):
             continue
-        folds, (_, m, k, n) = command.on, folded_shape(command)
+        folds, (g, m, k, n) = command.on, folded_shape(command)
         high, wide, stream = spatial(m, k, n, folds.stationarity)
         sides = folds.rows or array.rows, folds.cols or array.cols
-        grid = array.grid((high, wide, stream), sides, 1, folds.stationarity)
+        grid = array.grid((high, wide, stream), sides, 1, folds.stationarity, g)
         accumulator = array.accumulates(folds.stationarity)
         need = 0 if accumulator is None else accumulator.n_bytes(grid)
         if capacity is not None and need > capacity:

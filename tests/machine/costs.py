@@ -32,6 +32,9 @@ Work = tuple[int, list[Asked]]
 """Cycles of some work, and what it asks for at once: it ends when all of that is over."""
 
 
+ALONE = Gang(1, 1, 1, 1)
+
+
 @dataclass(frozen=True)
 class Block:
     """What a systolic array does with a block."""
@@ -120,12 +123,18 @@ class Costs:
         array, kind = self.on.systolic, folds.stationarity
         g, m, k, n = _blocked(command)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
-        grid = array.grid((high, wide, stream), (array.rows, array.cols), self._pace(command), kind)
+        grid = array.grid(
+            (high, wide, stream), (array.rows, array.cols), self._pace(command), kind, g
+        )
         steps = grid.stream_cycles
         last = array.fold_cycles(grid.last_rows, grid.last_cols, steps, kind)
         return Block(
             lead=array.lead_cycles(grid, kind),
-            folds=g * [*self._folds(command, folds, grid)],
+            folds=[
+                fold
+                for products in _cut(g, (grid.gang or ALONE).apart)
+                for fold in self._folds(command, folds, grid, products)
+            ],
             tail=array.tail_cycles(grid, kind),
             hidden={"stream": steps, "preload": last, "none": 0}[array.overlap],
             staying=kind == "os" and array.overlap == "stream",
@@ -133,7 +142,9 @@ class Costs:
             steps=steps,
         )
 
-    def _folds(self, command: Compute, folds: Folds, grid: FoldGrid[int]) -> Iterator[Work]:
+    def _folds(
+        self, command: Compute, folds: Folds, grid: FoldGrid[int], products: int
+    ) -> Iterator[Work]:
         """Yield the rounds of folds of a product, strip of columns by strip.
 
         Each array writes its sums. It reads those of the fold before it in a strip whose rows are
@@ -141,7 +152,7 @@ class Costs:
         those that are there. Where accumulators hold the sums of a strip, its first round alone may
         read some, and its last alone writes.
         """
-        kind, gang = folds.stationarity, grid.gang or Gang(1, 1, 1)
+        kind, gang = folds.stationarity, grid.gang or ALONE
         columns = _cut(grid.wide, grid.cols * gang.across)
         rows = _cut(grid.high, grid.rows * gang.down)
         partial = kind != "os"
@@ -158,6 +169,7 @@ class Costs:
                 (grid, kind),
                 (high, wide),
                 results=(reads + (adding - 1) * writes, adding * writes),
+                products=products,
             )
 
     def _round(
@@ -166,6 +178,7 @@ class Costs:
         folded: tuple[FoldGrid[int], Stationarity],
         sides: tuple[int, int],
         results: tuple[int, int],
+        products: int,
     ) -> Work:
         """Return a fold on each array: the longest; ``results``: how often all are read, written.
 
@@ -198,8 +211,8 @@ class Costs:
         stream = grid.stream
         sizes = {"ws": (stream, high, wide), "is": (wide, high, stream), "os": (high, stream, wide)}
         m, k, n = sizes[kind]
-        inputs = in_bytes(m * k, widths[0]) + in_bytes(k * n, widths[1])
-        made = in_bytes(m * n, widths[2])
+        inputs = products * (in_bytes(m * k, widths[0]) + in_bytes(k * n, widths[1]))
+        made = products * in_bytes(m * n, widths[2])
         read = on.read_rate.cycles(inputs + made * results[0])
         write = on.write_rate.cycles(made * results[1])
         return longest, [("buffer_read", read, READ), ("buffer_write", write, WRITE)]

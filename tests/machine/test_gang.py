@@ -1,5 +1,6 @@
 """Several arrays behind one buffer: what each does, element by element, and by hand."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES, ArraySpec, Gang, Stationarity
-from simaccel.machine.folds import Fold, FoldLoop, folds_of
+from simaccel.machine.folds import Fold, FoldLoop, folds_of, total
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Compute, Folds, commands
 from simaccel.workload import gemm
@@ -30,7 +31,7 @@ def test_every_product_is_made_once_on_an_array_that_has_the_room(
     """Walk the arrays of each round: what they multiply is the iteration space, once."""
     array = ArraySpec(rows=sides[0], cols=sides[1], count=count)
     grid = array.grid(sizes, sides, 1, stationarity)
-    gang = grid.gang or Gang(1, 1, 1)
+    gang = grid.gang or Gang(1, 1, 1, 1)
     high, wide, stream = sizes
     made = np.zeros(sizes, dtype=int)
     for row, col in product(range(0, high, grid.round_rows), range(0, wide, grid.round_cols)):
@@ -84,6 +85,22 @@ def test_arrays_below_one_another_add_their_sums_at_the_buffer() -> None:
     fold = _only_fold(m=3, k=8, n=4)
     assert fold.cycles == 4 + 3 + 6
     assert (fold.out_bytes, fold.sums_bytes, fold.pipe_out_bytes) == (48, 24, 24)
+
+
+def test_heads_are_shared_out_where_each_is_small() -> None:
+    """By hand: 5 products of 4 x 4 x 4 on two 4 x 4 arrays: three rounds, the last with one.
+
+    A round takes 4 + 4 + 6 cycles and moves the operands of its products, 32 B a tensor and
+    product; a pipe brings those of one.
+    """
+    program = gemm_case(gemm(m=4, k=4, n=4, batch=5), stationarity="ws").program
+    (command,) = (node for node in commands(program.body) if isinstance(node, Compute))
+    assert isinstance(command.on, Folds)
+    whole = replace(command, shape=(5, 4, 4, 4))
+    folds = folds_of(whole, command.on, accelerator(array={"count": 2})).folds
+    assert (total((folds,), "cycles"), total((folds,), "macs")) == (3 * 14, 5 * 64)
+    assert total((folds,), "a_bytes") == total((folds,), "b_sent_bytes") == 5 * 32
+    assert total((folds,), "pipe_in_bytes") == 3 * 64
 
 
 def _only_fold(**shape: int) -> Fold:

@@ -1,0 +1,254 @@
+"""Operators as a chip's compiler runs them: one kernel after the other, whole tensors on chip.
+
+A kernel of a product brings its operands, works, and takes its results away, with nothing beside
+it: no tile has a second slot. Where the buffer is too small for all of an operator, it is cut along
+its rows. A kernel of vector work goes through its operands block by block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+
+from simaccel.experiment.run import simulate
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import mergeable
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, WorkloadReference
+from simaccel.workload import Conv, Einsum, conv2d, Operator, Vector, Workload, operand
+from simaccel.workload.einsum import Tensor
+
+BUFFER = "buffer"
+HEADS_AT_ONCE = 4
+"""Products of a batch that a kernel takes at once: while it works on them, the next come."""
+BLOCK = 2**18
+"""Elements that a kernel of vector work takes at once."""
+
+
+def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:
+    """Return the cycles of a workload's groups on the machine."""
+    reference = WorkloadReference(workload.name, workload.fingerprint)
+    mapping = Mapping(workload=reference, dataflow="kernels", body=groups)
+    return simulate(workload, on, mapping).run.cycles
+
+
+def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
+    on: Accelerator,
+    m: int,
+    k: int,
+    n: int,
+    *,
+    n_bytes: int = 2,
+    batch: int = 1,
+    casts: bool = False,
+    kept: str = "",
+    on_chip: bool = False,
+) -> int:
+    """Return the cycles of C[b,m,n] = A[b,m,k] B[b,k,n] as one kernel.
+
+    ``on_chip``: A is, like B, of the class ``weight``, whose memory may be one on the chip.
+    ``kept``: a tensor that is on the chip before or stays there (its class is ``cache``).
+    ``casts``: the numbers of A, B and C are none that the array multiplies: the vector unit turns
+    A and B into those, and C back.
+    """
+    rows, cols = m, n
+    while _too_large(on, batch * n_bytes * (1 + casts) * (rows * k + k * cols + rows * cols)):
+        # the largest operand is halved
+        if (rows >= cols and rows > 1) or cols == 1:
+            rows = -(-rows // 2)
+        else:
+            cols = -(-cols // 2)
+    workload = _gemm(batch, m, k, n, n_bytes, casts=casts, kept=kept, on_chip=on_chip)
+    return cycles_of(workload, on, _gemm_group(workload, (rows, cols), casts=casts))
+
+
+def _too_large(on: Accelerator, n_bytes: int) -> bool:
+    capacity = on.buffer.capacity_bytes
+    return capacity is not None and n_bytes > capacity
+
+
+def conv_cycles(on: Accelerator, conv: Conv) -> int:
+    """Return the cycles of a convolution as one kernel, some images at once.
+
+    Channels lie along the rows of the array, filters along its columns; pixels stream, once for
+    each tap.
+    """
+    workload = conv2d(**conv.ranks, stride=conv.stride, bytes_per_element=2)
+    (einsum,) = workload.operators
+    images, filters = conv.n, conv.m
+    while _too_large(on, _conv_bytes(conv, images, filters)):
+        if images > 1:
+            images = -(-images // 2)
+        else:
+            filters = -(-filters // 2)
+    cut = ("n", images, conv.n), ("m", filters, conv.m)
+    loops = tuple(Loop(rank, tile) for rank, tile, size in cut if tile < size)
+    taps = tuple(Loop(rank, 1) for rank in "rs" if einsum.ranks[rank] > 1)
+    tree = (*loops, _keep("I"), _keep("W"), _keep("O"), *taps, Do(einsum.name, "array", "ws"))
+    names = (einsum.name,)
+    return cycles_of(workload, on, Group(operators=names, tree=tree, merged={}))
+
+
+def _conv_bytes(conv: Conv, images: int, filters: int) -> int:
+    sides = [
+        (out - 1) * stride + kernel
+        for out, stride, kernel in zip((conv.p, conv.q), conv.stride, (conv.r, conv.s), strict=True)
+    ]
+    inputs = images * conv.c * math.prod(sides)
+    return 2 * (inputs + filters * conv.c * conv.r * conv.s + images * filters * conv.p * conv.q)
+
+
+def _gemm(  # noqa: PLR0913 - as above
+    batch: int, m: int, k: int, n: int, n_bytes: int, *, casts: bool, kept: str, on_chip: bool
+) -> Workload:
+    sizes = {"b": batch, "m": m, "k": k, "n": n}
+    if batch == 1:
+        del sizes["b"]
+
+    def of(name: str, *ranks: str) -> str:
+        return " ".join((name, *(rank for rank in ranks if rank in sizes)))
+
+    def some(*ranks: str) -> dict[str, int]:
+        return {rank: sizes[rank] for rank in ranks if rank in sizes}
+
+    kinds = {"A": "weight" if on_chip else "input", "B": "weight", "C": "output"} | (
+        {kept: "cache"} if kept else {}
+    )
+    a, b, c = ("A16", "B16", "C32") if casts else ("A", "B", "C")
+    operators: list[Operator] = [
+        Einsum(
+            "gemm",
+            sizes,
+            (operand(of(a, "b", "m", "k")), operand(of(b, "b", "k", "n"))),
+            operand(of(c, "b", "m", "n")),
+        )
+    ]
+    if casts:
+        kinds |= {"A16": "intermediate", "B16": "intermediate", "C32": "intermediate"}
+        operators = [
+            _cast("cast_a", some("b", "m", "k"), "A", "A16"),
+            _cast("cast_b", some("b", "k", "n"), "B", "B16"),
+            *operators,
+            _cast("cast_c", some("b", "m", "n"), "C32", "C"),
+        ]
+    tensors = {name: Tensor(name, n_bytes, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    return Workload("kernel", tuple(operators), tensors)
+
+
+def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
+    """Return an operator that goes over each element once."""
+    return Vector(
+        name,
+        "scale",
+        ranks,
+        (operand(" ".join((given, *ranks))),),
+        operand(" ".join((made, *ranks))),
+    )
+
+
+def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> Group:
+    names = tuple(one.name for one in workload.operators)
+    sizes = workload.operator("gemm").ranks
+    cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
+    across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
+    gemm = Do("gemm", "array", "ws")
+    if HEADS_AT_ONCE < sizes.get("b", 1):
+        heads = Loop("b", HEADS_AT_ONCE)
+        tree: tuple[Node, ...] = (heads, *(Keep(name, BUFFER, 2) for name in "ABC"), gemm)
+    elif not casts:
+        tree = (*across, _keep("B"), *cut, _keep("A"), _keep("C"), gemm)
+    else:
+        inner = Fork(((Do("cast_a", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)))
+        moving = tuple(map(_keep, ("A", "A16", "C32", "C")))
+        branches = (Do("cast_b", "sfu"),), (*cut, *moving, inner)
+        tree = (*across, _keep("B"), _keep("B16"), Fork(branches))
+        if not cut:
+            every = (Do("cast_a", "sfu"),), (Do("cast_b", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)
+            tree = (_keep("B"), _keep("B16"), *moving, Fork(every))
+    merged = mergeable(workload, names)
+    return Group(operators=names, tree=tree, merged=merged)
+
+
+def _keep(name: str) -> Keep:
+    return Keep(name, BUFFER, 1)
+
+
+@cache
+def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_bytes: int) -> int:
+    """Return the cycles of a kernel that makes as many elements as it reads of each operand.
+
+    It has one or two operands (``reads``) and goes over them in ``passes`` of the vector unit, in
+    blocks of `BLOCK`: while it works on one, the next comes.
+    """
+    names = [f"x{at}" for at in range(passes)]
+    operators = [
+        _cast(f"pass{at}", {"e": elements}, given, made)
+        for at, (given, made) in enumerate(pairwise(names))
+    ]
+    last = (names[-1], "other") if reads > 1 else (names[-1],)
+    kind = "residual" if reads > 1 else "scale"
+    operators.append(
+        Vector(
+            "last", kind, {"e": elements}, tuple(operand(f"{x} e") for x in last), operand("y e")
+        )
+    )
+    kinds = dict.fromkeys(names, "intermediate") | {"x0": "input", "y": "output"}
+    return _vector_cycles(on, operators, kinds | {name: "input" for name in last[1:]}, n_bytes)
+
+
+@cache
+def reduction_cycles(on: Accelerator, rows: int, columns: int, *, n_bytes: int) -> int:
+    """Return the cycles of a kernel that makes one number of each row, in one pass."""
+    mean = Vector(
+        "mean",
+        "average_pooling",
+        {"e": rows, "d": columns},
+        (operand("x e d"),),
+        operand("y e"),
+    )
+    return _vector_cycles(on, [mean], {"x": "input", "y": "output"}, n_bytes)
+
+
+def _vector_cycles(
+    on: Accelerator, operators: Sequence[Vector], kinds: dict[str, str], n_bytes: int
+) -> int:
+    """Return the cycles of vector operators as one kernel, block by block."""
+    tensors = {name: Tensor(name, n_bytes, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    workload = Workload("kernel", tuple(operators), tensors)
+    names = tuple(one.name for one in operators)
+    ranks = operators[0].ranks
+    block = max(1, BLOCK // (math.prod(ranks.values()) // ranks["e"]))
+    keeps = tuple(Keep(name, BUFFER, 1 + (kind != "intermediate")) for name, kind in kinds.items())
+    leaves: tuple[Node, ...] = (Do(names[0], "sfu"),)
+    if len(names) > 1:
+        leaves = (Fork(tuple((Do(name, "sfu"),) for name in names)),)
+    tree = (Loop("e", block), *keeps, *leaves) if block < ranks["e"] else (*keeps, *leaves)
+    return cycles_of(
+        workload, on, Group(operators=names, tree=tree, merged=mergeable(workload, names))
+    )
+
+
+def padded(shape: Sequence[int], sublanes: int = 8, lanes: int = 128) -> int:
+    """Return the elements of an array laid out in tiles of ``sublanes`` x ``lanes`` numbers.
+
+    Which dimensions lie along the lanes and sublanes is chosen so that least is padded.
+
+    >>> padded((8, 128, 8)), padded((320, 320)), padded((100,))
+    (8192, 122880, 128)
+    """
+    if len(shape) == 1:
+        return _whole(shape[0], lanes)
+    return min(_in_tiles(shape, sublanes, lanes))
+
+
+def _in_tiles(shape: Sequence[int], sublanes: int, lanes: int) -> Iterator[int]:
+    for along in range(len(shape)):
+        for down in range(len(shape)):
+            if along != down:
+                rest = math.prod(size for at, size in enumerate(shape) if at not in (along, down))
+                yield rest * _whole(shape[along], lanes) * _whole(shape[down], sublanes)
+
+
+def _whole(size: int, part: int) -> int:
+    return -(-size // part) * part

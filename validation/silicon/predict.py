@@ -1,0 +1,60 @@
+"""Predict rows of a measured file: ``python -m validation.silicon.predict SET ROWS.csv -o OUT.csv``.
+
+Rows have the columns of the reference file; measured figures may be missing. They are written with
+one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
+(tpu_v6e_attention). Empty where the model can't say a row.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from validation.silicon.tpu_v3 import model as tpu_v3
+from validation.silicon.tpu_v4 import model as tpu_v4
+from validation.silicon.tpu_v6e import model as tpu_v6e
+
+Row = Mapping[str, str]
+Predict = Callable[[Sequence[Row]], Sequence[float | None]]
+
+SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
+    "tpu_v3": (tpu_v3.predict, ("workload",)),
+    "tpu_v4_gemm": (tpu_v4.predict_gemm, ("M", "N", "K")),
+    "tpu_v4_vector": (tpu_v4.predict_vector, ("operator", "shape")),
+    "tpu_v4_layernorm": (tpu_v4.predict_layernorm, ("B", "S", "D")),
+    "tpu_v6e_attention": (tpu_v6e.predict, ("phase", "chunk", "kv", "batch")),
+}
+"""What predicts a set, and the columns that it reads."""
+
+
+@click.command(help=__doc__)
+@click.argument("name", metavar="SET", type=click.Choice(list(SETS)))
+@click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
+def main(name: str, rows: Path, out: Path) -> None:
+    """Read, predict and write."""
+    predict, needed = SETS[name]
+    with rows.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        found, columns = list(reader), list(reader.fieldnames or ())
+    missing = [column for column in needed if column not in columns]
+    if missing:
+        raise click.ClickException(f"{rows}: no column {', '.join(missing)}; has {columns}")
+    try:
+        predicted = predict(found)
+    except ValueError as error:
+        raise click.ClickException(f"{rows}: {error}") from None
+    with out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*columns, "predicted"])
+        for row, value in zip(found, predicted, strict=True):
+            text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+            writer.writerow([*(row[column] for column in columns), text])
+
+
+if __name__ == "__main__":
+    main()

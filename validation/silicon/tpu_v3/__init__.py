@@ -1,0 +1,1 @@
+"""One core of a TPU v3 chip."""

@@ -1,0 +1,146 @@
+"""The measured operators of a TPU v3 core as kernels, and their cycles on ``hwconfigs/tpu_v3_core``.
+
+Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the softmax of 2,048 x 2,048,
+the passes of a layer norm on that of 2,048 x 768; nothing else, and no other row was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import Conv
+from validation.silicon.kernels import conv_cycles, gemm_cycles, vector_cycles
+
+SOFTMAX_PASSES: Final = 3
+"""Maximum; exponential and sum; division."""
+FUSED_SOFTMAX_PASSES: Final = 2
+"""In an attention kernel the division falls on the result, whose rows are short."""
+LAYER_NORM_PASSES: Final = 5
+"""Sum; difference; square and sum; product with the root; gain and bias."""
+CALIBRATION: Final = ("gemm_512x512x512", "softmax_2048x2048", "layernorm_2048x768")
+_BERT: Final = {"bert_base": (768, 12, 3072), "bert_large": (1024, 16, 4096)}
+_TOKENS: Final = 512
+_RESNETS: Final = {"resnet18": ((2, 2, 2, 2), False), "resnet50": ((3, 4, 6, 3), True)}
+
+
+def predict(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
+    """Return the cycles of rows by their ``workload``; None where one can't be said."""
+    on = load_accelerator("tpu_v3_core")
+    return [_cycles(on, row["workload"]) for row in rows]
+
+
+def _cycles(on: Accelerator, workload: str) -> int | None:
+    kind, _, sizes = workload.partition("_")
+    if workload in _BERT or workload == "bert_xlarge":
+        width, heads, hidden = _BERT.get(workload, (2048, 32, 8192))
+        return _block(on, width, heads, hidden)
+    if workload in _RESNETS:
+        layers = sum(_conv(_inside(on), *layer) for layer in _layers(*_RESNETS[workload]))
+        return on.groups.start_cycles + layers
+    if not sizes:
+        return None
+    numbers = [int(size) for size in sizes.split("x")]
+    if kind == "gemm":
+        m, k, n = numbers
+        return gemm_cycles(on, m, k, n)
+    if kind == "conv":
+        return _conv(on, *numbers)
+    if kind == "layernorm":
+        return _rows(on, numbers[0] * numbers[1], LAYER_NORM_PASSES)
+    if kind == "softmax":
+        return _rows(on, numbers[0] * numbers[1], SOFTMAX_PASSES)
+    if kind == "attention":
+        return _attention(on, *numbers)
+    return None
+
+
+def _rows(on: Accelerator, elements: int, passes: int) -> int:
+    return vector_cycles(on, elements, reads=1, passes=passes, n_bytes=2)
+
+
+def _attention(on: Accelerator, heads: int, tokens: int, width: int) -> int:
+    """One kernel: scores, softmax and their product with the values; scores stay on chip."""
+    inside = _inside(on, ["memories.cache.bandwidth_bytes_per_second=unlimited"])
+    scores = gemm_cycles(inside, tokens, width, tokens, batch=heads, kept="C")
+    attend = gemm_cycles(inside, tokens, tokens, width, batch=heads, kept="A")
+    softmax = FUSED_SOFTMAX_PASSES * -(-heads * tokens * tokens // on.sfu.lanes)
+    return on.groups.start_cycles + scores + softmax + attend
+
+
+def _inside(on: Accelerator, more: Sequence[str] = ()) -> Accelerator:
+    """Return the core as a kernel of a compiled network sees it: it need not be started."""
+    return _loaded(on.name, ("groups.start_cycles=0", *more))
+
+
+@cache
+def _loaded(name: str, changes: tuple[str, ...]) -> Accelerator:
+    return load_accelerator(name, list(changes))
+
+
+def _conv(  # noqa: PLR0913 - the sizes of a convolution, in the order of the table
+    on: Accelerator,
+    batch: int,
+    height: int,
+    width: int,
+    channels: int,
+    filters: int,
+    kernel: int,
+    stride: int,
+    padding: int,
+) -> int:
+    """Return the cycles of a convolution of a batch of images, padding included."""
+    out = [(side + 2 * padding - kernel) // stride + 1 for side in (height, width)]
+    conv = Conv(
+        n=batch,
+        m=filters,
+        c=channels,
+        p=out[0],
+        q=out[1],
+        r=kernel,
+        s=kernel,
+        stride=(stride, stride),
+    )
+    return conv_cycles(on, conv)
+
+
+def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
+    """An encoder block of 512 tokens, started once; residuals go with the norms.
+
+    The compiler brings weights while the kernel before works: they cost no time of their own.
+    """
+    rows = _TOKENS
+    inside = _inside(on, ["memories.weight.bandwidth_bytes_per_second=unlimited"])
+    projections = 4 * gemm_cycles(inside, rows, width, width)
+    feed_forward = gemm_cycles(inside, rows, width, hidden) + gemm_cycles(
+        inside, rows, hidden, width
+    )
+    norms = 2 * _rows(inside, rows * width, LAYER_NORM_PASSES)
+    gelu = _rows(inside, rows * hidden, 1)
+    attention = _attention(on, heads, rows, width // heads)
+    return projections + feed_forward + norms + gelu + attention
+
+
+def _layers(stages: Sequence[int], bottleneck: bool) -> Iterator[tuple[int, ...]]:  # noqa: FBT001
+    """Yield the convolutions of a ResNet for one image (He et al., CVPR 2016, table 1)."""
+    yield 1, 224, 224, 3, 64, 7, 2, 3
+    side, channels = 56, 64
+    for stage, blocks in enumerate(stages):
+        width = 64 * 2**stage
+        made = width * (4 if bottleneck else 1)
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            small = side // stride
+            if bottleneck:
+                yield 1, side, side, channels, width, 1, 1, 0
+                yield 1, side, side, width, width, 3, stride, 1
+                yield 1, small, small, width, made, 1, 1, 0
+            else:
+                yield 1, side, side, channels, width, 3, stride, 1
+                yield 1, small, small, width, width, 3, 1, 1
+            if channels != made:
+                yield 1, side, side, channels, made, 1, stride, 0
+            side, channels = small, made

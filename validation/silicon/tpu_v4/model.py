@@ -1,0 +1,59 @@
+"""The measured operators of a TPU v4 chip as kernels, and their times on ``hwconfigs/tpu_v4``.
+
+Operands are f16, of which the chip has no multiplier: the vector unit turns them into bf16 and
+results back. Those of GEMMs lie on the chip when the kernel starts (the source measures it so).
+
+Calibrated on ``*_calibration.csv`` alone: ``groups.start_cycles``, ``dram.latency_cycles``,
+``sfu.lanes``, ``array.steps_per_cycle``; on the copies ``dram.bandwidth_bytes_per_second``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from simaccel.hardware.load import load_accelerator
+from validation.silicon.kernels import gemm_cycles, padded, reduction_cycles, vector_cycles
+
+ON_CHIP: Final = "memories.weight.bandwidth_bytes_per_second=unlimited"
+BYTES: Final = 2
+_BINARY: Final = ("add", "multiply")
+
+
+def predict_gemm(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the microseconds of the kernel of each GEMM: columns M, N, K."""
+    on = load_accelerator("tpu_v4", [ON_CHIP])
+    sizes = [(int(row["M"]), int(row["K"]), int(row["N"])) for row in rows]
+    return [1e6 * on.seconds(gemm_cycles(on, *one, on_chip=True, casts=True)) for one in sizes]
+
+
+def predict_vector(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the microseconds of each vector operator: columns operator, shape.
+
+    An element is turned into a number of the unit, or back, in a pass for each operand and for the
+    result; arrays are laid out in tiles of 8 x 128.
+    """
+    on = load_accelerator("tpu_v4")
+    found = []
+    for row in rows:
+        elements = padded([int(size) for size in row["shape"].split("x")])
+        reads = 1 + (row["operator"] in _BINARY)
+        cycles = vector_cycles(on, elements, reads=reads, passes=reads + 1, n_bytes=BYTES)
+        found.append(1e6 * on.seconds(cycles))
+    return found
+
+
+def predict_layernorm(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the microseconds of each layer norm: columns B, S, D; three kernels.
+
+    The source has a reduction and the normalisation apart; of the whole a second reduction is left:
+    mean, variance, normalisation.
+    """
+    on = load_accelerator("tpu_v4")
+    found = []
+    for row in rows:
+        vectors, width = int(row["B"]) * int(row["S"]), int(row["D"])
+        reduction = reduction_cycles(on, vectors, width, n_bytes=BYTES)
+        normalise = vector_cycles(on, vectors * width, reads=1, passes=2, n_bytes=BYTES)
+        found.append(1e6 * on.seconds(2 * reduction + normalise))
+    return found
