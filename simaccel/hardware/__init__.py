@@ -1,17 +1,16 @@
 """What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator, NocPair
-from simaccel.hardware.array import (
+from simaccel.hardware.array import AccumulatorSpec, ArraySpec
+from simaccel.hardware.energy.spec import EnergySpec
+from simaccel.hardware.fold_grid import (
     PLACES,
     STATIONARITIES,
-    AccumulatorSpec,
-    ArraySpec,
     FoldGrid,
     Gang,
     Stationarity,
     spatial,
 )
-from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
 from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
 from simaccel.hardware.quantity import Rate

@@ -19,10 +19,9 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from simaccel.errors import SimaccelError
 from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
-from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
@@ -36,14 +35,6 @@ from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.hardware.spec import Spec
-
-
-class NotSystolicError(SimaccelError):
-    """What was asked for needs a systolic array; the message says which one it is."""
-
-
-class NotSpatialError(SimaccelError):
-    """What was asked for needs a spatial array; the message says which one it is."""
 
 
 def _kind(array: object) -> str:
@@ -384,16 +375,12 @@ class Accelerator(Spec):
     @cached_property
     def distribution_rate(self) -> Rate:
         """Bytes per cycle from the buffer to all arrays."""
-        return self._all_arrays(self.array_in_rate)
+        return self.array_in_rate.times(self.array.count)
 
     @cached_property
     def collection_rate(self) -> Rate:
         """Bytes per cycle from all arrays to the buffer."""
-        return self._all_arrays(self.array_out_rate)
-
-    def _all_arrays(self, each: Rate) -> Rate:
-        count = self.array.count if isinstance(self.array, ArraySpec) else 1
-        return Rate(each.n_bytes * count, each.n_cycles)
+        return self.array_out_rate.times(self.array.count)
 
     @cached_property
     def lead_latency_cycles(self) -> int:

@@ -153,6 +153,14 @@ class Rate:
             return np.asarray(exact, dtype=np.int64)  # without axes an int is left
         return -(-amount_bytes * self.n_cycles // self.n_bytes)
 
+    def times(self, count: int) -> Rate:
+        """Return what so many of these give together.
+
+        >>> Rate(625, 9).times(2)
+        Rate(n_bytes=1250, n_cycles=9)
+        """
+        return Rate(self.n_bytes * count, self.n_cycles)
+
     def _may_overflow(self, amount_bytes: npt.NDArray[np.int64]) -> bool:
         most = int(amount_bytes.max(initial=0))
         return max(most, 1) * self.n_cycles > _LARGEST_INT64

@@ -20,7 +20,7 @@ from typing import Any, Final
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.accounting import Account, Entry, account_keys
 from simaccel.files.documents import read_text
-from simaccel.hardware.array import STATIONARITIES
+from simaccel.hardware.fold_grid import STATIONARITIES
 
 _PRESETS: Final = "architecture_presets"
 _SIDES: Final = ("ArrayHeight", "ArrayWidth")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from simaccel.hardware.array import Stationarity
 from simaccel.hardware.dataflow import ConstraintText
+from simaccel.hardware.fold_grid import Stationarity
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.precision import NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
@@ -70,6 +70,9 @@ class SpatialArraySpec(Spec):
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``).
     """
+
+    count: ClassVar[int] = 1
+    """There is one; what there are several of are its fan-outs."""
 
     kind: Literal["spatial"]
     rows: Count

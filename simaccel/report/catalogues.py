@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text
@@ -38,9 +38,7 @@ def _pes_text(accelerator: Accelerator) -> str:
     """Write the sides of the array, and how many there are if it is several."""
     array = accelerator.array
     sides = f"{array.rows}x{array.cols}"
-    if isinstance(array, ArraySpec) and array.count > 1:
-        return f"{array.count} x {sides}"
-    return sides
+    return f"{array.count} x {sides}" if array.count > 1 else sides
 
 
 def fields_table(

@@ -10,7 +10,7 @@ import yaml
 from simaccel.errors import InputError
 from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator, Rate
-from simaccel.hardware.accelerator import NotSpatialError, NotSystolicError
+from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator

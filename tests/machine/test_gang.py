@@ -103,9 +103,9 @@ def test_heads_are_shared_out_where_each_is_small() -> None:
     assert total((folds,), "pipe_in_bytes") == 3 * 64
 
 
-def _only_fold(**shape: int) -> Fold:
+def _only_fold(*, m: int, k: int, n: int) -> Fold:
     """Return the only round of a product on two arrays of 4 x 4 PEs."""
-    program = gemm_case(gemm(**shape), stationarity="ws").program
+    program = gemm_case(gemm(m=m, k=k, n=n), stationarity="ws").program
     (command,) = (node for node in commands(program.body) if isinstance(node, Compute))
     assert isinstance(command.on, Folds)
     (fold,) = folds_of(command, command.on, accelerator(array={"count": 2})).folds.body

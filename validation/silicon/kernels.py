@@ -15,8 +15,18 @@ from itertools import pairwise
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import mergeable
-from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, WorkloadReference
-from simaccel.workload import Conv, Einsum, conv2d, Operator, Vector, Workload, operand
+from simaccel.mapping.tree import (
+    Do,
+    Fork,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Tree,
+    WorkloadReference,
+)
+from simaccel.workload import Conv, Einsum, Operator, Vector, Workload, conv2d, operand
 from simaccel.workload.einsum import Tensor
 
 BUFFER = "buffer"
@@ -74,7 +84,17 @@ def conv_cycles(on: Accelerator, conv: Conv) -> int:
     Channels lie along the rows of the array, filters along its columns; pixels stream, once for
     each tap.
     """
-    workload = conv2d(**conv.ranks, stride=conv.stride, bytes_per_element=2)
+    workload = conv2d(
+        m=conv.m,
+        c=conv.c,
+        p=conv.p,
+        q=conv.q,
+        r=conv.r,
+        s=conv.s,
+        n=conv.n,
+        stride=conv.stride,
+        bytes_per_element=2,
+    )
     (einsum,) = workload.operators
     images, filters = conv.n, conv.m
     while _too_large(on, _conv_bytes(conv, images, filters)):
@@ -85,7 +105,7 @@ def conv_cycles(on: Accelerator, conv: Conv) -> int:
     cut = ("n", images, conv.n), ("m", filters, conv.m)
     loops = tuple(Loop(rank, tile) for rank, tile, size in cut if tile < size)
     taps = tuple(Loop(rank, 1) for rank in "rs" if einsum.ranks[rank] > 1)
-    tree = (*loops, _keep("I"), _keep("W"), _keep("O"), *taps, Do(einsum.name, "array", "ws"))
+    tree: Tree = (*loops, _keep("I"), _keep("W"), _keep("O"), *taps, Do(einsum.name, "array", "ws"))
     names = (einsum.name,)
     return cycles_of(workload, on, Group(operators=names, tree=tree, merged={}))
 
@@ -99,7 +119,7 @@ def _conv_bytes(conv: Conv, images: int, filters: int) -> int:
     return 2 * (inputs + filters * conv.c * conv.r * conv.s + images * filters * conv.p * conv.q)
 
 
-def _gemm(  # noqa: PLR0913 - as above
+def _gemm(
     batch: int, m: int, k: int, n: int, n_bytes: int, *, casts: bool, kept: str, on_chip: bool
 ) -> Workload:
     sizes = {"b": batch, "m": m, "k": k, "n": n}
@@ -153,7 +173,7 @@ def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> G
     cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
     across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
     gemm = Do("gemm", "array", "ws")
-    if HEADS_AT_ONCE < sizes.get("b", 1):
+    if sizes.get("b", 1) > HEADS_AT_ONCE:
         heads = Loop("b", HEADS_AT_ONCE)
         tree: tuple[Node, ...] = (heads, *(Keep(name, BUFFER, 2) for name in "ABC"), gemm)
     elif not casts:
@@ -194,7 +214,7 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
         )
     )
     kinds = dict.fromkeys(names, "intermediate") | {"x0": "input", "y": "output"}
-    return _vector_cycles(on, operators, kinds | {name: "input" for name in last[1:]}, n_bytes)
+    return _vector_cycles(on, operators, kinds | dict.fromkeys(last[1:], "input"), n_bytes)
 
 
 @cache

@@ -1,4 +1,6 @@
-"""Predict rows of a measured file: ``python -m validation.silicon.predict SET ROWS.csv -o OUT.csv``.
+"""Predict the rows of a measured file.
+
+``python -m validation.silicon.predict SET ROWS.csv -o OUT.csv``
 
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns

@@ -1,12 +1,13 @@
-"""The measured operators of a TPU v3 core as kernels, and their cycles on ``hwconfigs/tpu_v3_core``.
+"""The measured operators of a TPU v3 core as kernels on ``hwconfigs/tpu_v3_core``.
 
-Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the softmax of 2,048 x 2,048,
-the passes of a layer norm on that of 2,048 x 768; nothing else, and no other row was used.
+Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the softmax of 2,048 x
+2,048, the passes of a layer norm on that of 2,048 x 768; no constant on any other row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -15,6 +16,8 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Conv
 from validation.silicon.kernels import conv_cycles, gemm_cycles, vector_cycles
 
+Sizes = tuple[int, ...]
+
 SOFTMAX_PASSES: Final = 3
 """Maximum; exponential and sum; division."""
 FUSED_SOFTMAX_PASSES: Final = 2
@@ -22,7 +25,12 @@ FUSED_SOFTMAX_PASSES: Final = 2
 LAYER_NORM_PASSES: Final = 5
 """Sum; difference; square and sum; product with the root; gain and bias."""
 CALIBRATION: Final = ("gemm_512x512x512", "softmax_2048x2048", "layernorm_2048x768")
-_BERT: Final = {"bert_base": (768, 12, 3072), "bert_large": (1024, 16, 4096)}
+_BERT: Final = {
+    "bert_base": (768, 12, 3072),
+    "bert_large": (1024, 16, 4096),
+    "bert_xlarge": (2048, 32, 8192),
+}
+"""Width, heads, hidden width of the feed-forward."""
 _TOKENS: Final = 512
 _RESNETS: Final = {"resnet18": ((2, 2, 2, 2), False), "resnet50": ((3, 4, 6, 3), True)}
 
@@ -34,36 +42,36 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
 
 
 def _cycles(on: Accelerator, workload: str) -> int | None:
-    kind, _, sizes = workload.partition("_")
-    if workload in _BERT or workload == "bert_xlarge":
-        width, heads, hidden = _BERT.get(workload, (2048, 32, 8192))
-        return _block(on, width, heads, hidden)
+    kind, _, text = workload.partition("_")
+    if workload in _BERT:
+        return _block(on, *_BERT[workload])
     if workload in _RESNETS:
-        layers = sum(_conv(_inside(on), *layer) for layer in _layers(*_RESNETS[workload]))
+        layers = sum(_conv(_inside(on), layer) for layer in _layers(*_RESNETS[workload]))
         return on.groups.start_cycles + layers
-    if not sizes:
+    if kind not in _KINDS:
         return None
-    numbers = [int(size) for size in sizes.split("x")]
-    if kind == "gemm":
-        m, k, n = numbers
-        return gemm_cycles(on, m, k, n)
-    if kind == "conv":
-        return _conv(on, *numbers)
-    if kind == "layernorm":
-        return _rows(on, numbers[0] * numbers[1], LAYER_NORM_PASSES)
-    if kind == "softmax":
-        return _rows(on, numbers[0] * numbers[1], SOFTMAX_PASSES)
-    if kind == "attention":
-        return _attention(on, *numbers)
-    return None
+    return _KINDS[kind](on, tuple(int(size) for size in text.split("x")))
+
+
+def _gemm(on: Accelerator, sizes: Sizes) -> int:
+    return gemm_cycles(on, *sizes)
+
+
+def _layer_norm(on: Accelerator, sizes: Sizes) -> int:
+    return _rows(on, math.prod(sizes), LAYER_NORM_PASSES)
+
+
+def _softmax(on: Accelerator, sizes: Sizes) -> int:
+    return _rows(on, math.prod(sizes), SOFTMAX_PASSES)
 
 
 def _rows(on: Accelerator, elements: int, passes: int) -> int:
     return vector_cycles(on, elements, reads=1, passes=passes, n_bytes=2)
 
 
-def _attention(on: Accelerator, heads: int, tokens: int, width: int) -> int:
+def _attention(on: Accelerator, sizes: Sizes) -> int:
     """One kernel: scores, softmax and their product with the values; scores stay on chip."""
+    heads, tokens, width = sizes
     inside = _inside(on, ["memories.cache.bandwidth_bytes_per_second=unlimited"])
     scores = gemm_cycles(inside, tokens, width, tokens, batch=heads, kept="C")
     attend = gemm_cycles(inside, tokens, tokens, width, batch=heads, kept="A")
@@ -81,18 +89,12 @@ def _loaded(name: str, changes: tuple[str, ...]) -> Accelerator:
     return load_accelerator(name, list(changes))
 
 
-def _conv(  # noqa: PLR0913 - the sizes of a convolution, in the order of the table
-    on: Accelerator,
-    batch: int,
-    height: int,
-    width: int,
-    channels: int,
-    filters: int,
-    kernel: int,
-    stride: int,
-    padding: int,
-) -> int:
-    """Return the cycles of a convolution of a batch of images, padding included."""
+def _conv(on: Accelerator, sizes: Sizes) -> int:
+    """Return the cycles of a convolution of a batch of images, padding included.
+
+    Sizes as in the table: batch, height, width, channels, filters, kernel, stride, padding.
+    """
+    batch, height, width, channels, filters, kernel, stride, padding = sizes
     out = [(side + 2 * padding - kernel) // stride + 1 for side in (height, width)]
     conv = Conv(
         n=batch,
@@ -120,11 +122,11 @@ def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
     )
     norms = 2 * _rows(inside, rows * width, LAYER_NORM_PASSES)
     gelu = _rows(inside, rows * hidden, 1)
-    attention = _attention(on, heads, rows, width // heads)
+    attention = _attention(on, (heads, rows, width // heads))
     return projections + feed_forward + norms + gelu + attention
 
 
-def _layers(stages: Sequence[int], bottleneck: bool) -> Iterator[tuple[int, ...]]:  # noqa: FBT001
+def _layers(stages: Sequence[int], bottleneck: bool) -> Iterator[Sizes]:  # noqa: FBT001
     """Yield the convolutions of a ResNet for one image (He et al., CVPR 2016, table 1)."""
     yield 1, 224, 224, 3, 64, 7, 2, 3
     side, channels = 56, 64
@@ -144,3 +146,12 @@ def _layers(stages: Sequence[int], bottleneck: bool) -> Iterator[tuple[int, ...]
             if channels != made:
                 yield 1, side, side, channels, made, 1, stride, 0
             side, channels = small, made
+
+
+_KINDS: Final[Mapping[str, Callable[[Accelerator, Sizes], int]]] = {
+    "gemm": _gemm,
+    "conv": _conv,
+    "layernorm": _layer_norm,
+    "softmax": _softmax,
+    "attention": _attention,
+}
