@@ -8,6 +8,7 @@ from typing import Annotated, Final, Generic, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
+from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.precision import NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
@@ -53,7 +54,8 @@ class FoldGrid(Generic[Amount]):
     """The folds of one GEMM, strip of columns by strip.
 
     ``high`` x ``wide`` elements (along rows, along columns) are cut into folds of at most ``rows``
-    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles.
+    x ``cols`` PEs, and each streams for ``stream`` steps of ``cycles_per_mac`` cycles, or for
+    ``in_blocks`` cycles where instructions say how long that takes.
     """
 
     high: Amount
@@ -62,11 +64,12 @@ class FoldGrid(Generic[Amount]):
     rows: Amount
     cols: Amount
     cycles_per_mac: int = 1
+    in_blocks: Amount | None = None
 
     @property
     def stream_cycles(self) -> Amount:
         """Cycles in which a fold streams."""
-        return self.stream * self.cycles_per_mac
+        return self.stream * self.cycles_per_mac if self.in_blocks is None else self.in_blocks
 
     @property
     def first_rows(self) -> Amount:
@@ -146,6 +149,7 @@ class ArraySpec(Spec):
 
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
+    ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -158,11 +162,12 @@ class ArraySpec(Spec):
     accumulator: AccumulatorSpec | None = None
     native_bits: NativeBits | None = None
     stationarity: Literal["free"] | Stationarity = "free"
+    blocks: BlocksSpec | None = None
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        for name in ("accumulator", "native_bits", "stationarity"):
+        for name in ("accumulator", "native_bits", "stationarity", "blocks"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
         return found
@@ -170,6 +175,22 @@ class ArraySpec(Spec):
     def cycles_per_mac(self, bits: Iterable[int]) -> int:
         """Cycles of a MAC of operands of so many bits."""
         return cycles_per_mac(self.native_bits, bits)
+
+    def grid(
+        self,
+        sizes: tuple[Amount, Amount, Amount],
+        sides: tuple[Amount, Amount],
+        cycles_per_mac: int,
+        run: Amount,
+    ) -> FoldGrid[Amount]:
+        """Cut ``sizes`` (along rows, columns and time) into folds of ``sides`` PEs.
+
+        ``run``: positions of the innermost rank that streams.
+        """
+        blocks, stream = self.blocks, sizes[2]
+        pes = self.rows, self.cols
+        paced = None if blocks is None else blocks.cycles(stream, run, pes, cycles_per_mac)
+        return FoldGrid(*sizes, *sides, cycles_per_mac, paced)
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
         """Return the memory in which sums grow; output-stationary they grow in the PEs."""

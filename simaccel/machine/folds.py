@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, FoldGrid, spatial
-from simaccel.program.folding import folded_shape
+from simaccel.program.folding import folded_shape, streamed_run
 from simaccel.program.program import Compute, Folds, ProgramError
 
 
@@ -70,7 +70,7 @@ class _Place:
                 rows, cols, self.grid.stream_cycles, stationarity, self.grid.first_rows
             ),
             macs=rows * cols * self.grid.stream,
-            native_macs=rows * cols * self.grid.stream_cycles,
+            native_macs=rows * cols * self.grid.stream * self.grid.cycles_per_mac,
             a_bytes=moved.a,
             b_bytes=moved.b,
             sums_bytes=moved.out * sums,
@@ -137,7 +137,8 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
     pace = array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    grid = FoldGrid(high, wide, stream, rows, cols, pace)
+    run = streamed_run(command, folds.stationarity)
+    grid = array.grid((high, wide, stream), (rows, cols), pace, run)
     place = _Place(command, folds, accelerator, grid)
     full, edge = divmod(wide, cols)
     columns: list[Fold | FoldLoop] = []

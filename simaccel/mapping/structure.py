@@ -220,6 +220,8 @@ class _Checker:
             yield where, text, f"level {' or '.join(LEVELS)}{more}"
         if node.slots < 1:
             yield where, text, "at least one slot"
+        if node.anew and (node.level != BUFFER or node.tensor in self.space.made):
+            yield where, text, "anew behind what is loaded into the buffer alone"
         if node.region:
             yield where, text, "no region; a keep around groups may have one"
 
