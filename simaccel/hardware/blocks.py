@@ -11,8 +11,9 @@ class BlocksSpec(Spec):
 
     A block has at most ``steps`` positions, all of one run of the innermost rank that streams (of
     a convolution: of one row of the output). It takes at least ``least_cycles``, and at most
-    ``in_flight`` of them are on their way at once: by Little's law no more than these start in the
-    time from the first row of an operand that shifts in to the last result at the foot.
+    ``in_flight`` of them are in the array at once: by Little's law no more than these start in the
+    time from the first operand of a block to its last result, which is as many cycles longer than
+    the block as the array has rows and columns (skew in and out, a register before and behind).
     """
 
     steps: Count
@@ -24,12 +25,12 @@ class BlocksSpec(Spec):
     ) -> Amount:
         """Return the cycles of ``stream`` positions in runs of ``run``, on rows x columns PEs.
 
-        14 runs of 2 are 14 blocks of at least 4 cycles; each is on its way for 16 + 4 + 30 cycles,
-        and 8 of them overlap:
+        14 runs of 2 are 14 blocks of at least 4 cycles; each is in the array for 4 + 32 cycles, and
+        5 of them overlap:
 
-        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=8).cycles(28, 2, (16, 16))
-        88
-        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=8).cycles(448, 32, (16, 16))
+        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=5).cycles(28, 2, (16, 16))
+        101
+        >>> BlocksSpec(steps=16, least_cycles=4, in_flight=5).cycles(448, 32, (16, 16))
         448
         """
         full, rest = run // self.steps, run % self.steps
@@ -38,8 +39,8 @@ class BlocksSpec(Spec):
         least = least + (self.least_cycles - least) * (least < self.least_cycles)
         busy = full * max(self.steps * cycles_per_mac, self.least_cycles) + others * least
         rows, cols = sides
-        on_the_way = (full + others) * (2 * rows + cols - 2) + busy
+        inside = (full + others) * (rows + cols) + busy
         runs = stream // run
-        limited = -(-runs * on_the_way // self.in_flight)
+        limited = -(-runs * inside // self.in_flight)
         cycles: Amount = runs * busy
         return cycles + (limited - cycles) * (limited > cycles)

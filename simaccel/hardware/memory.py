@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import (
@@ -48,6 +48,14 @@ def _named(names: Iterable[str]) -> AfterValidator:
     return AfterValidator(read)
 
 
+def _wrong(value: int | None, *, needed: bool) -> Iterator[str]:
+    """Yield what is allowed instead of a limit of requests that is wrong for the model."""
+    if needed and value is None:
+        yield "a number, with model requests"
+    if value is not None and not needed:
+        yield "nothing, except with model requests"
+
+
 class BufferSpec(Spec):
     """The software-addressed global buffer with one read and one write port.
 
@@ -73,6 +81,10 @@ class DramSpec(Spec):
     and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
     refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
     part costs no time.
+
+    With the model ``requests`` a DMA engine asks for each row of a tile's innermost dimension on
+    its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
+    way, so that each takes its share of the latency, however short it is (Little's law).
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -87,7 +99,9 @@ class DramSpec(Spec):
     turnaround_cycles: Cycles = 0
     batch_bytes: Bytes = 2048
     in_flight_bytes: BytesOrUnlimited = None
-    model: Literal["channel", "banked"] = "channel"
+    model: Literal["channel", "banked", "requests"] = "channel"
+    request_bytes: Bytes | None = None
+    requests_in_flight: Count | None = None
     part: Annotated[str, _named(PARTS)] | None = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
@@ -98,6 +112,18 @@ class DramSpec(Spec):
             error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
             detail = InitErrorDetails(type=error, loc=("part",), input=None)
             raise ValidationError.from_exception_data(type(self).__name__, [detail])
+        limits = {name: getattr(self, name) for name in ("request_bytes", "requests_in_flight")}
+        details = [
+            InitErrorDetails(
+                type=PydanticCustomError("impossible", "{allowed}", {"allowed": allowed}),
+                loc=(name,),
+                input=value,
+            )
+            for name, value in limits.items()
+            for allowed in _wrong(value, needed=self.model == "requests")
+        ]
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
     @model_serializer(mode="wrap")
@@ -110,7 +136,8 @@ class DramSpec(Spec):
     @property
     def hidden(self) -> frozenset[str]:
         """Fields that say nothing: of a model with banks, where nobody speaks of them."""
-        given = {"part": self.part, "map": self.map}
+        names = ("part", "map", "request_bytes", "requests_in_flight")
+        given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
@@ -126,6 +153,28 @@ class DramSpec(Spec):
         bus = bus_clocks(part, rows, share_bytes)
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
         found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
+        return found
+
+    def request_cycles(self, n_bytes: Amount, rows: Rows) -> Amount:
+        """Cycles in which the requests of a transfer can be made, with model requests.
+
+        >>> spec = DramSpec(
+        ...     bandwidth_bytes_per_second="unlimited",
+        ...     model="requests",
+        ...     request_bytes=64,
+        ...     requests_in_flight=16,
+        ...     latency_cycles=80,
+        ... )
+        >>> spec.request_cycles(1600, Rows(count=100, n_bytes=16, pitch=256))
+        500
+        >>> spec.request_cycles(10000, Rows(count=100, n_bytes=100, pitch=256))
+        1000
+        """
+        assert self.request_bytes is not None  # noqa: S101 - the model is requests
+        assert self.requests_in_flight is not None  # noqa: S101 - likewise
+        count, length = -(-n_bytes // rows.n_bytes), rows.n_bytes
+        number = count * -(-length // self.request_bytes)
+        found: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
         return found
 
     def _placed(self) -> tuple[DramPart, str]:
