@@ -24,7 +24,7 @@ from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, larger, lying, requested_rows, rows_of
+from simaccel.hardware.dram.tile import Rows, larger, lying
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
@@ -341,20 +341,19 @@ class Accelerator(Spec):
         rate = self.channel_rate if write else self.channel_read_rate
         share = self.dram.channel_bytes(n_bytes, channel)
         cycles = rate.cycles(share)
-        if self.dram.model == "channel" or (self.dram.model == "requests" and rows is None):
+        if self.dram.model == "channel":
             return cycles
         if self.dram.model == "requests":
-            asked: Amount = larger(cycles, self.dram.request_cycles(n_bytes, lying(n_bytes, rows)))
-            return asked
-        found = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
-        slowest: Amount = larger(cycles, self._part_rate.cycles(found))
+            found = self.dram.request_cycles(n_bytes, lying(n_bytes, rows))
+        else:
+            clocks = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
+            found = self._part_rate.cycles(clocks)
+        slowest: Amount = larger(cycles, found)
         return slowest
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
         """Where a tile of a tensor lies in DRAM; None if the model does not care."""
-        if self.dram.model == "requests":
-            return requested_rows(sides, bits)
-        return None if self.dram.model == "channel" else rows_of(sides, shape, bits)
+        return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""

@@ -22,6 +22,8 @@ from simaccel.hardware.dram.tile import (
     bank_clocks,
     bus_clocks,
     larger,
+    requested_rows,
+    rows_of,
     stream_rate,
     with_refresh,
 )
@@ -131,6 +133,12 @@ class DramSpec(Spec):
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
+
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
+        """Where a tile of a tensor lies; None if the model does not care."""
+        if self.model == "requests":
+            return requested_rows(sides, bits)
+        return None if self.model == "channel" else rows_of(sides, shape, bits)
 
     def stream(self) -> tuple[int, int]:
         """Bytes and clocks of a stream on one channel of the part, refreshes included."""

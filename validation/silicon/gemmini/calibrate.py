@@ -15,7 +15,7 @@ from simaccel.mapping.gemmini import LEVELS, parse_gemmini
 from validation.silicon.gemmini.model import Row, Way, cycles
 from validation.silicon.gemmini.rows import HERE, measured, read
 
-LATENCIES: Final = (40, 50, 60, 70, 80)
+LATENCIES: Final = (30, 40, 50, 60, 70, 80)
 """Cycles."""
 BANDWIDTHS: Final = (6, 7, 8, 9)
 """Bytes per cycle."""

@@ -11,7 +11,7 @@ from typing import Final
 from simaccel.experiment.conservation import Conserved
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.machine import Machine
+from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.gemmini import RANKS, gemmini_mapping, parse_gemmini
 from simaccel.mapping.tree import Mapping
@@ -58,7 +58,12 @@ def predict(rows: Sequence[Row]) -> list[int | float]:
 
 
 def cycles(row: Row, way: Way = WHOLE) -> int:
-    """Return the cycles of one row.
+    """Return the cycles of one row; errors as of `simulated`."""
+    return simulated(row, way).cycles
+
+
+def simulated(row: Row, way: Way = WHOLE, *, accounts: bool = False) -> Run:
+    """Execute the mapping of a row as a tree; ``accounts``: book where the cycles go.
 
     Raises:
         InputError: its mapping can't be read, or is none of the layer.
@@ -71,10 +76,10 @@ def cycles(row: Row, way: Way = WHOLE) -> int:
     require_mapping(workload, mapping, accelerator, "mapping")
     program = lower(workload, mapping)
     Conserved(workload, mapping).require_program(program)
-    run = Machine(accelerator, program, accounts=False).run()
+    run = Machine(accelerator, program, accounts=accounts).run()
     if run.macs != workload.macs:
         raise AssertionError(f"{run.macs} MACs on the machine, {workload.macs} in the layer")
-    return run.cycles
+    return run
 
 
 def layer(row: Row) -> Workload:
