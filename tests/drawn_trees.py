@@ -36,6 +36,8 @@ from tests.trees import einsum, vector, workload
 
 Random = random.Random
 _TRIES = 400
+_ANEW = 0.15
+"""How often a tile that is loaded is loaded anew in each iteration."""
 _LIMITS = ("tiles need", "passes between engines", "by different engines in different bodies")
 """What the machine refuses of legal trees."""
 
@@ -332,7 +334,9 @@ class _Drawing:
         found = list(loops)
         for use in keeps:
             at = self.draw.randint(0, len(found))
-            found.insert(at, Keep(use, slots=self.draw.choice([1, 2, 2, 3])))
+            slots = self.draw.choice([1, 2, 2, 3])
+            anew = use not in self.space.made and self.draw.random() < _ANEW
+            found.insert(at, Keep(use, slots=slots, anew=anew))
         return found
 
     def _pes(self, one: Seen, keeps: Sequence[str]) -> Tree:
