@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -10,6 +11,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
 from simaccel.experiment.run import Result, simulate
 from simaccel.hardware import Accelerator
+from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import require_mapping
@@ -18,6 +20,9 @@ from simaccel.mapping.tree import Group, Mapping, WorkloadReference
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
+from tests.agreement import assert_bounded, assert_counts
+from tests.drawn_trees import draw_case
+from tests.draws import DRAWS
 
 FAST = (
     "dram.bandwidth_bytes_per_second=unlimited",
@@ -131,6 +136,30 @@ def test_what_is_made_cannot_be_loaded_anew() -> None:
     mapping = mapped(workload, "keep I buffer, W buffer, O buffer anew", WHOLE[1])
     with pytest.raises(InputError, match="anew behind what is loaded into the buffer alone"):
         require_mapping(workload, mapping, on, "mapping")
+
+
+@pytest.mark.parametrize("seed", range(6 * DRAWS))
+def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
+    case = draw_case(seed, spatial=False)
+    if case is None:
+        pytest.skip("no mapping drawn")
+    draw = Random(seed)  # noqa: S311 - a reproducible draw
+    blocks = BlocksSpec(
+        steps=draw.randint(1, 9),
+        least_cycles=draw.randint(1, 5),
+        in_flight=draw.randint(1, 6),
+    )
+    limits = {"request_bytes": draw.choice([4, 8, 64]), "requests_in_flight": draw.randint(1, 8)}
+    dram = case.on.dram.model_copy(
+        update={"model": "requests", **limits, "part": None, "map": None}
+    )
+    array = case.on.systolic.model_copy(update={"blocks": blocks})
+    fields = {name: getattr(case.on, name) for name in type(case.on).model_fields}
+    on = Accelerator.model_construct(**{**fields, "array": array, "dram": dram})
+    assert_counts(case.of, case.mapping, on)
+    run, _ = assert_bounded(case.of, case.mapping, on)
+    slow = Machine(on, lower(case.of, case.mapping), fast_forward=False).run()
+    assert slow.cycles == run.cycles
 
 
 def _load_cycles(request_bytes: int, in_flight: int) -> int:

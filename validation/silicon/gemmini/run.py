@@ -99,13 +99,13 @@ def train_results() -> list[dict[str, Any]]:
     calibrated = {line for line, _ in calibration_rows()}
     found = []
     for line, row in enumerate(read("train"), 2):
-        what = "calibrated" if line in calibrated else "predicted"
-        if measured(row) * 256 < macs(row):
-            what = "left out"
+        what, ours = "calibrated" if line in calibrated else "predicted", 0
         try:
             ours = cycles(row)
         except SimaccelError as error:
-            what, ours = str(error).splitlines()[0], 0
+            what = str(error).splitlines()[0]
+        if measured(row) * 256 < macs(row):
+            what = "left out"
         found.append({"line": line, "mapping": row["mapping"], "rtl": measured(row)})
         found[-1] |= {"ours": ours, "what": what}
     return found
