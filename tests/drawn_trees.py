@@ -36,8 +36,6 @@ from tests.trees import einsum, vector, workload
 
 Random = random.Random
 _TRIES = 400
-_ANEW = 6
-"""Of so many places of a keep, one loads its tile anew; not drawn, so that other trees stay."""
 _LIMITS = ("tiles need", "passes between engines", "by different engines in different bodies")
 """What the machine refuses of legal trees."""
 
@@ -334,9 +332,7 @@ class _Drawing:
         found = list(loops)
         for use in keeps:
             at = self.draw.randint(0, len(found))
-            slots = self.draw.choice([1, 2, 2, 3])
-            anew = use not in self.space.made and (5 * at + len(found)) % _ANEW == 0
-            found.insert(at, Keep(use, slots=slots, anew=anew))
+            found.insert(at, Keep(use, slots=self.draw.choice([1, 2, 2, 3])))
         return found
 
     def _pes(self, one: Seen, keeps: Sequence[str]) -> Tree:

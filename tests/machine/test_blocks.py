@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,10 +16,23 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.node_text import parse_node
-from simaccel.mapping.tree import Group, Mapping, WorkloadReference
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import (
+    Around,
+    Fork,
+    Group,
+    Keep,
+    Mapping,
+    Node,
+    Part,
+    Tree,
+    WorkloadReference,
+    nodes,
+)
 from simaccel.program.lowering import lower
+from simaccel.program.program import DoesNotFitError
 from simaccel.workload import Workload, gemm
 from simaccel.workload.conv import conv2d
 from tests.agreement import assert_bounded, assert_counts
@@ -130,6 +145,15 @@ def test_closed_form_and_machine_agree_on_remainders(loops: tuple[str, ...], ane
     assert found.prediction.bound_cycles <= found.run.cycles
 
 
+def test_what_pes_keep_cannot_be_loaded_anew() -> None:
+    workload = gemm(m=16, k=16, n=16, bytes_per_element=1)
+    on = load_accelerator("eyeriss_like")
+    lines = ("loop m 4", "keep A buffer x2 anew", "spread n 2 cols", "keep A pe, B pe, C pe")
+    mapping = mapped(workload, *lines, "do gemm mac")
+    with pytest.raises(InputError, match="anew where no keep inside holds the tensor"):
+        require_mapping(workload, mapping, on, "mapping")
+
+
 def test_what_is_made_cannot_be_loaded_anew() -> None:
     workload = conv2d(m=16, c=16, p=1, q=16, r=1, s=1, bytes_per_element=1)
     on = load_accelerator("gemmini_16")
@@ -160,6 +184,47 @@ def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
     run, _ = assert_bounded(case.of, case.mapping, on)
     slow = Machine(on, lower(case.of, case.mapping), fast_forward=False).run()
     assert slow.cycles == run.cycles
+
+
+@pytest.mark.parametrize("seed", range(16 * DRAWS))
+def test_drawn_trees_whose_tiles_are_loaded_anew_are_counted_and_bounded(seed: int) -> None:
+    case = draw_case(seed, spatial=bool(seed % 2))
+    if case is None:
+        pytest.skip("no mapping drawn")
+    mapping = replace(
+        case.mapping, body=tuple(_anew(case.of, one, seed) for one in case.mapping.body)
+    )
+    if faults(case.of, mapping, case.on):
+        pytest.skip("kept twice")
+    try:
+        run = assert_counts(case.of, mapping, case.on)
+    except DoesNotFitError:
+        pytest.skip("more tiles than there is room for")
+    least = predict(case.of, mapping, case.on).bound_cycles
+    assert least <= run.cycles
+
+
+def _anew(of: Workload, one: Group | Around, seed: int) -> Group | Around:
+    """Let some tiles be loaded anew: of what nothing in the group makes and no PE keeps."""
+    if isinstance(one, Around):
+        return one
+    kept = [node for node in nodes(one.tree) if isinstance(node, Keep)]
+    inside = {keep.tensor for keep in kept if keep.level != "buffer"}
+    names = sorted({keep.tensor for keep in kept} - inside - set(space_of(of, one).made))
+    return replace(one, tree=_anew_tree(one.tree, names[seed // 2 % 2 :]))
+
+
+def _anew_tree(tree: Tree, names: Sequence[str]) -> Tree:
+    found: list[Node] = []
+    for node in tree:
+        if isinstance(node, Fork | Part):
+            branches = tuple(_anew_tree(branch, names) for branch in node.branches)
+            found.append(replace(node, branches=branches))
+        elif isinstance(node, Keep) and node.tensor in names:
+            found.append(replace(node, anew=True))
+        else:
+            found.append(node)
+    return tuple(found)
 
 
 def _load_cycles(request_bytes: int, in_flight: int) -> int:
