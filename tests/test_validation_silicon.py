@@ -42,7 +42,7 @@ def test_rows_are_as_near_as_the_page_says(
 
 def test_a_tpu_v3_is_nearer_than_every_tool_of_the_table() -> None:
     """Over the rows that the tools have: PyTorchSim claims 11.5% over all."""
-    rows = [row for row in _rows("tpu_v3/measured.csv")]
+    rows = _rows("tpu_v3/measured.csv")
     predicted = SETS["tpu_v3"][0](rows)
     errors = [
         abs(value / float(row["tpu_v3_cycles"]) - 1)

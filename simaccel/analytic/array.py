@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from simaccel.analytic.family import Fan, Ints, ints
 from simaccel.analytic.pieces import Cuts
-from simaccel.hardware import STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
+from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
 from simaccel.mapping.space import Seen
 from simaccel.workload.matmul import part_of
 
@@ -79,15 +80,17 @@ def folded(
     *,
     accumulate: bool,
     sides: Sides = (None, None),
+    runs: Map[str, Ints] | None = None,
 ) -> Folded:
     """Charge out[g, m, n] (+)= a[g, m, k] b[g, k, n].
 
     Bytes follow from reuse: the stationary operand is read once per fold, the streamed one
     once per strip of columns, partial sums once per row fold after the first (ws, is).
-    ``sides``: rows and columns of a full fold, where they are not the array's.
+    ``sides``: rows and columns of a full fold, where they are not the array's. ``runs``: sizes of
+    the innermost ranks, as of `runs_of`.
     """
     array, g = accelerator.systolic, shape[0]
-    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]))
+    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]), runs)
     high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
@@ -146,6 +149,7 @@ def _grid(
     stationarity: Stationarity,
     sides: Sides,
     pace: int = 1,
+    runs: Map[str, Ints] | None = None,
 ) -> FoldGrid[Ints]:
     """Return how a block is cut into folds; ``pace``: cycles of a MAC."""
     array, (g, m, k, n) = accelerator.systolic, shape
@@ -154,7 +158,8 @@ def _grid(
         ints(side) if given is None else given
         for side, given in zip((array.rows, array.cols), sides, strict=True)
     )
-    return array.grid((high, wide, stream), (rows, cols), pace, stationarity, ints(g))
+    run = None if runs is None else runs[PLACES[stationarity][2]]
+    return array.grid((high, wide, stream), (rows, cols), pace, stationarity, ints(g), run)
 
 
 def edges(
@@ -163,9 +168,10 @@ def edges(
     stationarity: Stationarity,
     sides: Sides = (None, None),
     pace: int = 1,
+    runs: Map[str, Ints] | None = None,
 ) -> Edges:
     """Return what is before and after the folds of a block; ``pace``: cycles of a MAC."""
-    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace)
+    array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
     return Edges(
         lead=ints(array.lead_cycles(grid, stationarity)),
         tail=ints(array.tail_cycles(grid, stationarity)),
@@ -330,6 +336,17 @@ def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Int
         part = part_of(rank, tensors) or "m"
         found[part] = found[part] * sizes[rank]
     return found["g"], found["m"], found["k"], found["n"]
+
+
+def runs_of(seen: Seen, sizes: Map[str, Ints]) -> dict[str, Ints]:
+    """Return the size of the innermost rank that plays each of g, m, k and n in a block."""
+    found = dict.fromkeys("gmkn", ints(1))
+    tensors = [view.names for _, view in seen.uses]
+    for rank in seen.ranks:
+        part = part_of(rank, tensors)
+        if part is not None:
+            found[part] = sizes[rank]
+    return found
 
 
 def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:

@@ -61,11 +61,15 @@ class Fan:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A tile of a tensor at a level in ``slots`` slots; 0 where it isn't kept."""
+    """A tile of a tensor at a level in ``slots`` slots; 0 where it isn't kept.
+
+    ``anew``: each iteration of the loops outside loads it again.
+    """
 
     tensor: str
     level: str
     slots: Ints
+    anew: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +194,7 @@ def _node(
     if isinstance(node, Spread):
         return Fan(node.rank, ints(node.tile), node.level)
     if isinstance(node, Keep):
-        return Kept(node.tensor, node.level, ints(node.slots))
+        return Kept(node.tensor, node.level, ints(node.slots), node.anew)
     if isinstance(node, Fork):
         return Forked(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
     return _parted(node, sizes) if isinstance(node, Part) else node
@@ -236,7 +240,7 @@ def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
         elif isinstance(node, Fan):
             found.append(Fan(node.rank, each(node.tile), node.level))
         elif isinstance(node, Kept):
-            found.append(Kept(node.tensor, node.level, each(node.slots)))
+            found.append(Kept(node.tensor, node.level, each(node.slots), node.anew))
         elif isinstance(node, Forked):
             found.append(Forked(tuple(_mapped(one, each) for one in node.branches), node.ahead))
         elif isinstance(node, Parted):
@@ -266,7 +270,8 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
         if isinstance(node, Loops | Fan):
             found += _cuts_of(node, sizes)
         elif isinstance(node, Kept):
-            found += [Keep(node.tensor, node.level, int(node.slots))] * (int(node.slots) > 0)
+            keep = Keep(node.tensor, node.level, int(node.slots), anew=node.anew)
+            found += [keep] * (keep.slots > 0)
         elif isinstance(node, Forked):
             branches = tuple(_tree(one, dict(sizes), held) for one in node.branches)
             found.append(Fork(branches, node.ahead))

@@ -20,6 +20,7 @@ from simaccel.analytic.array import (
     fold_sides,
     folded,
     matmul_of,
+    runs_of,
 )
 from simaccel.analytic.counting.transfers import Cost
 from simaccel.analytic.family import Ints, Path, ints
@@ -142,8 +143,10 @@ class Units(Widths):
         self, of: Callable[..., _Of], path: Path, cuts: Cuts, sizes: dict[str, Ints]
     ) -> list[_Of]:
         """Return what ``of`` says of a block, by what the array holds where that is free."""
-        shape = matmul_of(self.family.space.seen(path.leaf.operator), sizes)
-        priced = partial(of, self.accelerator, shape, sides=fold_sides(cuts))
+        seen = self.family.space.seen(path.leaf.operator)
+        runs = None if self.accelerator.systolic.blocks is None else runs_of(seen, sizes)
+        shape = matmul_of(seen, sizes)
+        priced = partial(of, self.accelerator, shape, sides=fold_sides(cuts), runs=runs)
         return by_number(self.held(path), priced)
 
     def widened(self, sizes: dict[str, Ints]) -> dict[str, Ints]:

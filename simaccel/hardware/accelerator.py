@@ -23,12 +23,12 @@ from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
+from simaccel.hardware.dram.tile import Rows, larger, lying
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
-from simaccel.hardware.noc import DistributionSpec, NocSpec
+from simaccel.hardware.noc import NocPair
 from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
 from simaccel.hardware.sections import Sections
@@ -49,13 +49,6 @@ Array = Annotated[
 ]
 
 _NOT_TIMED = frozenset({"name", "description", "energy", "area"})
-
-
-class NocPair(Spec):
-    """The two pipes between buffer and array."""
-
-    distribution: DistributionSpec
-    collection: NocSpec
 
 
 class Accelerator(Spec):
@@ -301,7 +294,7 @@ class Accelerator(Spec):
     def channel_rate(self) -> Rate:
         """Bytes per cycle of a DRAM channel; of a part at most what refreshes leave of its peak."""
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
-        if self.dram.model == "channel":
+        if self.dram.model != "banked":
             return given
         n_bytes, clocks = self.dram.stream()
         cycles = self._part_rate
@@ -334,18 +327,22 @@ class Accelerator(Spec):
         cycles = rate.cycles(share)
         if self.dram.model == "channel":
             return cycles
-        found = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
-        slowest: Amount = larger(cycles, self._part_rate.cycles(found))
+        if self.dram.model == "requests":
+            found = self.dram.request_cycles(n_bytes, lying(n_bytes, rows))
+        else:
+            clocks = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
+            found = self._part_rate.cycles(clocks)
+        slowest: Amount = larger(cycles, found)
         return slowest
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
         """Where a tile of a tensor lies in DRAM; None if the model does not care."""
-        return None if self.dram.model == "channel" else rows_of(sides, shape, bits)
+        return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:
         """Cycles of a batch of ``dram.batch_bytes`` in one direction on each channel."""
         n_bytes = self.dram.batch_bytes * self.dram.channels
-        if self.dram.model == "channel":
+        if self.dram.model != "banked":
             rate = self.channel_rate if write else self.channel_read_rate
             return max(1, rate.cycles(self.dram.batch_bytes))
         return max(1, self.transfer_cycles(n_bytes, None, write=write))

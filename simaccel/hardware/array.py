@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from simaccel.errors import SimaccelError
+from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.fold_grid import (
     FoldBytes,
     FoldGrid,
@@ -94,6 +101,7 @@ class ArraySpec(Spec):
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
     ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
     vector loads) is slower than it.
+    ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
     """
 
     kind: Annotated[Literal["systolic"], BeforeValidator(_systolic)] = Field(
@@ -108,11 +116,18 @@ class ArraySpec(Spec):
     native_bits: NativeBits | None = None
     stationarity: Literal["free"] | Stationarity = "free"
     steps_per_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
+    blocks: BlocksSpec | None = None
+
+    @model_validator(mode="after")
+    def _one_in_blocks(self) -> Self:
+        if self.blocks is not None and (self.count > 1 or self.steps_per_cycle < 1):
+            raise ValueError("array.blocks: with count 1 and steps_per_cycle 1 only")
+        return self
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        for name in ("accumulator", "native_bits", "stationarity"):
+        for name in ("accumulator", "native_bits", "stationarity", "blocks"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
         for name in ("count", "steps_per_cycle"):
@@ -140,14 +155,16 @@ class ArraySpec(Spec):
         pace: int,
         stationarity: Stationarity,
         products: Amount | None = None,
+        run: Amount | None = None,
     ) -> FoldGrid[Amount]:
         """Return how a GEMM is cut into folds for all arrays.
 
         ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
         columns of a full fold; ``pace``: cycles of a MAC; ``products``: how many such GEMMs there
-        are. Of the ways in which the arrays may share the folds that with the fewest cycles is
-        taken; of equal ones that with more columns at once, then with more products, then with
-        shorter streams, as partial sums of one result cost reads of the buffer.
+        are; ``run``: positions of the innermost rank that streams. Of the ways in which the arrays
+        may share the folds that with the fewest cycles is taken; of equal ones that with more
+        columns at once, then with more products, then with shorter streams, as partial sums of one
+        result cost reads of the buffer.
 
         >>> array = ArraySpec(rows=8, cols=8, count=4)
         >>> array.grid((8, 64, 100), (8, 8), 1, "ws").gang
@@ -157,6 +174,11 @@ class ArraySpec(Spec):
         """
         rate = Fraction(str(self.steps_per_cycle)).as_integer_ratio()
         grid, one = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
+        if self.blocks is not None:
+            step = sizes[2] if run is None else run
+            return replace(
+                grid, in_blocks=self.blocks.cycles(sizes[2], step, (self.rows, self.cols), pace)
+            )
         if self.count == 1:
             return grid
         count = one if products is None else products

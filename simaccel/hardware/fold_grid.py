@@ -89,6 +89,8 @@ class FoldGrid(Generic[Amount]):
     gang: Gang[Amount] | None = None
     step_rate: tuple[int, int] = (1, 1)
     """Steps that enter in so many cycles."""
+    in_blocks: Amount | None = None
+    """Cycles of a stream where instructions say how long it takes."""
 
     @property
     def round_rows(self) -> Amount:
@@ -108,6 +110,8 @@ class FoldGrid(Generic[Amount]):
     @property
     def stream_cycles(self) -> Amount:
         """Cycles in which a fold streams."""
+        if self.in_blocks is not None:
+            return self.in_blocks
         steps, cycles = self.step_rate
         return -(-self.steps * self.cycles_per_mac * cycles // steps)
 

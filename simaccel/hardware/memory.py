@@ -22,6 +22,8 @@ from simaccel.hardware.dram.tile import (
     bank_clocks,
     bus_clocks,
     larger,
+    requested_rows,
+    rows_of,
     stream_rate,
     with_refresh,
 )
@@ -73,6 +75,11 @@ class DramSpec(Spec):
     and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
     refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
     part costs no time.
+
+    With the model ``requests`` a DMA engine asks for each row of a tile's innermost dimension on
+    its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
+    way, so that each takes its share of the latency, however short it is (Little's law). With other
+    models these two cost no time.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -87,7 +94,9 @@ class DramSpec(Spec):
     turnaround_cycles: Cycles = 0
     batch_bytes: Bytes = 2048
     in_flight_bytes: BytesOrUnlimited = None
-    model: Literal["channel", "banked"] = "channel"
+    model: Literal["channel", "banked", "requests"] = "channel"
+    request_bytes: Bytes | None = None
+    requests_in_flight: Count | None = None
     part: Annotated[str, _named(PARTS)] | None = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
@@ -98,6 +107,15 @@ class DramSpec(Spec):
             error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
             detail = InitErrorDetails(type=error, loc=("part",), input=None)
             raise ValidationError.from_exception_data(type(self).__name__, [detail])
+        needed = ("request_bytes", "requests_in_flight") if self.model == "requests" else ()
+        error = PydanticCustomError("impossible", "a number, with model requests")
+        details = [
+            InitErrorDetails(type=error, loc=(name,), input=None)
+            for name in needed
+            if getattr(self, name) is None
+        ]
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
     @model_serializer(mode="wrap")
@@ -110,10 +128,17 @@ class DramSpec(Spec):
     @property
     def hidden(self) -> frozenset[str]:
         """Fields that say nothing: of a model with banks, where nobody speaks of them."""
-        given = {"part": self.part, "map": self.map}
+        names = ("part", "map", "request_bytes", "requests_in_flight")
+        given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
+
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
+        """Where a tile of a tensor lies; None if the model does not care."""
+        if self.model == "requests":
+            return requested_rows(sides, bits)
+        return None if self.model == "channel" else rows_of(sides, shape, bits)
 
     def stream(self) -> tuple[int, int]:
         """Bytes and clocks of a stream on one channel of the part, refreshes included."""
@@ -126,6 +151,28 @@ class DramSpec(Spec):
         bus = bus_clocks(part, rows, share_bytes)
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
         found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
+        return found
+
+    def request_cycles(self, n_bytes: Amount, rows: Rows) -> Amount:
+        """Cycles in which the requests of a transfer can be made, with model requests.
+
+        >>> spec = DramSpec(
+        ...     bandwidth_bytes_per_second="unlimited",
+        ...     model="requests",
+        ...     request_bytes=64,
+        ...     requests_in_flight=16,
+        ...     latency_cycles=80,
+        ... )
+        >>> spec.request_cycles(1600, Rows(count=100, n_bytes=16, pitch=256))
+        500
+        >>> spec.request_cycles(10000, Rows(count=100, n_bytes=100, pitch=256))
+        1000
+        """
+        assert self.request_bytes is not None  # noqa: S101 - the model is requests
+        assert self.requests_in_flight is not None  # noqa: S101 - likewise
+        count, length = -(-n_bytes // rows.n_bytes), rows.n_bytes
+        number = count * -(-length // self.request_bytes)
+        found: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
         return found
 
     def _placed(self) -> tuple[DramPart, str]:

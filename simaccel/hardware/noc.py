@@ -97,3 +97,10 @@ class DistributionSpec(NocSpec):
     def multicasts(self) -> bool:
         """Whether a word for several PEs is sent once."""
         return self.multicast or self.topology == "systolic"
+
+
+class NocPair(Spec):
+    """The two pipes between buffer and array."""
+
+    distribution: DistributionSpec
+    collection: NocSpec

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator, FoldGrid, spatial
-from simaccel.program.folding import folded_shape
+from simaccel.program.folding import folded_shape, streamed_run
 from simaccel.program.program import Compute, Folds, ProgramError
 
 
@@ -160,7 +160,8 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
     pace = array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity, g)
+    run = streamed_run(command, folds.stationarity)
+    grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity, g, run)
     apart = 1 if grid.gang is None else grid.gang.apart
     place = _Place(command, folds, accelerator, grid, apart)
     rounds = FoldLoop(g // apart, _columns(place))

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.dram.tile import Rows, rows_of
+from simaccel.hardware.dram.tile import Rows
 from simaccel.program.program import (
     BUFFER,
     STREAM,
@@ -50,12 +50,12 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
     return _carried(found)
 
 
-def dram_rows(command: Load | Store) -> Rows | None:
-    """Return where a transfer lies in DRAM; None where parts of it go to PEs."""
+def dram_rows(command: Load | Store, accelerator: Accelerator) -> Rows | None:
+    """Return where a transfer lies in DRAM; None if nobody cares, or parts of it go to PEs."""
     view, _ = transferred(command)
     if command.tile.place != BUFFER:
         return None
-    return rows_of(command.tile.shape, view.shape, view.bits)
+    return accelerator.rows(command.tile.shape, view.shape, view.bits)
 
 
 def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried:

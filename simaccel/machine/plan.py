@@ -224,7 +224,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
         return Op(Act.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
     backing = accelerator.backing(view.kind)
-    rows = dram_rows(command) if backing.dram.model == "banked" and carried.dram else None
+    rows = dram_rows(command, backing) if carried.dram else None
     costs = {
         "buffer_read": accelerator.read_rate.cycles(carried.read_port),
         "buffer_write": accelerator.write_rate.cycles(carried.write_port),
@@ -258,6 +258,10 @@ def _root(
     held = Cause.DRAM_QUEUE if accelerator.waits_for_requests and not write else None
     if rows is None:
         return held
+    if dram.model == "requests":
+        asked = dram.request_cycles(n_bytes, rows)
+        rate = accelerator.channel_rate if write else accelerator.channel_read_rate
+        return Cause.DRAM_QUEUE if asked > rate.cycles(dram.channel_bytes(n_bytes, 0)) else held
     share = dram.channel_bytes(n_bytes, 0)
     rate = accelerator.channel_rate if write else accelerator.channel_read_rate
     cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)

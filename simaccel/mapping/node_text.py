@@ -21,7 +21,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
 _SHAPES = {
     "loop": "loop RANK SIZE, such as loop q 64",
     "spread": f"spread RANK SIZE {'|'.join(FANS)}, such as spread q 7 cols",
-    "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, or several after commas",
+    "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew behind it if each "
+    "iteration loads it again, or several after commas",
     "do": "do OPERATOR array|mac|sfu, behind array a stationarity, such as do L array ws",
     "fork": "fork, or fork ahead BRANCHES, such as fork ahead 1",
     "part": "part RANK SIZES rest, such as part row 500 rest",
@@ -51,7 +52,8 @@ def keep_text(keep: Keep) -> str:
     spans = ",".join(f"{span.start}..{span.stop}" for span in keep.region)
     region = f"[{spans}]" if keep.region else ""
     slots = "" if keep.slots == 1 else f" x{keep.slots}"
-    return f"{name_text(keep.tensor)}{region} {name_text(keep.level)}{slots}"
+    anew = " anew" if keep.anew else ""
+    return f"{name_text(keep.tensor)}{region} {name_text(keep.level)}{slots}{anew}"
 
 
 def node_text(node: Node) -> str:
@@ -189,8 +191,8 @@ def _keep(words: Words) -> Keep:
             region.append(_span(words))
         words.need("]")
     level = words.name()
-    slots = 1 if not words.left or words.is_next(",") else words.number("x")
-    return Keep(tensor, level, slots, tuple(region))
+    slots = 1 if not words.left or words.is_next(",", "anew") else words.number("x")
+    return Keep(tensor, level, slots, tuple(region), words.taken("anew"))
 
 
 def _span(words: Words) -> Span:

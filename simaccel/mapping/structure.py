@@ -220,6 +220,12 @@ class _Checker:
             yield where, text, f"level {' or '.join(LEVELS)}{more}"
         if node.slots < 1:
             yield where, text, "at least one slot"
+        if node.anew and (node.level != BUFFER or node.tensor in self.space.made):
+            yield where, text, "anew behind what is loaded into the buffer alone"
+        elif node.anew and any(
+            isinstance(one, Keep) and one.tensor == node.tensor for one in nodes(below)
+        ):
+            yield where, text, "anew where no keep inside holds the tensor"
         if node.region:
             yield where, text, "no region; a keep around groups may have one"
 

@@ -55,13 +55,16 @@ class Keep:
     """From here inward a tile of the tensor lives at ``level``, in ``slots`` slots.
 
     A keep around several groups may hold a part of the tensor: ``region`` has a span for each
-    of its dimensions (as its groups see them), or is empty for all of it.
+    of its dimensions (as its groups see them), or is empty for all of it. ``anew``: each iteration
+    of the loops outside loads it again, moved or not, as where a compiler hands over one tile after
+    the other and the chip remembers none.
     """
 
     tensor: str
     level: str = BUFFER
     slots: int = 1
     region: tuple[Span, ...] = ()
+    anew: bool = False
 
 
 @dataclass(frozen=True)

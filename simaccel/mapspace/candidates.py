@@ -246,7 +246,7 @@ def tree_of_one(family: Family) -> Tree:
                 sizes[node.rank] = tile
                 silent -= {node.level}
         elif isinstance(node, Kept) and int(node.slots):
-            found.append(Keep(node.tensor, node.level, int(node.slots)))
+            found.append(Keep(node.tensor, node.level, int(node.slots), anew=node.anew))
     return (*found, leaf)
 
 

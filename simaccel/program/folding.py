@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simaccel.hardware import Accelerator, ArraySpec, spatial
+from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity, spatial
 from simaccel.program.program import (
     Compute,
     DoesNotFitError,
@@ -41,6 +41,18 @@ def folded_shape(command: Compute) -> tuple[int, int, int, int]:
             )
         sizes[part] *= size
     return sizes["g"], sizes["m"], sizes["k"], sizes["n"]
+
+
+def streamed_run(command: Compute, stationarity: Stationarity) -> int:
+    """Return the size of the innermost rank that streams past what the PEs hold."""
+    tensors = [tile.view.names for tile in (*command.inputs, command.out)]
+    streams = PLACES[stationarity][2]
+    found = [
+        size
+        for rank, size in zip(command.ranks, command.shape, strict=True)
+        if part_of(rank, tensors) == streams
+    ]
+    return found[-1] if found else 1
 
 
 def require_sums_fit(program: Program, accelerator: Accelerator) -> None:

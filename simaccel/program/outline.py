@@ -260,7 +260,7 @@ class _Walk:
         moves = self.space.moves(view)
         bodies = path.bodies[:depth] if place == BUFFER else path.bodies
         movers = [n for n, body in enumerate(bodies) if {body.rank, body.part} & moves]
-        at = max(movers, default=0)
+        at = len(bodies) - 1 if keep.anew else max(movers, default=0)
         home = bodies[at]
         maker = self.space.made.get(keep.tensor)
         if place != BUFFER and maker != leaf.seen.name:
@@ -285,14 +285,14 @@ class _Walk:
             user=user,
         )
         self.placed[key] = held
-        self._finish(held, _loops(bodies[: at + 1]), home)
+        self._finish(held, _loops(bodies[: at + 1]), home, anew=keep.anew)
         home.holds.append(held)
         if buffered and held.spills:
             for (_, tensor, where), other in self.placed.items():
                 if (tensor, where) == (keep.tensor, BUFFER):
                     other.returns = True
 
-    def _finish(self, held: Held, loops: Sequence[Body], home: Body) -> None:
+    def _finish(self, held: Held, loops: Sequence[Body], home: Body, *, anew: bool) -> None:
         """Fill in what follows from the loops outside: spilling, slots, sliding, its name."""
         reductions = [
             n
@@ -311,7 +311,7 @@ class _Walk:
             held.slots = min(held.slots, _MOST_SLOTS)
         rank = home.rank
         terms = self.space.plain(held.view).terms
-        if held.loads and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
+        if held.loads and not anew and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
         name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
         held.tile = (

@@ -16,6 +16,8 @@ from typing import Final
 
 import click
 
+from simaccel.errors import SimaccelError
+from validation.silicon.gemmini import model as gemmini
 from validation.silicon.tpu_v3 import model as tpu_v3
 from validation.silicon.tpu_v4 import model as tpu_v4
 from validation.silicon.tpu_v6e import model as tpu_v6e
@@ -29,6 +31,7 @@ SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
     "tpu_v4_vector": (tpu_v4.predict_vector, ("operator", "shape")),
     "tpu_v4_layernorm": (tpu_v4.predict_layernorm, ("B", "S", "D")),
     "tpu_v6e_attention": (tpu_v6e.predict, ("phase", "chunk", "kv", "batch")),
+    "gemmini": (gemmini.predict, ("mapping",)),
 }
 """What predicts a set, and the columns that it reads."""
 
@@ -48,7 +51,7 @@ def main(name: str, rows: Path, out: Path) -> None:
         raise click.ClickException(f"{rows}: no column {', '.join(missing)}; has {columns}")
     try:
         predicted = predict(found)
-    except ValueError as error:
+    except (ValueError, SimaccelError) as error:
         raise click.ClickException(f"{rows}: {error}") from None
     with out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

@@ -110,7 +110,10 @@ class TileCounter:
 
         Keeps of a tensor in several branches are one tile where nothing inside moves it.
         """
+        entry = path.entries[at]
         ranks = frozenset(rank for dim in expanded(self.space, view) for rank, _ in dim)
+        if isinstance(entry, Kept) and entry.anew:
+            ranks = frozenset(self.space.sizes)
         inside = int(np.max(cuts.position(ranks, at))) // PLACES
         for number, entry in enumerate(path.entries[:at]):
             if isinstance(entry, Cut) and entry.rank in ranks:
@@ -148,21 +151,29 @@ class TileCounter:
         return tuple(found)
 
     def _transfer(
-        self, cuts: Cuts, view: View, child: int, outside: int, again: frozenset[str] = _NONE
+        self,
+        cuts: Cuts,
+        view: View,
+        child: int,
+        outside: int,
+        again: frozenset[str] = _NONE,
+        *,
+        anew: bool = False,
     ) -> Transfer:
         """Return what goes to a place from one outside; the same if only loops are between."""
         fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Fan))
         shared = next(fans, child)
-        key = (id(cuts), id(view), child, shared, again)
+        key = (id(cuts), id(view), child, shared, again, anew)
         if key not in self.transfers:
             self.transfers[key] = Transfer(
-                cuts=cuts, view=view, child=child, shared=shared, again=again
+                cuts=cuts, view=view, child=child, shared=shared, again=again, anew=anew
             )
         return self.transfers[key]
 
     def _tile(self, path: Path, side: _Side, made: str | None) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
-        inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again)
+        anew = side.kept.anew
+        inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again, anew=anew)
         doubled = own_axis(self.family, path, side.at)
         tile_width = self.widths.tile_width(name, side.view)
         stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
@@ -174,7 +185,7 @@ class TileCounter:
         if anywhere(times):
             inner = self._coming(inside, made, width) * (on * times)
             for way in side.ways:
-                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
+                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again, anew=anew)
                 outer = self._coming(one, made, width) * (way.served * times)
                 self._down(side, way.far, outer, inner * way.served)
             self.found.move(f"{side.place}_write", side.view.name, inner)

@@ -47,6 +47,8 @@ class Transfer:
     shared: int
     again: frozenset[str] = frozenset()
     """Ranks whose loops make sums anew, as their maker lacks them."""
+    anew: bool = False
+    """Whether each iteration of the loops outside brings it again, moved or not."""
     _known: dict[str, list[Box]] = field(default_factory=dict)
 
     @cached_property
@@ -77,7 +79,8 @@ class Transfer:
     @cached_property
     def position(self) -> Ints:
         """The place of the innermost loop that brings another tile."""
-        return self.cuts.position(self.ranks, self.child)
+        movers = frozenset(self.cuts.space.sizes) if self.anew else self.ranks
+        return self.cuts.position(movers, self.child)
 
     def _fan_counts(self, at: int) -> bool | None:
         """Return whether all instances of a fan-out count; None where the entry is none."""
@@ -240,7 +243,7 @@ class Transfer:
     def _slides(self, dim: Terms) -> Iterator[_Slide]:
         """Yield the loops that slide windows along a dimension."""
         for (at, rank), place in self.cuts.places.items():
-            if at >= self.child or rank not in dict(dim):
+            if self.anew or at >= self.child or rank not in dict(dim):
                 continue
             here = (place == self.position) & (place >= 0)
             if not anywhere(here):

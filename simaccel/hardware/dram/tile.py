@@ -74,6 +74,19 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Rows
     return Rows(_whole(count), _whole(length), _whole(pitch))
 
 
+def requested_rows(sides: tuple[Whole, ...], bits: int) -> Rows:
+    """Return the rows of a tile where a DMA engine asks for each of its innermost dimension.
+
+    >>> requested_rows((3, 4, 16), 8)
+    Rows(count=12, n_bytes=16, pitch=16)
+    """
+    count: Whole = 1
+    for side in sides[:-1]:
+        count = count * side
+    length = _whole(_over(sides[-1] * bits, BYTE)) if sides else 1
+    return Rows(_whole(count), length, length)
+
+
 def lying(n_bytes: Whole, rows: Rows | None) -> Rows:
     """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)

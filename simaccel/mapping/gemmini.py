@@ -1,0 +1,215 @@
+"""Mapping strings of Gemmini (DOSA, CoSA, Timeloop's short form) as mapping trees.
+
+    L3[WIO] P2 C3 K12 - L2[WI] N1 K16X - L1[O] K4 C64 P8 C16X - L0[W] P8
+
+Four levels, from the outside in, with what each keeps: DRAM (weights, inputs, outputs), scratchpad
+(weights, inputs), accumulator (outputs), registers of the PEs (weights). Behind each stand its
+loops, the innermost at the right: a rank and how many pieces it is cut into; with ``X`` the pieces
+are on the columns (output channels, at L2) or rows (input channels, at L1) of the array at once.
+Ranks are Timeloop's: N samples, K and C channels, P and R along the width of output and filter, Q
+and S along the height. The loops at L1 and L0 are no more than the size of a tile here: a systolic
+array takes it whole and has an order of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import dataclass
+from typing import Final
+
+from simaccel.errors import Fault, require_none, suggest
+from simaccel.files.accounting import Account, Entry, How
+from simaccel.mapping.tree import (
+    BUFFER,
+    Do,
+    Fan,
+    Group,
+    Keep,
+    Loop,
+    Mapping,
+    Node,
+    Spread,
+    Tree,
+    WorkloadReference,
+)
+from simaccel.workload import Einsum, Workload
+
+LEVELS: Final = ("L3[WIO]", "L2[WI]", "L1[O]", "L0[W]")
+"""DRAM, scratchpad, accumulator and registers, with the tensors that each keeps."""
+RANKS: Final = {"N": "n", "K": "m", "C": "c", "Q": "p", "P": "q", "S": "r", "R": "s"}
+"""The ranks of a convolution (`simaccel.workload.conv`) by Timeloop's names."""
+SPATIAL: Final[Map[str, tuple[str, Fan]]] = {"L2[WI]": ("K", "cols"), "L1[O]": ("C", "rows")}
+"""What may be spread at a level, and over what."""
+_REDUCED: Final = ("C", "S", "R")
+_FACTOR: Final = re.compile(r"([A-Za-z]+)([0-9]{1,12})(X?)")
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A rank in Timeloop's name, cut into ``pieces``; ``spatial``: on PEs at once."""
+
+    rank: str
+    pieces: int
+    spatial: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.rank}{self.pieces}{'X' * self.spatial}"
+
+
+@dataclass(frozen=True)
+class GemminiNest:
+    """The factors of a mapping string by level, in its order."""
+
+    source: str
+    levels: Map[str, tuple[Factor, ...]]
+
+    def pieces(self, rank: str) -> int:
+        """Return the size that all factors of a rank make."""
+        found = 1
+        for factors in self.levels.values():
+            for one in factors:
+                found *= one.pieces if one.rank == rank else 1
+        return found
+
+    def account(self) -> Account:
+        """Return what became of each factor."""
+        entries = (
+            Entry(f"{level}.{one}", *_fate(level, one), kind="factor")
+            for level, factors in self.levels.items()
+            for one in factors
+        )
+        return Account(self.source, tuple(entries))
+
+
+def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
+    """Return the factors of a mapping string.
+
+    Raises:
+        InputError: all that can't be read, by level.
+
+    """
+    blocks = [block.split() for block in text.split(" - ")]
+    names = [block[0] if block else "" for block in blocks]
+    if tuple(names) != LEVELS:
+        allowed = " - ".join(f"{name} FACTORS" for name in LEVELS)
+        require_none([Fault(source, "levels", text, allowed)])
+    faults: list[Fault] = []
+    levels: dict[str, tuple[Factor, ...]] = {}
+    for name, *words in blocks:
+        read = [_factor(word) for word in words]
+        faults += [
+            Fault(source, name, word, allowed)
+            for at, word in enumerate(words)
+            for allowed in _wrong(name, words, read, at)
+        ]
+        levels[name] = tuple(one for one in read if one is not None)
+    require_none(faults)
+    return GemminiNest(source, levels)
+
+
+def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = False) -> Mapping:
+    """Return the mapping of a workload of one convolution over `RANKS`.
+
+    As it is written: loops at L3 in their order around tiles of inputs and weights, those at L2
+    around the tile of outputs, which stays while they move nothing of it. As Gemmini's library runs
+    it (``commands``): each iteration at L3 is one instruction (LOOP_WS or LOOP_CONV_WS) that loads
+    its inputs and weights anew; sums stay in the accumulator over all loops that add to them.
+
+    Raises:
+        InputError: the workload is no such convolution, or has other sizes.
+
+    """
+    operator = _convolution(workload, nest)
+    tensors = [one.tensor for one in (*operator.inputs, operator.output)]
+    group = Group(
+        operators=(operator.name,), tree=_tree(operator, nest, tensors, commands=commands)
+    )
+    reference = WorkloadReference(workload.name, workload.fingerprint)
+    return Mapping(workload=reference, dataflow="gemmini", body=(group,))
+
+
+def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, commands: bool) -> Tree:
+    left = dict(operator.ranks)
+
+    def cut(one: Factor) -> tuple[str, int]:
+        rank = RANKS[one.rank]
+        left[rank] //= one.pieces
+        return rank, left[rank]
+
+    dram, scratchpad, accumulator, _ = (nest.levels[name] for name in LEVELS)
+    outside = _loops(dram)
+    inner = [] if commands else _loops(scratchpad)
+    if commands:
+        outside = sorted(outside, key=lambda one: one.rank in _REDUCED)
+    found: list[Node] = [Loop(*cut(one)) for one in outside]
+    found += [Keep(name, BUFFER, 2, anew=commands) for name in tensors[:2]]
+    found += [Loop(*cut(one)) for one in inner]
+    found.append(Keep(tensors[2], BUFFER, 2))
+    spread = {one.rank: one for one in (*scratchpad, *accumulator) if one.spatial}
+    for rank, fan in reversed(list(SPATIAL.values())):
+        found.append(Spread(*cut(spread.get(rank, Factor(rank, 1, spatial=True))), fan))
+    return (*found, Do(operator.name, "array", "ws"))
+
+
+def _loops(factors: Sequence[Factor]) -> list[Factor]:
+    return [one for one in factors if one.pieces > 1 and not one.spatial]
+
+
+def _factor(word: str) -> Factor | None:
+    found = _FACTOR.fullmatch(word)
+    return None if found is None else Factor(found[1], int(found[2]), bool(found[3]))
+
+
+def _wrong(
+    level: str, words: Sequence[str], read: Sequence[Factor | None], at: int
+) -> Iterator[str]:
+    """Yield what may stand instead of a word."""
+    one = read[at]
+    if one is None:
+        yield "a rank and its pieces, such as K16, with X behind them on PEs"
+    elif one.rank not in RANKS:
+        yield f"a rank; {suggest(one.rank, RANKS)}"
+    elif one.pieces < 1:
+        yield "1 piece or more"
+    elif one.spatial and one.rank != SPATIAL.get(level, ("", ""))[0]:
+        yield "X behind K at L2[WI] and behind C at L1[O]"
+    elif (one.rank, one.spatial) in {(o.rank, o.spatial) for o in read[:at] if o is not None}:
+        yield f"each rank once at a level, beside one with X; also {words[:at]}"
+
+
+def _fate(level: str, one: Factor) -> tuple[How, str]:
+    """Return what became of a factor, and why."""
+    if one.pieces == 1:
+        return "harmless", "one piece"
+    if one.spatial:
+        return "taken", f"spread over {SPATIAL[level][1]}"
+    if level in LEVELS[:2]:
+        return "taken", f"loop over {RANKS[one.rank]}"
+    return "taken", "size of a tile, which the array goes through in an order of its own"
+
+
+def _convolution(workload: Workload, nest: GemminiNest) -> Einsum:
+    operators = workload.operators
+    operator = operators[0]
+    sizes = operator.ranks if isinstance(operator, Einsum) else {}
+    if (
+        len(operators) != 1
+        or not isinstance(operator, Einsum)
+        or set(sizes) - {"g"} != set(RANKS.values())
+    ):
+        allowed = f"one convolution over {', '.join(RANKS.values())}"
+        require_none([Fault(nest.source, "workload", workload.name, allowed)])
+        raise AssertionError
+    require_none(
+        Fault(
+            nest.source,
+            f"{name} ({rank})",
+            nest.pieces(name),
+            f"factors that make {sizes[rank]}, the layer's size",
+        )
+        for name, rank in RANKS.items()
+        if nest.pieces(name) != sizes[rank]
+    )
+    return operator

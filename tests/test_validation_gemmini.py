@@ -1,0 +1,87 @@
+"""Gemmini against its RTL: a few rows of DOSA's test file, and one by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from simaccel.errors import InputError
+from validation.silicon.gemmini.calibrate import calibration_rows, command_bytes
+from validation.silicon.gemmini.model import Way, accelerator_of, layer, predict, simulated
+from validation.silicon.gemmini.rows import measured, read
+
+ROW = {"R": "1", "S": "1", "P": "32", "Q": "1", "C": "32", "K": "32", "N": "1"} | {
+    "stride_h": "1",
+    "stride_w": "1",
+    "mapping": "L3[WIO] K2 - L2[WI] N1 K16X - L1[O] C2 P2 C16X - L0[W] P16",
+}
+"""Two commands of 32 x 32 by 32 x 16."""
+
+
+def test_a_small_product_by_hand() -> None:
+    # with 8 B a cycle and no latency: inputs 1024 B in 128 cycles, weights 512 B in 64. The first
+    # command begins when both are there, at 192. Weights shift in for 16 cycles, two folds stream
+    # 32 positions each, and the last sum is at the foot 16 + 16 - 2 cycles later: at 302.
+    # The second command's tiles have come at 384 by then (one DRAM channel), it ends at 494; the
+    # first one's 512 bytes of results go out meanwhile, its own in 64 cycles: 558, and a hop of the
+    # NoC each way
+    settings = (
+        "dram.bandwidth_bytes_per_second=8 GB/s",
+        "dram.latency_cycles=0",
+    )
+    assert simulated(ROW, Way(settings=settings)).cycles == 558 + 2
+
+
+def test_each_command_loads_its_tiles_and_nothing_else() -> None:
+    run = simulated(ROW)
+    assert run.moved["dram_read", "I"] == 2 * 32 * 32
+    assert run.moved["dram_read", "W"] == 32 * 32
+    assert run.moved["dram_write", "O"] == 32 * 32
+    assert run.macs == 32**3
+    assert command_bytes(ROW) == 32 * 32 + 32 * 16
+
+
+def test_memories_are_those_of_the_row() -> None:
+    # halves of 110,592 B and of 256 sums a column, of two commands; outputs have a byte each
+    row = read("test")[0]
+    assert (row["scratchpad_entries_8b"], row["accumulator_entries_32b_per_column"]) == (
+        "110592",
+        "256",
+    )
+    accelerator = accelerator_of(row)
+    assert accelerator.buffer.capacity_bytes == 2 * (110592 + 256 * 16)
+    assert accelerator.systolic.accumulator is not None
+    assert accelerator.systolic.accumulator.capacity_bytes == 2 * 256 * 16 * 4
+
+
+def test_a_few_rows_are_near_the_rtl() -> None:
+    # the README has all; these are a product, a 3 x 3, a 1 x 1 and a stem, of both sets
+    rows = [read("test")[at] for at in (74, 7, 14, 5, 108, 132)]
+    for row, found in zip(rows, predict(rows), strict=True):
+        assert found == pytest.approx(measured(row), rel=0.25)
+
+
+def test_measured_figures_may_be_absent() -> None:
+    row = read("test")[7]
+    needed = {name: row[name] for name in ROW}
+    assert predict([needed]) == predict([row])
+
+
+def test_layers_have_the_macs_of_their_ranks() -> None:
+    for row in read("test")[::20]:
+        macs = 1
+        for name in "RSPQCKN":
+            macs *= int(row[name])
+        assert layer(row).macs == macs
+
+
+def test_no_row_of_the_test_file_is_calibrated_on() -> None:
+    names = (*ROW, "rtl_cycles_of_mapping")
+    held = {tuple(row[name] for name in names) for row in read("test")}
+    chosen = {tuple(row[name] for name in names) for _, row in calibration_rows()}
+    assert len(chosen) == 42
+    assert not chosen & held
+
+
+def test_a_wrong_mapping_has_its_place() -> None:
+    with pytest.raises(InputError, match=r"K \(m\): got 16; allowed: factors that make 32"):
+        predict([ROW | {"mapping": ROW["mapping"].replace("K2 ", "K1 ")}])

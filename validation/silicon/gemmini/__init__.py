@@ -1,0 +1,1 @@
+"""Gemmini's RTL: mappings of others, executed as trees, beside measured cycles."""
