@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING
 
 from simaccel.later import of_modules
-from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
+from simaccel.workload.attention import (
+    MODELS,
+    SCOPES,
+    Dimensions,
+    Model,
+    Scope,
+    attention,
+    attention_model,
+    find_model,
+)
 from simaccel.workload.building import (
     PLUGGED,
     Sizes,
@@ -13,7 +22,6 @@ from simaccel.workload.building import (
     load_workload,
     require_taken,
 )
-from simaccel.workload.catalogue import MODELS, Model, attention_model, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
@@ -43,7 +51,7 @@ from simaccel.workload.language import (
     transformer,
     transformer_names,
 )
-from simaccel.workload.layers import Layers, Network, Product, layers_workload
+from simaccel.workload.layers import Layers, Product, layers_workload
 from simaccel.workload.matmul import (
     Matmul,
     NotAMatmul,
@@ -53,7 +61,7 @@ from simaccel.workload.matmul import (
     from_matrix,
     to_matrix,
 )
-from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.networks import NETWORKS, Network, find_network, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.vectors import VECTORS, VectorKind

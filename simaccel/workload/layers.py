@@ -5,7 +5,7 @@ output of one is not the input of the next: layers share no tensor, and run in t
 The tensors of layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from simaccel.workload.conv import KINDS, Conv, conv_faults
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
-from simaccel.workload.whole import Node
 from simaccel.workload.workload import Workload
 
 
@@ -60,23 +59,6 @@ _MOST_LISTED = 20
 Shape = Conv | Product
 Layers = Mapping[str, Shape]
 """Layers by name, in order."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """A published list of layers: its names, its layers for one sample, and where it stands.
-
-    The layers of kernels (`kernels`) state their batches themselves. `whole`: its layers, poolings
-    and sums, linked, where that is known, for `samples` samples in each one of a batch.
-    """
-
-    name: str
-    aliases: tuple[str, ...]
-    layers: Callable[[], Layers]
-    source: str
-    kernels: bool = False
-    whole: Callable[[], Sequence[Node]] | None = None
-    samples: int = 1
 
 
 def layers_workload(

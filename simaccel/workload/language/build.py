@@ -20,11 +20,10 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
-from simaccel.workload.language.catalogue import find_transformer, is_known
 from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
-from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.model import Transformer, find_transformer, is_published
 from simaccel.workload.language.own import size_faults_of
 from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
@@ -83,7 +82,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     _set_widths(graph, model, widths)
     parameters: dict[str, Any] = {
         "kind": "transformer",
-        **({"model": model.name} if is_known(model) else model.document()),
+        **({"model": model.name} if is_published(model) else model.document()),
         "phase": phase,
         "prompt": prompt,
         **({} if kv_len is None else {"kv_len": kv_len}),
