@@ -70,9 +70,12 @@ def remember(
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
         return
-    found = {"mapping": mapping_text(mapping), "searches": [asdict(one) for one in accounts]}
+    document = {
+        "mapping": mapping_text(mapping),
+        "searches": [asdict(account) for account in accounts],
+    }
     with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(_key(workload, accelerator, dataflow, options), found)
+        store.put(_key(workload, accelerator, dataflow, options), document)
 
 
 def recall(
@@ -87,7 +90,7 @@ def recall(
         mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
-        return mapping, [_account(one) for one in document["searches"]]
+        return mapping, [_account(account) for account in document["searches"]]
     return None
 
 

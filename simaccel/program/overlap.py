@@ -223,10 +223,10 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     written = set(_outside(operator, Store))
     used = {
         name
-        for one in place.before
+        for earlier in place.before
         for way in (Load, Store)
-        for name in _outside(places[one].operator, way)
-        if one != operator.name
+        for name in _outside(places[earlier].operator, way)
+        if earlier != operator.name
     }
     return touched <= own.keys() and not written & used
 

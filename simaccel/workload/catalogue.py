@@ -15,7 +15,7 @@ _LAYERS: Final = "\nlayers:\n"
 """What stands before the layers of a network, one a line; names stand above it."""
 
 
-class Published(Protocol):
+class PublishedWorkload(Protocol):
     """A published workload: its name, other names of it, and where its sizes stand."""
 
     @property
@@ -31,7 +31,7 @@ class Published(Protocol):
         """Where its sizes are published."""
 
 
-PublishedT = TypeVar("PublishedT", bound=Published)
+PublishedT = TypeVar("PublishedT", bound=PublishedWorkload)
 
 
 class Catalogue(Sequence[PublishedT]):

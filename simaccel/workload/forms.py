@@ -293,18 +293,18 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
 
     def transformer(self) -> Transformer:
         """Return the model."""
-        given = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
+        sizes = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
         for name in TransformerForm.model_fields:
-            del given[name]
+            del sizes[name]
         heads = self.heads
-        given["kv_heads"] = self.kv_heads or heads
-        given["head_size"] = self.head_size or max(1, self.hidden // heads)
-        given["experts"] = given.pop("expert_count")
-        given["chosen"] = given.pop("experts_per_token")
-        given["source"] = self.source or "sizes of one's own"
+        sizes["kv_heads"] = self.kv_heads or heads
+        sizes["head_size"] = self.head_size or max(1, self.hidden // heads)
+        sizes["experts"] = sizes.pop("expert_count")
+        sizes["chosen"] = sizes.pop("experts_per_token")
+        sizes["source"] = self.source or "sizes of one's own"
         for name in ("aliases", "biased", "windows", "patches"):
-            given[name] = None if given[name] is None else tuple(given[name])
-        return Transformer(**given)
+            sizes[name] = None if sizes[name] is None else tuple(sizes[name])
+        return Transformer(**sizes)
 
 
 Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]

@@ -127,17 +127,17 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     >>> distinct_names(["fc", "conv", "fc"])
     ['fc', 'conv', 'fc_2']
     """
-    given = list(names)
-    taken, found = set(given), []
+    wanted = list(names)
+    taken, distinct = set(wanted), []
     seen: set[str] = set()
-    for name in given:
+    for name in wanted:
         chosen, count = name, 1
         while chosen in seen or (count > 1 and chosen in taken):
             count += 1
             chosen = f"{name}_{count}"
         seen.add(chosen)
-        found.append(chosen)
-    return found
+        distinct.append(chosen)
+    return distinct
 
 
 def _batched(shape: Shape, batch: int) -> Shape:

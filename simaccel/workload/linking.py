@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.conv import Conv, Pair
 from simaccel.workload.layers import Layers, Product, Shape
-from simaccel.workload.whole import IMAGE, Node, Window, connected, conv, rectified, residual
+from simaccel.workload.whole import IMAGE, NetworkNode, Window, connected, conv, rectified, residual
 
 Linked = Literal["loosely"] | bool
 """Whether layers read what others make; loosely: whatever its channels and positions."""
@@ -32,7 +32,7 @@ def read_shape(layer: LayerDocument) -> Shape | None:
 
 def link_layers(
     network: str, documents: Mapping[str, LayerDocument], layers: Layers, linked: Linked
-) -> list[Node]:
+) -> list[NetworkNode]:
     """Return the nodes of a network in the order of its file; none if its layers stand alone.
 
     Raises:
@@ -40,7 +40,9 @@ def link_layers(
 
     """
     if not linked:
-        faults = [fault for name, one in documents.items() for fault in _alone(network, name, one)]
+        faults = [
+            fault for name, layer in documents.items() for fault in _alone(network, name, layer)
+        ]
         if faults:
             raise InputError(faults)
         return []
@@ -70,11 +72,11 @@ class _Linker:
     """Nodes so far, and by the layer's name the one whose output is read (None: unknown)."""
 
     def __init__(self, network: str, *, is_exact: bool) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[NetworkNode] = []
         self.faults: list[Fault] = []
         self._network = network
         self._is_exact = is_exact
-        self._outputs: dict[str, Node | None] = {IMAGE: None}
+        self._outputs: dict[str, NetworkNode | None] = {IMAGE: None}
         self._last = IMAGE
         self._samples: int | None = None
 
@@ -86,7 +88,7 @@ class _Linker:
         self._check_sources(name, layer, sources)
         if shape is not None:
             self._check_samples(name, shape)
-        nodes: list[Node] = []
+        nodes: list[NetworkNode] = []
         if len(self.faults) == count:
             nodes = self._make(name, layer, shape, sources)
         self.nodes += nodes
@@ -119,17 +121,17 @@ class _Linker:
 
     def _make(
         self, name: str, layer: LayerDocument, shape: Shape | None, sources: Sequence[str]
-    ) -> list[Node]:
+    ) -> list[NetworkNode]:
         """Return the node of a layer; several of a product of several matrices."""
         images = [self._outputs[source] for source in sources]
-        given = [
+        made_by = [
             image.name if image else source for image, source in zip(images, sources, strict=True)
         ]
         padding = layer.get("padding", 0)
         if isinstance(shape, Product):
-            return self._matrices(name, given[0], images[0], shape)
+            return self._matrices(name, made_by[0], images[0], shape)
         if isinstance(shape, Conv):
-            node = conv(name, given[0], replace(shape, n=1), padding)
+            node = conv(name, made_by[0], replace(shape, n=1), padding)
             self._check_channels(name, shape, images[0])
             self._check_windows(node, images[0])
             return [node]
@@ -138,17 +140,19 @@ class _Linker:
             return []
         channels, rows = image.channels, image.sizes.p
         if layer["kind"] == "relu":
-            return [rectified(name, given[0], channels, rows)]
+            return [rectified(name, made_by[0], channels, rows)]
         if layer["kind"] == "residual":
             self._check_sum(name, images)
-            return [residual(name, given[0], given[1], channels, rows)]
+            return [residual(name, made_by[0], made_by[1], channels, rows)]
         ranks = {rank.lower(): size for rank, size in layer["shape"].items()}
         sizes = Conv(g=channels, m=1, c=1, **ranks, stride=_pair(layer, "stride"))
-        node = Node(name, cast("Window", layer["kind"]), (given[0],), sizes, padding)
+        node = NetworkNode(name, cast("Window", layer["kind"]), (made_by[0],), sizes, padding)
         self._check_windows(node, image)
         return [node]
 
-    def _matrices(self, name: str, given: str, image: Node | None, shape: Product) -> list[Node]:
+    def _matrices(
+        self, name: str, given: str, image: NetworkNode | None, shape: Product
+    ) -> list[NetworkNode]:
         """Return the matrices of a product; each reads the same, all of an image if that fits."""
         channels, side = shape.k, 1
         if image is not None and shape.k == image.channels * image.sizes.p * image.sizes.q:
@@ -159,12 +163,12 @@ class _Linker:
         names = [name] if shape.b == 1 else [f"{name}.{number}" for number in range(shape.b)]
         return [connected(matrix, given, channels, side, shape.n) for matrix in names]
 
-    def _check_channels(self, name: str, shape: Conv, image: Node | None) -> None:
+    def _check_channels(self, name: str, shape: Conv, image: NetworkNode | None) -> None:
         if image is not None and self._is_exact and shape.g * shape.c != image.channels:
             allowed = f"{image.channels} in all groups, which {image.name} makes"
             self._fault(name, "shape.C", shape.c, allowed)
 
-    def _check_windows(self, node: Node, image: Node | None) -> None:
+    def _check_windows(self, node: NetworkNode, image: NetworkNode | None) -> None:
         """Refuse windows that leave a whole step of their image unread, or lie beside it."""
         if image is None or not self._is_exact:
             return
@@ -178,7 +182,7 @@ class _Linker:
                 allowed = f"windows that cover the {extent} of {image.name}, with their padding"
                 self._fault(node.name, f"shape.{rank}", count, allowed)
 
-    def _check_sum(self, name: str, images: Sequence[Node | None]) -> None:
+    def _check_sum(self, name: str, images: Sequence[NetworkNode | None]) -> None:
         sizes = {(one.channels, one.sizes.p, one.sizes.q) for one in images if one is not None}
         if len(sizes) > 1:
             text = ", ".join(" x ".join(map(str, one)) for one in sorted(sizes))

@@ -19,7 +19,7 @@ from simaccel.workload.layers import (
 from simaccel.workload.linking import LayerDocument, link_layers, read_shape
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document
-from simaccel.workload.whole import Node, linked
+from simaccel.workload.whole import NetworkNode, linked
 from simaccel.workload.workload import Workload
 
 SCOPES: Final = ("layers", "model")
@@ -38,7 +38,7 @@ class Network:
     aliases: tuple[str, ...]
     layers: Layers
     source: str
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[NetworkNode, ...] = ()
 
     @property
     def samples(self) -> int:

@@ -9,14 +9,14 @@ from simaccel.workload.language.model import (
     find_transformer,
     transformer_names,
 )
-from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
+from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, PhaseTokens
 
 __all__ = [
     "CAUSAL_BLOCKS",
     "CLASSES",
     "PHASES",
     "TRANSFORMERS",
-    "Tokens",
+    "PhaseTokens",
     "Transformer",
     "class_of",
     "expert_counts",

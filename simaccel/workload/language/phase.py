@@ -17,7 +17,7 @@ CAUSAL_BLOCKS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tokens:
+class PhaseTokens:
     """``rows`` new tokens of each of ``batch`` sequences, ``past`` before them in the cache.
 
     ``blocks``: how many blocks of rows attention has at most, each with the keys that it sees.
