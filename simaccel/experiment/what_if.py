@@ -283,10 +283,8 @@ def _slots(accelerator: Accelerator) -> Accelerator:
         }
         roomy = _with(accelerator.array, memories=_with(memories, **free))
         accelerator = _with(accelerator, array=roomy)
-    beside = {
-        name: _with(memory, staging_bytes=None)
-        for name, memory in accelerator.memories.by_class().items()
-    }
+    by_class = accelerator.memories.by_class()
+    beside = {name: _with(memory, staging_bytes=None) for name, memory in by_class.items()}
     return _with(
         accelerator,
         buffer=_with(accelerator.buffer, capacity_bytes=None),

@@ -351,10 +351,7 @@ class RepeatTrack:
 def visit(
     tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
 ) -> None:
-    """Look at the leaves of several lanes in a window, which remember what they say.
-
-    In the order of their blocks, so that each block is read once and not once a lane.
-    """
+    """Look at the leaves of several lanes in a window by block, so that each is read once."""
     leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
     for leaf in sorted(leaves, key=lambda leaf: leaf.block):
         look(leaf)
