@@ -52,15 +52,6 @@ from simaccel.workload.language import (
     transformer_names,
 )
 from simaccel.workload.layers import Layers, Product, layers_workload
-from simaccel.workload.matmul import (
-    Matmul,
-    NotAMatmul,
-    Rows,
-    as_matmul,
-    as_rows,
-    from_matrix,
-    to_matrix,
-)
 from simaccel.workload.networks import NETWORKS, Network, find_network, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
@@ -101,17 +92,14 @@ __all__ = [
     "GemmShape",
     "Kind",
     "Layers",
-    "Matmul",
     "Model",
     "Network",
-    "NotAMatmul",
     "Operand",
     "Operator",
     "OperatorRow",
     "PhaseTokens",
     "Precision",
     "Product",
-    "Rows",
     "Scope",
     "Sizes",
     "Tensor",
@@ -120,8 +108,6 @@ __all__ = [
     "VectorKind",
     "Visible",
     "Workload",
-    "as_matmul",
-    "as_rows",
     "attention",
     "attention_model",
     "bmm",
@@ -133,7 +119,6 @@ __all__ = [
     "find_model",
     "find_network",
     "find_transformer",
-    "from_matrix",
     "gbmm",
     "gemm",
     "is_described",
@@ -156,7 +141,6 @@ __all__ = [
     "read_topology",
     "require_taken",
     "softmax",
-    "to_matrix",
     "transformer",
     "transformer_names",
     "with_precision",
