@@ -28,6 +28,12 @@ VAGUE_STILL = {
     "workload/workload.py",
 }
 """Modules and packages that have vague names."""
+NO_NOUN_STILL = {
+    *("analytic", "cli", "files", "hardware", "machine", "mapping", "mapspace", "report"),
+    *("schedulers", "verbs", "later.py", "plugins.py", "version.py"),
+    *("workload/onnx_files", "workload/topology.py"),
+}
+"""Modules and packages with docstrings that begin with a question word."""
 NOT_IN_GLOSSARY = {
     *("analytic", "cli", "files", "hardware", "machine", "mapping", "mapspace", "report"),
     *("schedulers", "verbs", "experiment/conservation.py", "workload/onnx_files"),
@@ -46,6 +52,7 @@ NAMED_TWICE = {
 """Types of several modules, of which each is of another package than those that keep the rule."""
 
 Place = tuple[int, int]
+_QUESTION = re.compile(r"(What|Who|Whom|Where|Which|How)\b(?!-)")
 
 
 def _modules() -> Iterator[tuple[str, ast.Module]]:
@@ -112,6 +119,28 @@ def test_variables_of_long_functions_say_what_they_hold() -> None:
             faults += [f"{path}:{line}" for line, _ in places if exception is None]
     assert faults == []
     assert VAGUE_STILL - excused == set(), "keeps the rule: take it from the list"
+
+
+def _without_noun(module: ast.Module) -> set[int]:
+    """Return the lines of docstrings that begin with What, Who, Where or How instead of a noun."""
+    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        getattr(node, "lineno", 1)
+        for node in ast.walk(module)
+        if isinstance(node, nodes) and _QUESTION.match(ast.get_docstring(node) or "")
+    }
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    faults: list[str] = []
+    excused: set[str | None] = set()
+    for path, module in _modules():
+        if lines := _without_noun(module):
+            exception = _is_among(path, NO_NOUN_STILL)
+            excused.add(exception)
+            faults += [f"{path}:{line}" for line in sorted(lines) if exception is None]
+    assert faults == []
+    assert NO_NOUN_STILL - excused == set(), "keeps the rule: take it from the list"
 
 
 def test_public_types_are_words_of_the_glossary() -> None:

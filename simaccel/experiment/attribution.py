@@ -1,4 +1,4 @@
-"""Which assumptions the directives' cycles differ by, measured: runs in which they are changed.
+"""Assumptions by which the directives' cycles differ from a run, measured by changing each.
 
 The machine runs the program again with what the directives don't know freed, one after the other,
 and they are asked again without what the machine doesn't know. Each change has its share of the

@@ -172,7 +172,7 @@ class _Memory:
 
 @dataclass(frozen=True)
 class _Around:
-    """What is kept around a group, and the operators of all groups inside."""
+    """Tensors kept around a group, and the operators of all groups inside."""
 
     keeps: Sequence[Keep] = ()
     operators: frozenset[str] = frozenset()

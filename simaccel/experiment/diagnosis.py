@@ -1,4 +1,4 @@
-"""Where the cycles of a run, of a window of it or of one operator went, from its trace.
+"""The cycles of a run, a window or an operator by engine and cause, from a trace.
 
 An event carries its operator, but an engine that has no work in an operator sits there idle
 under the operator that it worked for last. All engines meet at the end of each operator, and an

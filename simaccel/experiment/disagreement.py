@@ -1,4 +1,4 @@
-"""Where the voices of an explanation disagree: by how much, and which assumption differs."""
+"""Differences between machine, prediction, bound and directives, each with its assumption."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dram_of(run: OperatorRun) -> int:
 
 @dataclass(frozen=True)
 class DirectiveRuntime:
-    """What the directives say of time, in all repetitions: cycles, or why they are silent.
+    """The directives' cycles in all repetitions, or the reason why they give none.
 
     ``written``: the directives, where they are of a whole group. ``operators``: what they say of
     each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
@@ -60,7 +60,7 @@ class DirectiveRuntime:
 
 @dataclass(frozen=True)
 class AssumptionShare:
-    """What an assumption has of a difference (other - machine), in its unit."""
+    """An assumption's part of a difference (other - machine), in its unit."""
 
     assumption: str
     amount: int
@@ -84,7 +84,7 @@ class Disagreement:
 
     @property
     def rest(self) -> int:
-        """What of the difference no share explains."""
+        """The part of the difference that no share explains."""
         return self.other - self.machine - sum(share.amount for share in self.shares)
 
     @property

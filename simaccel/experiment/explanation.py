@@ -49,7 +49,7 @@ ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collec
 
 @dataclass(frozen=True, kw_only=True)
 class Reuse:
-    """How often a tensor's elements are used in a group; None where nothing of it passes there.
+    """Uses of each element of a tensor in a group; None where nothing of it passes there.
 
     ``buffer``: bytes that the buffer gives for each that it takes. ``array``: MACs for each element
     sent to the array; ``sums``: MACs for each element that comes back from it. ``multicast``: PEs
@@ -68,7 +68,7 @@ class Reuse:
 
 @dataclass(frozen=True, kw_only=True)
 class NeededRate:
-    """What a level has to carry so that computing never waits.
+    """The rate that a level needs so that computing never waits.
 
     ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle, None: no limit.
     """
@@ -81,7 +81,7 @@ class NeededRate:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupExplanation:
-    """What the voices say of one group, all its repetitions.
+    """Machine, prediction, bound and directives side by side for a group, all its repetitions.
 
     ``unit``: the engine that computes. ``floor`` is that of the groups ``together``.
     """

@@ -31,7 +31,7 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFigures:
-    """What a phase costs: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
+    """Figures of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
 
     cycles: int
     energy_pj: float
@@ -60,7 +60,7 @@ class DecodeStep:
 
     @property
     def figures(self) -> PhaseFigures:
-        """What it costs."""
+        """Figures of the step."""
         return PhaseFigures.of(self.result)
 
 

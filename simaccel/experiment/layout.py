@@ -15,7 +15,7 @@ from simaccel.mapping.tree import Group
 
 @dataclass(frozen=True)
 class Layout:
-    """How a ``box`` of a tensor, of ``natural_shape``, becomes one of ``shape``.
+    """The way from a ``box`` of a tensor, of ``natural_shape``, to an array of ``shape``.
 
     ``order``: its dimensions in the order of the group's; ``padded``: their sizes in the group,
     before those that are one there are merged.

@@ -52,7 +52,7 @@ square root."""
 
 @dataclass(frozen=True, kw_only=True)
 class SearchForecast:
-    """What a search has before it.
+    """The size of a search and the seconds that it will take.
 
     ``distinct``: pieces of work that are searched, as those that are alike are searched once;
     ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;

@@ -34,7 +34,7 @@ def died(_task: object) -> NoReturn:
 
 
 class TaskWorkers(Protocol):
-    """Who runs tasks."""
+    """Processes that run tasks."""
 
     def numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]

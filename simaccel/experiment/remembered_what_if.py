@@ -1,4 +1,4 @@
-"""What-if runs that were done before, kept on disk under a key of all that decides them.
+"""Earlier runs with resources freed, kept on disk under a key of all that decides them.
 
 They stand beside the mappings (``remembered``), by the same rules: other code runs again, files may
 be deleted at any time, and one that is damaged is run again.

@@ -36,7 +36,7 @@ Moved = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of one experiment."""
+    """The result of one experiment: mapping, program, prediction and run."""
 
     workload: Workload
     accelerator: Accelerator
@@ -68,7 +68,7 @@ class Result:
 
     @cached_property
     def floor(self) -> Floor:
-        """What any mapping with these groups moves with DRAM, at least."""
+        """The least bytes that any mapping with these groups moves with DRAM."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
     def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:

@@ -1,4 +1,4 @@
-"""What if a resource were infinitely fast: the same program again, with that resource freed.
+"""The same program with a resource freed: infinitely fast, or without a limit.
 
 A freed run bounds what any improvement of that resource alone can gain: the program, so every
 tile size, loop order and number of bytes, stays as it is. It is no proof of monotony: requests
@@ -308,7 +308,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands around a node: slots of the tiles that it sees, and the most of partial sums."""
+    """Surroundings of a node: slots of the tiles that it sees, and the most of partial sums."""
 
     slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a program does of its operators' work, and which elements of their tensors it stores.
+"""The part of its operators' work that a program does, and the elements that it stores.
 
 Read off its loops without running them: a body that stands in several places is read once for
 work, and stores are boxes under loops, merged where their steps leave no gap.

@@ -78,7 +78,7 @@ class RankParts:
 
 @dataclass(eq=False)
 class Body:
-    """What a loop repeats (or the whole group, or a part of it)."""
+    """The repeated part of a loop (or the whole group, or a part of it)."""
 
     rank: str = ""
     tile: int = 0

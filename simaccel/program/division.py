@@ -1,4 +1,4 @@
-"""How a block of an einsum divides over PEs and lanes, and what that makes tensors move.
+"""The division of a block over PEs and lanes, and the bytes that this makes tensors move.
 
 Along a rank a block is cut for the rows, what a row gets for its columns, and a PE's part by the
 loops in it, each time into pieces of one size but for the last (Ruby, equation 5). A step is what
@@ -120,7 +120,7 @@ def _spans(
 
 @dataclass(frozen=True)
 class Division:
-    """How PEs divide a block, by rank: the tiles that cut it for ``rows``, ``cols``, and in a PE.
+    """The tiles that cut a block by rank: for ``rows``, for ``cols``, and in a PE.
 
     ``loops``: of a PE, one after the other. ``laned``: ranks of which a step takes all positions
     that loops leave. ``part``: full sizes of a PE's part.

@@ -44,7 +44,7 @@ class NotExecutableError(SimaccelError):
 
 @dataclass
 class _Path:
-    """Where the walk is: bodies from the outermost in, sizes, and what is kept so far."""
+    """The walk's place: bodies from the outermost in, sizes, and the tensors kept so far."""
 
     bodies: list[Body]
     full: dict[str, int]

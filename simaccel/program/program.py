@@ -232,7 +232,7 @@ Node = Command | Loop | Operator
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What the machine executes: operators, possibly inside loops (layers, resident tiles)."""
+    """Operators for the machine to execute, possibly inside loops (layers, resident tiles)."""
 
     name: str
     body: tuple[Node, ...]

@@ -17,7 +17,7 @@ from simaccel.program.program import Load, Moved, Node, Reserve, Store, Tile
 
 @dataclass(frozen=True)
 class BodyState:
-    """What distinguishes two executions of one body.
+    """The sizes and flags that distinguish two executions of one body.
 
     ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
     started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in

@@ -1,4 +1,4 @@
-"""What happened in a run, cycle by cycle: an HDF5 file, its writer and its reader."""
+"""Traces: a run cycle by cycle in an HDF5 file, its writer and its reader."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a trace says of itself and of the run: read, refused, and parsed."""
+"""The header of a trace: read, checked, and parsed into the objects of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the rows of a lane are all there, and give the sums that the run itself counted."""
+"""Checks that a lane's rows are all there and add up to the sums that the run counted."""
 
 from __future__ import annotations
 

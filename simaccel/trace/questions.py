@@ -1,4 +1,4 @@
-"""What a trace is asked: the events of a window, and where the cycles went in it."""
+"""Answers from a trace: the events of a window, and its cycles by cause."""
 
 from __future__ import annotations
 

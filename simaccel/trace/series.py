@@ -36,7 +36,7 @@ class UtilisationSeries:
 
 @dataclass(frozen=True)
 class BandwidthSeries:
-    """What the channels moved in bins of time; all channels of the DRAM are one resource."""
+    """Bytes and service of the channels in bins of time; the DRAM's channels are one resource."""
 
     edges: Cycles
     """First cycle of each bin, and the cycle after the last bin."""

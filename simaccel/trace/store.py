@@ -50,7 +50,7 @@ _FIGURES_BYTES = 4096
 
 @dataclass(frozen=True)
 class BlockIndex:
-    """Where a block lies in time, by lane number: its rows, first start and last end."""
+    """A block's rows, first start and last end, by lane number."""
 
     rows: Cycles
     first_start: Cycles

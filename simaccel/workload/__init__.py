@@ -1,4 +1,4 @@
-"""What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
+"""Workloads: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
 from typing import TYPE_CHECKING
 

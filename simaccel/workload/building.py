@@ -31,7 +31,7 @@ SCOPE: Final = "block"
 
 
 class Sizes(TypedDict, total=False):
-    """What may be said of a workload beside its name; None is as if it was not given.
+    """Sizes and choices of a workload beside its name; None is as if it was not given.
 
     ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
     ``batch``, ``layer``: of networks, topologies and descriptions; ``scope``: of networks, too

@@ -24,11 +24,11 @@ class PublishedWorkload(Protocol):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """What else it is called."""
+        """Its other names."""
 
     @property
     def source(self) -> str:
-        """Where its sizes are published."""
+        """The publication that its sizes stand in."""
 
 
 PublishedT = TypeVar("PublishedT", bound=PublishedWorkload)

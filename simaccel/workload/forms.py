@@ -1,4 +1,4 @@
-"""What documents that describe workloads may hold: a form for each kind."""
+"""Forms of the documents that describe workloads, one for each kind."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -329,7 +329,7 @@ class OperandForm(Document):
 
 
 class VisibleForm(Document):
-    """What a row sees of the axis of a masked vector operator."""
+    """The part of the axis that a row of a masked vector operator sees."""
 
     row: str
     before: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0

@@ -1,4 +1,4 @@
-"""Which part of a matrix product each rank of an einsum plays."""
+"""The parts that ranks of an einsum play in a matrix product."""
 
 from collections.abc import Container, Iterable
 from typing import Final, Literal

@@ -92,6 +92,17 @@ def test_the_workload_file_runs(dataflow: str, tmp_path: Path) -> None:
     assert len(check(workload, result.mapping, result.program)) == 2
 
 
+def test_an_accelerator_is_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "small_npu.yaml"
+    file.write_text(_recipe_file("small_npu"), encoding="utf-8")
+    accelerator = load_accelerator(file)
+    assert (accelerator.name, accelerator.array.pes) == ("small_npu", 256)
+    run = simulate(gemm(m=16, k=16, n=16), accelerator, "naive").run
+    # three matrices of 512 B at 25.6 GB/s and 800 MHz: 32 B a cycle
+    assert run.macs == 4096
+    assert run.cycles > 3 * 512 / 32
+
+
 def test_the_unit_costs_what_its_doctest_says() -> None:
     module = _module("class TransposerSpec")
     assert issubclass(module.TransposerSpec, Spec)

@@ -23,7 +23,7 @@ from simaccel.experiment.store import ResultStore
 
 @dataclass(frozen=True)
 class ExplorationObjective:
-    """What is wanted: limits, and what is made small."""
+    """Limits that designs have to keep, and the figures that are made small."""
 
     limits: tuple[FigureLimit, ...] = ()
     objective: str = "edp"
@@ -65,7 +65,7 @@ _TIMED: Final = 3
 
 @dataclass(frozen=True)
 class ExplorationCost:
-    """What an exploration takes.
+    """Runs and seconds that an exploration takes.
 
     ``outside``: designs that can't be, or are too large; ``runs``: a workload of a design each,
     without what the ``store`` has.

@@ -45,7 +45,7 @@ class AxisSetting:
 
 @dataclass(frozen=True)
 class DesignAxis:
-    """What varies: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
+    """An axis: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
 
     ``of``: whose fields are set. ``log``: its values multiply.
     """

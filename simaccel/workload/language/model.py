@@ -1,4 +1,4 @@
-"""What a transformer is made of: sizes, norms, positions, heads, feed-forward layers, experts."""
+"""Transformers: sizes, norms, positions, heads, feed-forward layers, experts."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Transformer:
 
     @property
     def scale(self) -> float:
-        """What attention scores are multiplied by."""
+        """The factor of attention scores."""
         return self.score_scale or self.head_size**-0.5
 
     @property

@@ -1,4 +1,4 @@
-"""What a run of a transformer computes: which tokens are new, and what they see."""
+"""The tokens of a transformer's run: those that are new, and the ones that each sees."""
 
 from __future__ import annotations
 
