@@ -143,7 +143,7 @@ class _Memory:
         values[layout.box] = layout.natural(seen)
 
     def _written(self, tensor: str) -> Booleans:
-        """Say of each element of a tensor whether an operator writes it; the others are zero."""
+        """Return which elements of a tensor an operator writes; the others are zero."""
         found = np.zeros(self.workload.shapes[tensor], dtype=np.bool_)
         for one in self.workload.operators:
             if one.output.tensor == tensor:
@@ -207,7 +207,7 @@ class _Stay:
         return None
 
     def may_stay(self, seen: Seen) -> Booleans:
-        """Say of each element of an output, in the group's layout, whether it may stay on chip."""
+        """Return which elements of an output, in the group's layout, may stay on chip."""
         view = seen.output
         found = np.zeros(view.shape, dtype=np.bool_)
         if view.name not in self.space.escapes:

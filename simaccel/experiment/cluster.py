@@ -104,7 +104,7 @@ class Processes:
                     yield number, result
 
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Give the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:
             WorkerDiedError: a process died.

@@ -157,7 +157,7 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
 
 
 def _assumed(run: OperatorRun, runtime: DirectiveRuntime) -> str:
-    """Say what the directives of a tree assume, and what that is here."""
+    """Return what the directives of a tree assume, and what that is in this run."""
     if runtime.memory:
         assumptions = [f"the directives take the bytes of {runtime.memory} at its full rate"]
     else:
@@ -201,7 +201,7 @@ def _counted(level: str, tensor: str, machine: int, other: int) -> Iterator[Disa
 
 
 def _waits(run: OperatorRun, unit: str) -> str:
-    """Say what the computing unit waits for most."""
+    """Return what the computing unit waits for most, as text."""
     top = Counter(run.engines[unit].stalls).most_common(1)
     if not top or not top[0][1]:
         return f"its {unit} never waits"
@@ -210,7 +210,7 @@ def _waits(run: OperatorRun, unit: str) -> str:
 
 
 def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, int]]:
-    """Say of each tensor that crosses more than once how often, for which loops; and its bytes."""
+    """Yield each tensor that crosses more than once: how often, for which loops; and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}

@@ -24,7 +24,7 @@ Watch = Callable[[float, str], None]
 
 
 def died(_task: object) -> NoReturn:
-    """Say that a process died.
+    """Raise the error of a process that died.
 
     Raises:
         WorkerDiedError: always.
@@ -43,7 +43,7 @@ class TaskWorkers(Protocol):
         ...
 
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Give the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:
             WorkerDiedError: a process died.
@@ -99,7 +99,7 @@ class _Starting:
 
 @contextmanager
 def working(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
-    """Give who runs tasks: up to that many processes, which stay until the end of the block.
+    """Yield workers: up to that many processes, which stay until the end of the block.
 
     They are started once there are several tasks. ``address``: of a Dask scheduler, whose processes
     are used instead.

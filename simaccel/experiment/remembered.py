@@ -95,7 +95,7 @@ def recall(
 
 
 def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
-    """Say whether a mapping is one to remember.
+    """Return whether a mapping may be remembered.
 
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
@@ -110,7 +110,7 @@ def _account(found: dict[str, Any]) -> Account:
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:
-    """Say whether a plug-in schedules, or is an operator of the workload."""
+    """Return whether a plug-in schedules, or is an operator of the workload."""
     kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
     ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
     return not ours or any(kind not in VECTORS.own for kind in kinds)

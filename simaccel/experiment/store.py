@@ -124,7 +124,7 @@ def write_json(path: Path, document: object) -> None:
 
 
 def is_left(name: str) -> bool:
-    """Say whether a file of this name is half of one, of a process that lives or was killed."""
+    """Return whether a name is that of a file half written, by a process that lives or not."""
     return _LEFT.search(name) is not None
 
 

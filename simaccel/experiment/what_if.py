@@ -364,7 +364,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
 
 
 def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
-    """Give a command whose tiles have the slots of their names; each sees its tiles in its way."""
+    """Return a command whose tiles have the slots of their names, each operand in its own view."""
 
     def freed(tile: Tile) -> Tile:
         return replace(tile, slots=slots[tile.name])

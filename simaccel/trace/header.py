@@ -127,7 +127,7 @@ class RunRecord:
             return parse_program(self.header.program)
 
     def unreadable(self) -> str:
-        """Say why mapping and program can't be read, nothing if they can."""
+        """Return why mapping and program can't be read; nothing if they can."""
         if self.schema_version == SCHEMA_VERSION:
             return ""
         return f"mapping and program are in the language of schema version {self.schema_version}"

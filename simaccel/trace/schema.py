@@ -102,7 +102,7 @@ class TraceHeader:
 
 
 def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
-    """Say, row by row, whether two arrays of events agree in all that makes one activity."""
+    """Return, row by row, whether two arrays of events agree in all that makes one activity."""
     same = np.ones(len(a), dtype=np.bool_)
     for column in KEY:
         same &= a[column] == b[column]

@@ -372,7 +372,7 @@ def _stretched(row: Events, node: Track) -> Events:
 
 
 def _share(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
-    """Give the service in the first ``cycles`` of rows; in Python's integers, as it may be much."""
+    """Return the service in the first ``cycles`` of rows, in integers that may be large."""
     share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
     return share
 

@@ -217,7 +217,7 @@ def _built(name: str | Transformer, given: dict[str, Any]) -> Workload:
 
 
 def kind_of_file(name: str) -> str | None:
-    """Say what kind of file a name is the path of (a key of ``REFUSED``); None: of no file."""
+    """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
     if not is_file(name):
         return None
     from simaccel.files.looks import look_of  # noqa: PLC0415 - a parser
@@ -240,13 +240,13 @@ def _refuse_look(name: str, kind: str) -> None:
 
 
 def is_file(name: str) -> bool:
-    """Say whether a name is the path of a file, which need not exist."""
+    """Return whether a name is the path of a file, which need not exist."""
     endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
     return name.lower().endswith(endings) or "/" in name or os.sep in name
 
 
 def is_described(name: str) -> bool:
-    """Say whether a file is a MAESTRO description, by its content or else by its ending."""
+    """Return whether a file is a MAESTRO description, by its content or else by its ending."""
     return kind_of_file(name) == "description"
 
 
@@ -297,7 +297,7 @@ def _of_shape(name: str, given: dict[str, Any]) -> Workload:
 
 
 def _of_name(fault: Fault) -> Fault:
-    """Say of an unknown name what there is."""
+    """Return the fault of an unknown name with the names that there are."""
     if fault.field != "model":
         return fault
     catalogues = (MODELS, TRANSFORMERS, NETWORKS)

@@ -197,7 +197,7 @@ class Visible:
     window: int | None = None
 
     def mask(self, rows: Array, axis: Array) -> Booleans:
-        """Say for positions of rows and of the axis, lined up, which are visible."""
+        """Return which positions of the axis are visible from positions of rows, lined up."""
         last = rows + self.before
         seen = axis <= last
         return np.asarray(seen if self.window is None else seen & (axis > last - self.window))

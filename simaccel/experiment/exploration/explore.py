@@ -109,7 +109,7 @@ class _Doing:
     ran: int = 0
 
     def records(self, designs: Sequence[DesignPoint]) -> list[list[Record]]:
-        """Give the records of all workloads of each design."""
+        """Return the records of all workloads of each design."""
         asked = [_asked(design) for design in designs]
         every = {each.key: each for runs in asked for each in runs}
         tasks = [each for key, each in every.items() if self.store.get(key) is None]

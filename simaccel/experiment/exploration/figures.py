@@ -86,7 +86,7 @@ def objective_of(figures: Mapping[str, float | int | None], objective: str) -> f
 
 
 def frontier(designs: Sequence[Figures]) -> list[bool]:
-    """Say which designs no other one is better than: as good in all of ``FRONTIER``, once better.
+    """Return for each design whether no other is as good in all of ``FRONTIER`` and once better.
 
     What is unknown counts as infinitely large.
     """

@@ -48,7 +48,7 @@ class FigureLimit:
         return f"{self.figure}{self.sign}{self.value:g}"
 
     def holds(self, figures: Mapping[str, float | int | None]) -> bool:
-        """Say whether figures are within the limit."""
+        """Return whether figures are within the limit."""
         found = figures[self.figure]
         return found is not None and _OPERATORS[self.sign](found, self.value)
 

@@ -35,7 +35,7 @@ def store_in(folder: str | Path | None) -> ResultStore:
 
 
 def is_record(document: object) -> bool:
-    """Say whether plain data are what came out of a run: figures, or why there are none."""
+    """Return whether plain data are the record of a run: figures, or why there are none."""
     if not isinstance(document, dict):
         return False
     if "problem" in document:

@@ -287,7 +287,7 @@ class _Made:
 
 
 def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
-    """Give a workload other parameters, of those that it has.
+    """Return a workload with other values of parameters that it has.
 
     Raises:
         InputError: it has none of these parameters, or not with this value.
