@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.conv import Conv, Pair
 from simaccel.workload.layers import Layers, Product, Shape
-from simaccel.workload.whole import IMAGE, NetworkNode, Window, connected, conv, rectified, residual
+from simaccel.workload.whole import IMAGE, NetworkNode, Window, conv
 
 Linked = Literal["loosely"] | bool
 """Whether layers read what others make; loosely: whatever its channels and positions."""
@@ -138,12 +138,13 @@ class _Linker:
         image = images[0]
         if image is None:  # of which a fault was told
             return []
-        channels, rows = image.channels, image.sizes.p
+        channels = image.channels
+        whole = Conv(g=channels, m=1, c=1, p=image.sizes.p, q=image.sizes.q, r=1, s=1)
         if layer["kind"] == "relu":
-            return [rectified(name, made_by[0], channels, rows)]
+            return [NetworkNode(name, "relu", (made_by[0],), whole)]
         if layer["kind"] == "residual":
             self._check_sum(name, images)
-            return [residual(name, made_by[0], made_by[1], channels, rows)]
+            return [NetworkNode(name, "residual", (made_by[0], made_by[1]), whole)]
         ranks = {rank.lower(): size for rank, size in layer["shape"].items()}
         sizes = Conv(g=channels, m=1, c=1, **ranks, stride=_pair(layer, "stride"))
         node = NetworkNode(name, cast("Window", layer["kind"]), (made_by[0],), sizes, padding)
@@ -151,17 +152,18 @@ class _Linker:
         return [node]
 
     def _matrices(
-        self, name: str, given: str, image: NetworkNode | None, shape: Product
+        self, name: str, source: str, image: NetworkNode | None, shape: Product
     ) -> list[NetworkNode]:
         """Return the matrices of a product; each reads the same, all of an image if that fits."""
-        channels, side = shape.k, 1
+        channels, rows, columns = shape.k, 1, 1
         if image is not None and shape.k == image.channels * image.sizes.p * image.sizes.q:
-            channels, side = image.channels, image.sizes.p
+            channels, rows, columns = image.channels, image.sizes.p, image.sizes.q
         elif image is not None and self._is_exact:
             sizes = f"{image.channels} channels of {image.sizes.p} x {image.sizes.q}"
             self._fault(name, "shape.K", shape.k, f"what {image.name} makes: {sizes}")
+        sizes_of = Conv(m=shape.n, c=channels, p=1, q=1, r=rows, s=columns)
         names = [name] if shape.b == 1 else [f"{name}.{number}" for number in range(shape.b)]
-        return [connected(matrix, given, channels, side, shape.n) for matrix in names]
+        return [conv(matrix, source, sizes_of) for matrix in names]
 
     def _check_channels(self, name: str, shape: Conv, image: NetworkNode | None) -> None:
         if image is not None and self._is_exact and shape.g * shape.c != image.channels:

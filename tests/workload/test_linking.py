@@ -85,6 +85,26 @@ layers:
     assert workload.macs == 2 * 2 * 6 * 5 + 2 * 5 * 3
 
 
+def test_images_need_not_be_square(tmp_path: Path) -> None:
+    text = """
+kind: layers
+name: wide
+linked: true
+scope: model
+layers:
+  first: {kind: conv, shape: {M: 2, C: 1, P: 3, Q: 5, R: 1, S: 1}}
+  rectifier: {kind: relu}
+  sum: {kind: residual, reads: [rectifier, first]}
+  dense: {kind: gemm, shape: {M: 1, K: 30, N: 4}}
+"""
+    file = tmp_path / "wide.yaml"
+    file.write_text(text, encoding="utf-8")
+    workload = load_document(file)
+    assert workload.macs == 2 * 15 + 30 * 4
+    assert workload.shapes["sum.O"] == workload.shapes["rectifier.O"] == (1, 2, 3, 5)
+    assert workload.shapes["dense.W"] == (4, 2, 3, 5)
+
+
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
