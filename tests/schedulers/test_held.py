@@ -24,9 +24,10 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.held import tight
 from simaccel.schedulers.tenants import tenants
 from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
-from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked, pooling, residual
+from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
+from tests.nodes import pooling, residual
 from tests.trees import einsum, vector, workload
 
 
