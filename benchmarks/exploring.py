@@ -9,9 +9,14 @@ from typing import Any
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.cli.axes import read_axis
 from simaccel.cli.parameters import PARAMETERS
-from simaccel.experiment.exploration.explore import Plan, explore
-from simaccel.experiment.exploration.space import Dimension, Load, Setting, Space
-from simaccel.experiment.parallel import Team, noted, working
+from simaccel.experiment.exploration.explore import ExplorationObjective, explore
+from simaccel.experiment.exploration.space import (
+    AxisSetting,
+    DesignAxis,
+    DesignSpace,
+    WeightedWorkload,
+)
+from simaccel.experiment.parallel import TaskWorkers, noted, working
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import gemm
 
@@ -48,7 +53,7 @@ def work(point: Point) -> Row:
     return point | row | {"start_seconds": ready, "stop_seconds": time.perf_counter() - done}
 
 
-def _tasks(team: Team, point: Point) -> Row:
+def _tasks(team: TaskWorkers, point: Point) -> Row:
     told = noted(team, spin, [point["seconds"]] * point["count"], lambda _done, _note: None)
     first, last = min(one[0] for one in told), max(one[1] for one in told)
     return {
@@ -58,16 +63,18 @@ def _tasks(team: Team, point: Point) -> Row:
     }
 
 
-def _designs(team: Team, point: Point) -> Row:
+def _designs(team: TaskWorkers, point: Point) -> Row:
     name, values, log = read_axis(
         "--axis", f"dram-latency=1:{point['count']}:+1", PARAMETERS.get, [], point["count"]
     )
-    settings = [Setting(one[0], str(one[0]), dict(zip(name.fields, one, strict=True)))
+    settings = [AxisSetting(one[0], str(one[0]), dict(zip(name.fields, one, strict=True)))
                 for one in values]  # fmt: skip
-    axis = Dimension("dram-latency", "latency", "latency", "accelerator", tuple(settings), log)
-    space = Space((load_accelerator("toy"),), (Load(gemm(m=9, k=7, n=5)),), (axis,), ("naive",))
+    axis = DesignAxis("dram-latency", "latency", "latency", "accelerator", tuple(settings), log)
+    space = DesignSpace(
+        (load_accelerator("toy"),), (WeightedWorkload(gemm(m=9, k=7, n=5)),), (axis,), ("naive",)
+    )
     began = time.perf_counter()
-    explore(space.dimensions, space.designs(range(space.size)), Plan(), team)
+    explore(space.dimensions, space.designs(range(space.size)), ExplorationObjective(), team)
     return {"seconds": time.perf_counter() - began}
 
 

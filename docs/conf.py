@@ -56,6 +56,7 @@ TREES = {
             "Inside",
             (
                 "docs/architecture",
+                "docs/tour",
                 "docs/reference/index",
                 "docs/decisions/README",
                 "traces/README",

@@ -76,7 +76,7 @@ def test_a_product_s_samples_are_its_rows() -> None:
     """DeepBench's 3072 x 4 x 1024 has 3,072 outputs of 4 samples."""
     (layer,) = (layer for layer in deepbench() if layer.name == "gemm 3072x4x1024")
     assert layer.shape == Product(m=4, k=1024, n=3072)
-    published = find_network("deepbench").layers()["server_gemm_3072x4x1024"]
+    published = find_network("deepbench").layers["server_gemm_3072x4x1024"]
     assert published == Product(m=3072, k=1024, n=4)
 
 

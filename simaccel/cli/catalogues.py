@@ -116,6 +116,7 @@ def list_workloads(as_json: bool) -> None:
         transformers_table,
     )
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
+    from simaccel.workload.catalogue import PublishedWorkload
 
     if as_json:
         models = [
@@ -140,7 +141,8 @@ def list_workloads(as_json: bool) -> None:
         plugged = [{"name": name, "plugin": package} for name, package in PLUGGED.added().items()]
         show_json(models + transformers + networks + plugged)
         return
-    sources = [(one.name, one.source) for one in (*MODELS, *TRANSFORMERS, *NETWORKS)]
+    published: list[PublishedWorkload] = [*MODELS, *TRANSFORMERS, *NETWORKS]
+    sources = [(one.name, one.source) for one in published]
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
         models_table(MODELS),

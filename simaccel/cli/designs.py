@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from simaccel.cli.explored import Outputs
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
-    from simaccel.experiment.exploration.limits import Limit
-    from simaccel.experiment.exploration.space import Load
+    from simaccel.experiment.exploration.limits import FigureLimit
+    from simaccel.experiment.exploration.space import WeightedWorkload
     from simaccel.hardware import Accelerator
 
 MOST_DESIGNS: Final = 10_000_000
@@ -54,8 +54,8 @@ class Readers:
     """How accelerators, workloads and limits that were given are read."""
 
     accelerators: Callable[[], tuple[Accelerator, ...]]
-    loads: Sequence[Callable[[], Load]]
-    limits: Callable[[], tuple[Limit, ...]]
+    loads: Sequence[Callable[[], WeightedWorkload]]
+    limits: Callable[[], tuple[FigureLimit, ...]]
 
 
 def require_no_prices(ctx: click.Context) -> None:
@@ -129,7 +129,7 @@ class _Inputs:
     """What is swept, as it was read."""
 
     accelerator: Accelerator
-    load: Load
+    load: WeightedWorkload
     axes: dict[str, tuple[int, ...]]
 
 
@@ -164,7 +164,7 @@ def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
     return given
 
 
-def _directed(load: Load) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
+def _directed(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
     from simaccel.experiment.exploration.space import require_described
     from simaccel.mapping.directives.reading import parse_directives
 

@@ -34,8 +34,8 @@ from simaccel.errors import InputError, WorkerDiedError, suggest
 if TYPE_CHECKING:
     from simaccel.cli.parameters import Parameter, Values
     from simaccel.experiment.exploration.explore import Exploration
-    from simaccel.experiment.exploration.limits import Limit
-    from simaccel.experiment.exploration.space import Dimension, Space
+    from simaccel.experiment.exploration.limits import FigureLimit
+    from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.experiment.parallel import Watch
     from simaccel.hardware import Accelerator
     from simaccel.schedulers import Options
@@ -111,7 +111,7 @@ class _Wanted:
         read: tuple[Axis, ...],
         dataflows: tuple[str, ...],
         texts: Sequence[Any],
-    ) -> Space:
+    ) -> DesignSpace:
         """Make the space of what was read.
 
         Raises:
@@ -119,7 +119,11 @@ class _Wanted:
 
         """
         loads = gather(*(partial(load_of, *one) for one in texts))
-        from simaccel.experiment.exploration.space import Space, require_described, require_sizes
+        from simaccel.experiment.exploration.space import (
+            DesignSpace,
+            require_described,
+            require_sizes,
+        )
 
         axes = tuple(_dimension(*one) for one in read)
         gather(
@@ -127,9 +131,9 @@ class _Wanted:
             partial(require_described, dataflows, loads),
             partial(_require_once, axes, dataflows),
         )
-        return Space(hardware, tuple(loads), axes, dataflows, self._options())
+        return DesignSpace(hardware, tuple(loads), axes, dataflows, self._options())
 
-    def limits(self) -> tuple[Limit, ...]:
+    def limits(self) -> tuple[FigureLimit, ...]:
         """Read the limits.
 
         Raises:
@@ -206,19 +210,19 @@ def _axes(texts: Sequence[str]) -> tuple[Axis, ...]:
     return tuple(gather(*(partial(read, text) for text in texts)))
 
 
-def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> Dimension:
-    from simaccel.experiment.exploration.space import Dimension, Setting
+def _dimension(parameter: Parameter, points: Sequence[Values], log: bool) -> DesignAxis:
+    from simaccel.experiment.exploration.space import AxisSetting, DesignAxis
 
     settings = []
     for values in points:
         point = parameter.point(values)
         fields_of = dict(zip(parameter.fields, values, strict=True))
-        settings.append(Setting(point.value, point.text, fields_of))
+        settings.append(AxisSetting(point.value, point.text, fields_of))
     axis = parameter.axis
-    return Dimension(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
+    return DesignAxis(axis.name, axis.column, axis.label, parameter.of, tuple(settings), log)
 
 
-def _require_once(axes: Sequence[Dimension], dataflows: Sequence[str]) -> None:
+def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     """Refuse two axes, or an axis and an option, that set the same field."""
     seen: dict[str, str] = {"dataflow": "--dataflow"} if dataflows else {}
     faults = []
@@ -347,7 +351,7 @@ def explore_command(
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
         directed.explore_directed(ctx, directed.Readers(hardware, loads, wanted.limits), outputs)
         return
-    from simaccel.experiment.exploration.explore import Plan, explore
+    from simaccel.experiment.exploration.explore import ExplorationObjective, explore
     from simaccel.experiment.exploration.space import draw
 
     seed = sought.seed or 0
@@ -356,7 +360,7 @@ def explore_command(
         fault("--axis", f"{len(designs):,} designs", f"at most {MOST_DESIGNS:,}, or --sample N")
         for _ in range(len(designs) > MOST_DESIGNS)
     )
-    plan = Plan(limits, wanted.objective)
+    plan = ExplorationObjective(limits, wanted.objective)
     if dry_run:
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return

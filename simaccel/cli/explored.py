@@ -22,9 +22,9 @@ from simaccel.files.targets import (
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.explore import Exploration, Plan
-    from simaccel.experiment.exploration.space import Design, Space
-    from simaccel.experiment.store import Store
+    from simaccel.experiment.exploration.explore import Exploration, ExplorationObjective
+    from simaccel.experiment.exploration.space import DesignPoint, DesignSpace
+    from simaccel.experiment.store import ResultStore
 
 _PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 
@@ -79,7 +79,7 @@ class Outputs:
         plots = {f"--{name.replace('_', '-')}": path for name, path in self.plots.items()}
         gather(*checks, lambda: require_distinct((named | plots).items()))
 
-    def show(self, found: Exploration, space: Space, *, as_json: bool) -> None:
+    def show(self, found: Exploration, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
         from simaccel.report.exploration import (
             counted_lines,
@@ -126,7 +126,9 @@ class Outputs:
         return lines
 
 
-def show_cost(designs: Iterable[Design], plan: Plan, store: Store, *, as_json: bool) -> None:
+def show_cost(
+    designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
+) -> None:
     """Say what exploring would cost, before anything is kept."""
     from simaccel.experiment.exploration.explore import cost_of
     from simaccel.report.units import seconds_text

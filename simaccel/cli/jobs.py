@@ -14,7 +14,7 @@ import click
 from simaccel.cli.faults import fault, require_none
 
 if TYPE_CHECKING:
-    from simaccel.experiment.parallel import Team
+    from simaccel.experiment.parallel import TaskWorkers
 
 _MOST_A_PROCESSOR: Final = 4
 """Each process takes tens of MB and a second to start; more of them than processors wait."""
@@ -32,7 +32,7 @@ class Jobs:
         every = {"--jobs": self.count, "--dask": self.dask}
         return {name: value for name, value in every.items() if value is not None}
 
-    def working(self, default: int = 1) -> AbstractContextManager[Team]:
+    def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
         """Give who runs tasks; ``default``: processes where nothing is given.
 
         Raises:

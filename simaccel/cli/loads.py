@@ -11,7 +11,7 @@ from simaccel.cli.faults import fault
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.space import Load
+    from simaccel.experiment.exploration.space import WeightedWorkload
     from simaccel.workload import Workload
 
 
@@ -41,14 +41,14 @@ def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
     return replace(sizes, name=name, **given).read(), weight, name
 
 
-def load_of(workload: Workload, weight: float, name: str) -> Load:
+def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
     """Return a workload with its weight and, where the file has it, MAESTRO's description."""
-    from simaccel.experiment.exploration.space import Load, description_of
+    from simaccel.experiment.exploration.space import WeightedWorkload, description_of
 
-    return Load(workload, weight, description_of(name), name)
+    return WeightedWorkload(workload, weight, description_of(name), name)
 
 
-def whole_load(text: str, sizes: AskedWorkload) -> Load:
+def whole_load(text: str, sizes: AskedWorkload) -> WeightedWorkload:
     """Read all of a workload; errors as of `read_load`."""
     return load_of(*read_load(text, sizes))
 

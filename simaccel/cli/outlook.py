@@ -9,7 +9,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.errors import SimaccelError
 
 if TYPE_CHECKING:
-    from simaccel.experiment.outlook import Outlook
+    from simaccel.experiment.outlook import SearchForecast
     from simaccel.report.outlook import Outlooks
     from simaccel.verbs.comparing import Task
 
@@ -34,7 +34,7 @@ def outlooks_of(tasks: Sequence[Task], names: Sequence[str]) -> Outlooks:
     """Look at the searches of several runs; one that can't be is named with its reason."""
     from simaccel.experiment.outlook import outlook
 
-    found: list[tuple[str, Outlook | str]] = []
+    found: list[tuple[str, SearchForecast | str]] = []
     for name, task in zip(names, tasks, strict=True):
         given = task.workload, task.accelerator, task.dataflow, task.options
         try:

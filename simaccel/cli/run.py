@@ -31,7 +31,7 @@ from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
     from simaccel.cli.asked import Asked, Inputs
-    from simaccel.experiment.check import Checked
+    from simaccel.experiment.check import OperatorCheck
     from simaccel.schedulers.accounts import Account, Note
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
@@ -129,7 +129,7 @@ def run(
         show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
 
 
-def _checker(workload: Workload) -> Callable[..., tuple[Checked, ...]]:
+def _checker(workload: Workload) -> Callable[..., tuple[OperatorCheck, ...]]:
     """Refuse a workload whose values are too many to check; return what checks them."""
     from simaccel.experiment.check import check, require_small
 
@@ -262,7 +262,7 @@ def _forecast(
         show(f"{title}: not run", forecast_table(expected), *written_lines(files))
 
 
-def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
+def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
@@ -273,7 +273,7 @@ def _told_json(told: Told) -> dict[str, Any]:
 def _show(
     asked: Asked,
     result: Result,
-    found: tuple[Checked, ...],
+    found: tuple[OperatorCheck, ...],
     given: Mapping[str, float],
     told: Told,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Which assumptions the directives' cycles differ by, measured: runs in which they are changed.
+"""Assumptions by which the directives' cycles differ from a run, measured by changing each.
 
 The machine runs the program again with what the directives don't know freed, one after the other,
 and they are asked again without what the machine doesn't know. Each change has its share of the
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from simaccel.experiment.disagreement import Disagreement, Share
-from simaccel.experiment.explanation import Explained
+from simaccel.experiment.disagreement import AssumptionShare, Disagreement
+from simaccel.experiment.explanation import GroupExplanation
 from simaccel.experiment.run import Result
 from simaccel.experiment.what_if import free, takes_time
 from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
@@ -67,8 +67,8 @@ class StreamingArray(ArraySpec):
 
 
 def attribute(
-    result: Result, explained: Sequence[Explained], progress: Progress | None = None
-) -> tuple[Explained, ...]:
+    result: Result, explained: Sequence[GroupExplanation], progress: Progress | None = None
+) -> tuple[GroupExplanation, ...]:
     """Return explanations whose differences in cycles have shares; ``progress`` counts runs."""
     runs = _Runs(result, progress or (lambda _: None))
     return tuple(
@@ -77,7 +77,7 @@ def attribute(
     )
 
 
-def _measured(runs: _Runs, one: Explained, told: Disagreement) -> Disagreement:
+def _measured(runs: _Runs, one: GroupExplanation, told: Disagreement) -> Disagreement:
     if told.voice != "directives" or told.unit != "cycles":
         return told
     shares = tuple(share for share in _of_directives(runs, one) if share.amount)
@@ -115,7 +115,7 @@ class _Runs:
         return self.machine[key][name]
 
 
-def _of_directives(runs: _Runs, one: Explained) -> Iterator[Share]:
+def _of_directives(runs: _Runs, explained: GroupExplanation) -> Iterator[AssumptionShare]:
     """Yield what the machine saves without what directives don't know, and what these add."""
     steps = [
         ("no DRAM latency", _LATENCY, False),
@@ -127,25 +127,27 @@ def _of_directives(runs: _Runs, one: Explained) -> Iterator[Share]:
     streams = isinstance(runs.result.accelerator.array, ArraySpec)
     if streams:
         steps.append(("no skew or preload of folds", _PASSED, True))
-    yield from _saved(runs, one.run.name, steps)
-    said = one.directives
+    yield from _saved(runs, explained.run.name, steps)
+    said = explained.directives
     if said.cycles is None or said.ideal_cycles is None:
         return
-    yield Share("first fills through the NoC", said.cycles - said.ideal_cycles)
+    yield AssumptionShare("first fills through the NoC", said.cycles - said.ideal_cycles)
     if said.at_once_cycles is None or said.computing_cycles is None:
         return
-    yield Share("one operator after the other", said.ideal_cycles - said.at_once_cycles)
-    name, free_dram = one.run.name, (*_PASSED, "dram_bandwidth")
+    yield AssumptionShare("one operator after the other", said.ideal_cycles - said.at_once_cycles)
+    name, free_dram = explained.run.name, (*_PASSED, "dram_bandwidth")
     if takes_time(runs.result.accelerator, free_dram):
         hidden = runs.cycles(free_dram, name, streams=streams)
         exposed = hidden - runs.cycles(_PASSED, name, streams=streams)
         own = said.at_once_cycles - said.computing_cycles
-        yield Share("all DRAM transfers hidden", exposed + own)
+        yield AssumptionShare("all DRAM transfers hidden", exposed + own)
 
 
-def _saved(runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]) -> Iterator[Share]:
+def _saved(
+    runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]
+) -> Iterator[AssumptionShare]:
     before = runs.cycles((), name)
     for text, case, streams in steps:
         after = runs.cycles(case, name, streams=streams)
-        yield Share(text, after - before)
+        yield AssumptionShare(text, after - before)
         before = after

@@ -30,7 +30,7 @@ _LEAST: Final = 256
 
 
 @dataclass(frozen=True)
-class Needed:
+class NeededBandwidth:
     """The smallest bandwidth found, in bytes per second, and the utilisation there.
 
     ``bytes_per_second`` is None where none is enough; the utilisation is then that of the widest.
@@ -49,7 +49,7 @@ def needed_bandwidth(
     options: Options | None = None,
     *,
     start: int | None = None,
-) -> Needed:
+) -> NeededBandwidth:
     """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
 
     By bisection, as more bandwidth is taken to be no worse. ``start``: where to begin (bytes per
@@ -59,49 +59,53 @@ def needed_bandwidth(
         SimaccelError: the dataflow doesn't take the workload, or nothing fits.
 
     """
-    width = max(2, *(-(-one.bits // BYTE) for one in workload.tensors.values()))
+    width = max(2, *(-(-tensor.bits // BYTE) for tensor in workload.tensors.values()))
     widest = min(LARGEST, _WIDEST * width * accelerator.array.pes * accelerator.clock_hz)
-    given = accelerator.dram.bandwidth_bytes_per_second
-    rate = start or given or accelerator.clock_hz
+    own_rate = accelerator.dram.bandwidth_bytes_per_second
+    rate = start or own_rate or accelerator.clock_hz
 
-    def tried(bandwidth: int) -> Needed:
+    def tried(bandwidth: int) -> NeededBandwidth:
         on = with_values(accelerator, {FIELD: bandwidth}, f"bandwidth {bandwidth} B/s")
         result = simulate(workload, on, dataflow, options=options)
-        return Needed(bandwidth, result.utilisation, result)
+        return NeededBandwidth(bandwidth, result.utilisation, result)
 
     wide = tried(widest)
     if wide.utilisation < target:
-        return Needed(None, wide.utilisation, wide.result)
+        return NeededBandwidth(None, wide.utilisation, wide.result)
     least = max(1, accelerator.clock_hz // _LEAST)
     low, enough = _between(tried, target, wide, min(rate, widest // _STRIDE), least)
     high = enough.bytes_per_second or widest
     while low and high > low * _STEP:
         middle = round((low * high) ** 0.5)
-        found = tried(middle)
-        if found.utilisation >= target:
-            high, enough = middle, found
+        needed = tried(middle)
+        if needed.utilisation >= target:
+            high, enough = middle, needed
         else:
             low = middle
     return enough
 
 
 def _between(
-    tried: Callable[[int], Needed], target: float, wide: Needed, rate: int, least: int
-) -> tuple[int, Needed]:
+    tried: Callable[[int], NeededBandwidth],
+    target: float,
+    wide: NeededBandwidth,
+    rate: int,
+    least: int,
+) -> tuple[int, NeededBandwidth]:
     """Return a bandwidth that is too small (0: none is), and one that is enough, near each other.
 
     From ``rate`` down in strides, or up to ``wide``, which is enough.
     """
-    found = tried(rate)
-    if found.utilisation >= target:
-        while found.utilisation >= target and rate > least:
-            enough, rate = found, max(least, rate // _STRIDE)
-            found = tried(rate)
-        return (0, found) if found.utilisation >= target else (rate, enough)
+    needed = tried(rate)
+    if needed.utilisation >= target:
+        while needed.utilisation >= target and rate > least:
+            enough, rate = needed, max(least, rate // _STRIDE)
+            needed = tried(rate)
+        return (0, needed) if needed.utilisation >= target else (rate, enough)
     most = wide.bytes_per_second or rate
     while rate * _STRIDE < most:
-        found = tried(rate * _STRIDE)
-        if found.utilisation >= target:
-            return rate, found
+        needed = tried(rate * _STRIDE)
+        if needed.utilisation >= target:
+            return rate, needed
         rate *= _STRIDE
     return rate, wide

@@ -43,7 +43,7 @@ class CheckFailedError(SimaccelError):
 
 
 @dataclass(frozen=True)
-class Checked:
+class OperatorCheck:
     """One operator whose output was compared.
 
     ``compared`` of its ``elements`` reached DRAM (those of an intermediate that stays on chip
@@ -73,7 +73,7 @@ def require_small(workload: Workload) -> None:
 
 def check(
     workload: Workload, mapping: Mapping, program: Program, seed: int = 0
-) -> tuple[Checked, ...]:
+) -> tuple[OperatorCheck, ...]:
     """Execute a program on random tensors and compare what each operator stores.
 
     Raises:
@@ -87,10 +87,12 @@ def check(
         interpret_within(program, memory)
     except ProgramError as error:
         raise CheckFailedError(f"check failed: {error}") from None
-    missing = [one.name for one in workload.operators if one.name not in memory.found]
+    missing = [
+        operator.name for operator in workload.operators if operator.name not in memory.found
+    ]
     if missing:
         raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    return tuple(memory.found[one.name] for one in workload.operators)
+    return tuple(memory.found[operator.name] for operator in workload.operators)
 
 
 class _Memory:
@@ -101,7 +103,7 @@ class _Memory:
         self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
         self.tensors = _random_tensors(workload, seed)
         self.expected = expected_values(workload, self.tensors)
-        self.found: dict[str, Checked] = {}
+        self.found: dict[str, OperatorCheck] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:
         """Lay out the inputs as the group sees them, and empty outputs."""
@@ -141,14 +143,14 @@ class _Memory:
         values[layout.box] = layout.natural(seen)
 
     def _written(self, tensor: str) -> Booleans:
-        """Say of each element of a tensor whether an operator writes it; the others are zero."""
+        """Return which elements of a tensor an operator writes; the others are zero."""
         found = np.zeros(self.workload.shapes[tensor], dtype=np.bool_)
         for one in self.workload.operators:
             if one.output.tensor == tensor:
                 found[one.output.box(one.ranks)] = True
         return found
 
-    def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> Checked:
+    def _compare(self, operator: Operator, made: Array, may_stay: Booleans) -> OperatorCheck:
         expected = self.expected[operator.output.tensor][operator.output.box(operator.ranks)]
         written = ~np.isnan(made)
         missing = int((~written & ~may_stay).sum())
@@ -165,12 +167,12 @@ class _Memory:
                 f"check failed: {operator.name} writes {made[at]!r} to {operator.output.tensor}"
                 f"{[int(i) for i in at]}, plain numpy has {expected[at]!r}"
             )
-        return Checked(operator.name, int(written.sum()), made.size, deviation)
+        return OperatorCheck(operator.name, int(written.sum()), made.size, deviation)
 
 
 @dataclass(frozen=True)
 class _Around:
-    """What is kept around a group, and the operators of all groups inside."""
+    """Tensors kept around a group, and the operators of all groups inside."""
 
     keeps: Sequence[Keep] = ()
     operators: frozenset[str] = frozenset()
@@ -205,7 +207,7 @@ class _Stay:
         return None
 
     def may_stay(self, seen: Seen) -> Booleans:
-        """Say of each element of an output, in the group's layout, whether it may stay on chip."""
+        """Return which elements of an output, in the group's layout, may stay on chip."""
         view = seen.output
         found = np.zeros(view.shape, dtype=np.bool_)
         if view.name not in self.space.escapes:
@@ -245,10 +247,10 @@ def _random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
     }
     for operator in workload.operators:
         summed = set(operator.ranks) - set(operator.output.ranks)
-        for given in operator.inputs:
-            if given.tensor in tensors and workload.tensors[given.tensor].kind == "weight":
+        for source in operator.inputs:
+            if source.tensor in tensors and workload.tensors[source.tensor].kind == "weight":
                 size = math.prod(operator.ranks[rank] for rank in summed)
-                tensors[given.tensor] = tensors[given.tensor] / math.sqrt(size)
+                tensors[source.tensor] = tensors[source.tensor] / math.sqrt(size)
     return tensors | {name: np.zeros(workload.shapes[name]) for name in sorted(made)}
 
 
@@ -293,12 +295,13 @@ def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
     """Compute a vector operator on whole tensors, in their natural shapes."""
     order = LinedUp.of(vector.ranks, vector.output.ranks, vector.axis)
     blocks = [
-        _by_rank(tensors[one.tensor][one.box(vector.ranks)], one, vector) for one in vector.inputs
+        _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
+        for source in vector.inputs
     ]
     if vector.visible and vector.axis:
         blocks[0] = vector.visible.hide(blocks[0], vector.input.ranks, vector.axis, {})
     pairs = zip(blocks, vector.inputs, strict=True)
-    inputs = [order.take(block, one.ranks) for block, one in pairs]
+    inputs = [order.take(block, source.ranks) for block, source in pairs]
     made, _ = VECTORS[vector.kind].steps["whole"].meaning(inputs, vector.scale, ())
     assert made is not None  # noqa: S101 - whole work makes the output
     return order.give(made, vector.output.ranks)

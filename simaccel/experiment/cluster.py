@@ -104,7 +104,7 @@ class Processes:
                     yield number, result
 
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Give the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:
             WorkerDiedError: a process died.
@@ -188,19 +188,19 @@ def _work_on(
     if digest not in {None, code_digest()}:
         raise ClusterError("a process of the cluster runs another simaccel; install this one there")
     started = time.perf_counter()
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for task in tasks:
         try:
-            found.append((None, work(task)))
+            outcomes.append((None, work(task)))
         except Exception as error:  # noqa: BLE001 - it is raised where the result is read
-            found.append((error, None))
-    return time.perf_counter() - started, found
+            outcomes.append((error, None))
+    return time.perf_counter() - started, outcomes
 
 
 def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
     """Read what came of a piece; a process that died is an error of each of its tasks."""
     try:
-        found: tuple[float, list[Outcome]] = future.result()
+        outcome: tuple[float, list[Outcome]] = future.result()
     except KilledWorker:
         error = WorkerDiedError("a process of the search died; is there enough memory?")
         return 0.0, [(error, None)] * count
@@ -212,7 +212,7 @@ def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
         raise ClusterError("the scheduler of the cluster is gone") from None
     except Exception as error:  # noqa: BLE001 - whatever Dask raises
         raise ClusterError(f"the cluster gave up: {type(error).__name__}: {error}") from None
-    return found
+    return outcome
 
 
 def _together(task_seconds: float, size: int, most: int) -> int:
@@ -347,20 +347,20 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    before = {one: signal.getsignal(one) for one in _SIGNALS}
-    heard = [one for one, handler in before.items() if callable(handler)]
+    before = {sent: signal.getsignal(sent) for sent in _SIGNALS}
+    heard = [sent for sent, handler in before.items() if callable(handler)]
     masks = hasattr(signal, "pthread_sigmask")
     if masks:  # the thread that starts the tracker has its signals unblocked by it
         _track_quietly()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS) if masks else set()
     try:
-        for one in heard:
-            signal.signal(one, lambda number, _frame: came.append(number))
+        for sent in heard:
+            signal.signal(sent, lambda number, _frame: came.append(number))
         yield
     finally:
         if masks:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        for one in heard:
-            signal.signal(one, before[one])
+        for sent in heard:
+            signal.signal(sent, before[sent])
     for number in came[:1]:
         signal.raise_signal(number)

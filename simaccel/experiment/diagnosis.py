@@ -1,4 +1,4 @@
-"""Where the cycles of a run, of a window of it or of one operator went, from its trace.
+"""The cycles of a run, a window or an operator by engine and cause, from a trace.
 
 An event carries its operator, but an engine that has no work in an operator sits there idle
 under the operator that it worked for last. All engines meet at the end of each operator, and an
@@ -28,7 +28,7 @@ Causes = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Part:
+class OperatorDiagnosis:
     """An operator, or all of them: its cycles, and where each engine's went.
 
     ``waits`` are the stalled cycles by engine, root cause and direct wait, the largest first.
@@ -87,23 +87,23 @@ class Diagnosis:
 
     start: int
     end: int
-    total: Part
-    operators: tuple[Part, ...]
+    total: OperatorDiagnosis
+    operators: tuple[OperatorDiagnosis, ...]
 
     @property
-    def costliest(self) -> Part | None:
+    def costliest(self) -> OperatorDiagnosis | None:
         """The operator with most cycles, the first of equals; None without any."""
         return max(self.operators, key=lambda part: part.cycles, default=None)
 
     @property
-    def waits_for_bytes(self) -> Part | None:
+    def waits_for_bytes(self) -> OperatorDiagnosis | None:
         """The operator whose compute engine waits most for DRAM bandwidth; None if hardly any."""
         most = max(self.operators, key=_lost, default=None)
         if most is None or _lost(most) < _WORTH_A_SEARCH * self.total.cycles:
             return None
         return most
 
-    def part(self, operator: str | None) -> Part:
+    def part(self, operator: str | None) -> OperatorDiagnosis:
         """Return one operator, or the total.
 
         Raises:
@@ -120,7 +120,7 @@ class Diagnosis:
         return self.operators[names.index(operator)]
 
 
-def _lost(part: Part) -> int:
+def _lost(part: OperatorDiagnosis) -> int:
     """Return the cycles that the compute engine of a part waits for DRAM bandwidth."""
     return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
 
@@ -135,11 +135,11 @@ def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
     end = trace.cycles if end is None else end
     whole = (start, end) == (0, trace.cycles)
     known = trace.figures if whole else {}
-    by_name = {one["name"]: one for one in known.get("operators", ())}
+    by_name = {document["name"]: document for document in known.get("operators", ())}
     by_operator: dict[str, list[Stall]] = defaultdict(list)
     for row in trace.account(_BY, start, end):
         by_operator[row.operator].append(row)
-    parts = [_part(name, found, trace.engines) for name, found in by_operator.items()]
+    parts = [_part(name, stalls, trace.engines) for name, stalls in by_operator.items()]
     order = _operators(trace)
     parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
     operators = tuple(_with_figures(part, by_name.get(part.name, {})) for part in parts)
@@ -165,17 +165,19 @@ def _operators(trace: Trace) -> list[str]:
     return [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
 
 
-def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> Part:
+def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:
     """Sum the rows of an operator; all engines are in it from its beginning to its end."""
     causes: dict[str, dict[str, int]] = {engine: defaultdict(int) for engine in engines}
     for row in rows:
         causes[row.engine][row.cause] += row.cycles
     cycles = max(sum(one.values()) for one in causes.values())
     waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
-    return Part(name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits)
+    return OperatorDiagnosis(
+        name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits
+    )
 
 
-def _sum(operators: Sequence[Part], engines: Sequence[str]) -> Part:
+def _sum(operators: Sequence[OperatorDiagnosis], engines: Sequence[str]) -> OperatorDiagnosis:
     """Add up the operators."""
     causes = {engine: Counter[str]() for engine in engines}
     for part in operators:
@@ -183,10 +185,12 @@ def _sum(operators: Sequence[Part], engines: Sequence[str]) -> Part:
             causes[engine].update(one)
     waits = sorted((w for part in operators for w in part.waits), key=lambda w: -w.cycles)
     cycles = sum(part.cycles for part in operators)
-    return Part(TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits))
+    return OperatorDiagnosis(
+        TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits)
+    )
 
 
-def _with_figures(part: Part, figures: Mapping[str, Any]) -> Part:
+def _with_figures(part: OperatorDiagnosis, figures: Mapping[str, Any]) -> OperatorDiagnosis:
     """Add what the run counted itself, where it is known."""
     if "bytes" not in figures:
         return part

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.diagnosis import Diagnosis, Part, diagnose
+from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.files.documents import parse_document
 from simaccel.mapping.text import tree_text
 from simaccel.trace import Trace, TraceError
@@ -27,7 +27,7 @@ _NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
-class Field:
+class FieldDifference:
     """A field of the accelerator (or another choice) in which two runs differ."""
 
     name: str
@@ -36,7 +36,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupDifference:
     """Operators that are compared as one: the cycles that they took in each run."""
 
     name: str
@@ -52,7 +52,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Share:
+class CauseDifference:
     """Cycles of one group and one cause (``busy`` and ``idle`` are causes) in each run."""
 
     group: str
@@ -73,9 +73,9 @@ class Difference:
     engine: str
     a: int
     b: int
-    groups: tuple[Group, ...]
-    shares: tuple[Share, ...]
-    fields: tuple[Field, ...]
+    groups: tuple[GroupDifference, ...]
+    shares: tuple[CauseDifference, ...]
+    fields: tuple[FieldDifference, ...]
 
     @property
     def cycles(self) -> int:
@@ -99,14 +99,14 @@ def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
     engines = [name for name in a.engines if name in b.engines]
     if engine not in engines:
         raise InputError([Fault("command line", "--engine", engine, suggest(engine, engines))])
-    found = diagnose(a), diagnose(b)
+    diagnoses = diagnose(a), diagnose(b)
     groups, shares = [], []
-    for names in _groups(*found):
-        parts = [[p for p in one.operators if p.name in names] for one in found]
+    for names in _groups(*diagnoses):
+        parts = [[p for p in diagnosis.operators if p.name in names] for diagnosis in diagnoses]
         groups.append(_group(*parts))
         shares += list(_shares(groups[-1].name, engine, *parts))
-    groups.sort(key=lambda one: -abs(one.difference))
-    shares.sort(key=lambda one: (-abs(one.difference), -one.a))
+    groups.sort(key=lambda group: -abs(group.difference))
+    shares.sort(key=lambda share: (-abs(share.difference), -share.a))
     fields = tuple(_fields(a, b))
     return Difference(engine, a.cycles, b.cycles, tuple(groups), tuple(shares), fields)
 
@@ -116,19 +116,19 @@ def _groups(a: Diagnosis, b: Diagnosis) -> list[set[str]]:
     import networkx as nx  # noqa: PLC0415 - takes long to load
 
     graph: nx.Graph[tuple[str, str]] = nx.Graph()
-    names = [part.name for one in (a, b) for part in one.operators]
+    names = [part.name for diagnosis in (a, b) for part in diagnosis.operators]
     for name in names:
         for member in name.split(_FUSED):
             graph.add_edge(("operator", name), ("member", member))
     return [
-        {name for kind, name in found if kind == "operator"}
-        for found in nx.connected_components(graph)
+        {name for kind, name in component if kind == "operator"}
+        for component in nx.connected_components(graph)
     ]
 
 
-def _group(a: Sequence[Part], b: Sequence[Part]) -> Group:
+def _group(a: Sequence[OperatorDiagnosis], b: Sequence[OperatorDiagnosis]) -> GroupDifference:
     members = dict.fromkeys(m for part in (*a, *b) for m in part.name.split(_FUSED))
-    return Group(
+    return GroupDifference(
         _FUSED.join(members),
         tuple(part.name for part in a),
         tuple(part.name for part in b),
@@ -137,11 +137,13 @@ def _group(a: Sequence[Part], b: Sequence[Part]) -> Group:
     )
 
 
-def _shares(group: str, engine: str, a: Sequence[Part], b: Sequence[Part]) -> Iterator[Share]:
+def _shares(
+    group: str, engine: str, a: Sequence[OperatorDiagnosis], b: Sequence[OperatorDiagnosis]
+) -> Iterator[CauseDifference]:
     causes = dict.fromkeys(cause for part in (*a, *b) for cause in part.engines[engine])
     for cause in causes:
         sums = [sum(part.engines[engine].get(cause, 0) for part in one) for one in (a, b)]
-        yield Share(group, cause, *sums)
+        yield CauseDifference(group, cause, *sums)
 
 
 def _require_same_workload(a: Trace, b: Trace) -> None:
@@ -151,33 +153,33 @@ def _require_same_workload(a: Trace, b: Trace) -> None:
         TraceError: names the fields in which they differ.
 
     """
-    found = list(_differing(_leaves(a.header.workload), _leaves(b.header.workload)))
-    if not found:
+    fields = list(_differing(_leaves(a.header.workload), _leaves(b.header.workload)))
+    if not fields:
         return
     parameters = "parameters."
-    chosen = [one for one in found if one.name.startswith(parameters)]
+    chosen = [field for field in fields if field.name.startswith(parameters)]
     if chosen:
-        found = [replace(one, name=one.name.removeprefix(parameters)) for one in chosen]
-    both = [one for one in found if _NOTHING not in (one.a, one.b)] or found
-    shown = ", ".join(f"{one.name} {one.b}, not {one.a}" for one in both[:_MOST_FIELDS])
+        fields = [replace(field, name=field.name.removeprefix(parameters)) for field in chosen]
+    both = [field for field in fields if _NOTHING not in (field.a, field.b)] or fields
+    shown = ", ".join(f"{field.name} {field.b}, not {field.a}" for field in both[:_MOST_FIELDS])
     problem = f"is of another workload than {a.path}: {shown}"
     raise TraceError(b.path, problem, "a trace of the same workload")
 
 
-def _fields(a: Trace, b: Trace) -> Iterator[Field]:
+def _fields(a: Trace, b: Trace) -> Iterator[FieldDifference]:
     """Return what was chosen otherwise: dataflow or mapping, accelerator, version."""
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
-        yield Field("dataflow", *flows)
+        yield FieldDifference("dataflow", *flows)
     elif a.header.mapping != b.header.mapping and not (a.unreadable() or b.unreadable()):
         yield from _nodes(*(tree_text(trace.mapping()).splitlines() for trace in (a, b)))
     hardware = (_leaves(trace.header.accelerator, "accelerator") for trace in (a, b))
     yield from _differing(*hardware)
     if a.header.version != b.header.version:
-        yield Field("simaccel", a.header.version, b.header.version)
+        yield FieldDifference("simaccel", a.header.version, b.header.version)
 
 
-def _nodes(a: Sequence[str], b: Sequence[str]) -> Iterator[Field]:
+def _nodes(a: Sequence[str], b: Sequence[str]) -> Iterator[FieldDifference]:
     """Yield the lines of two mappings that differ, by the group that they stand in."""
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     for kind, start, end, at, to in blocks:
@@ -185,19 +187,19 @@ def _nodes(a: Sequence[str], b: Sequence[str]) -> Iterator[Field]:
             heads = [line.split()[1] for line in a[: start + 1] if line.lstrip().startswith(_GROUP)]
             name = " ".join(["mapping", *heads[-1:]])
             for before, after in zip_longest(a[start:end], b[at:to], fillvalue=_NOTHING):
-                yield Field(name, before.strip(), after.strip())
+                yield FieldDifference(name, before.strip(), after.strip())
 
 
-def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Field]:
+def _differing(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[FieldDifference]:
     for name in dict.fromkeys((*a, *b)):
         before, after = a.get(name, _NOTHING), b.get(name, _NOTHING)
         if before != after and name.rpartition(".")[2] not in ("source", "description"):
-            yield Field(name, before, after)
+            yield FieldDifference(name, before, after)
 
 
 def _leaves(text: str, root: str = "") -> dict[str, str]:
     """Return the values of a YAML text by their dotted paths from ``root``."""
-    found: dict[str, str] = {}
+    leaves: dict[str, str] = {}
 
     def visit(value: Any, path: str) -> None:  # noqa: ANN401 - plain data of any form
         items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -206,11 +208,11 @@ def _leaves(text: str, root: str = "") -> dict[str, str]:
             if isinstance(item, dict | list) and item:
                 visit(item, where)
             else:
-                found[where] = str(item)
+                leaves[where] = str(item)
 
     data = parse_document(text)
     visit(data if isinstance(data, dict | list) else {}, root)
-    return found
+    return leaves
 
 
 def _require_readable(trace: Trace) -> None:

@@ -1,4 +1,4 @@
-"""Where the voices of an explanation disagree: by how much, and which assumption differs."""
+"""Differences between machine, prediction, bound and directives, each with its assumption."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def dram_of(run: OperatorRun) -> int:
 
 
 @dataclass(frozen=True)
-class Runtime:
-    """What the directives say of time, in all repetitions: cycles, or why they are silent.
+class DirectiveRuntime:
+    """The directives' cycles in all repetitions, or the reason why they give none.
 
     ``written``: the directives, where they are of a whole group. ``operators``: what they say of
     each, once. ``memory``: the memory whose bytes take longer than the array. ``folds``: whether
@@ -59,8 +59,8 @@ class Runtime:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What an assumption has of a difference (other - machine), in its unit."""
+class AssumptionShare:
+    """An assumption's part of a difference (other - machine), in its unit."""
 
     assumption: str
     amount: int
@@ -80,11 +80,11 @@ class Disagreement:
     machine: int
     other: int
     assumption: str
-    shares: tuple[Share, ...] = ()
+    shares: tuple[AssumptionShare, ...] = ()
 
     @property
     def rest(self) -> int:
-        """What of the difference no share explains."""
+        """The part of the difference that no share explains."""
         return self.other - self.machine - sum(share.amount for share in self.shares)
 
     @property
@@ -101,16 +101,16 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     assumed = f"no wait beside the bound's own terms: {terms}"
     if bound > run.cycles:
         assumed = "the bound is of the group alone; here it overlaps others"
-    found = _cycles("bound", "cycles", run.cycles, bound, assumed)
-    shares = tuple(Share(cause, -n) for cause, n in by_cause.items())
-    yield from (replace(one, shares=shares) for one in found)
+    disagreements = _cycles("bound", "cycles", run.cycles, bound, assumed)
+    shares = tuple(AssumptionShare(cause, -n) for cause, n in by_cause.items())
+    yield from (replace(disagreement, shares=shares) for disagreement in disagreements)
     for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):
         key = level, tensor
         yield from _counted(level, tensor, run.moved.get(key, 0), predicted.moved.get(key, 0))
 
 
 def against_directives(
-    run: OperatorRun, runtime: Runtime, dram_bytes: Mapping[str, int]
+    run: OperatorRun, runtime: DirectiveRuntime, dram_bytes: Mapping[str, int]
 ) -> Iterator[Disagreement]:
     """Yield where the directives' runtime and DRAM bytes by tensor differ from the machine's."""
     if runtime.cycles is not None:
@@ -135,16 +135,16 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    again = [one for part in parts for one in _again(*part)]
+    again = [crossing for part in parts for crossing in _again(*part)]
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if floor.least_bytes == floor.compulsory_bytes:
         assumed = "that what groups give each other crosses once, whatever memory that takes"
     texts = "; ".join(text for text, _ in again)
     cause = f"the mapping moves {texts}" if again else "no tensor crosses twice"
-    shares = [Share(text, -more) for text, more in again]
+    shares = [AssumptionShare(text, -more) for text, more in again]
     if floor.least_bytes > floor.compulsory_bytes:
         text = "what the memory on chip makes come again in any order"
-        shares.append(Share(text, floor.least_bytes - floor.compulsory_bytes))
+        shares.append(AssumptionShare(text, floor.least_bytes - floor.compulsory_bytes))
     yield Disagreement(
         voice="bound",
         what=f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes",
@@ -156,20 +156,22 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
     )
 
 
-def _assumed(run: OperatorRun, runtime: Runtime) -> str:
-    """Say what the directives of a tree assume, and what that is here."""
+def _assumed(run: OperatorRun, runtime: DirectiveRuntime) -> str:
+    """Return what the directives of a tree assume, and what that is in this run."""
     if runtime.memory:
-        found = [f"the directives take the bytes of {runtime.memory} at its full rate"]
+        assumptions = [f"the directives take the bytes of {runtime.memory} at its full rate"]
     else:
-        transfers = sum(one.transfers or 0 for one in runtime.operators)
-        every = sum(one.cycles or 0 for one in runtime.operators)
+        transfers = sum(operator.transfers or 0 for operator in runtime.operators)
+        every = sum(operator.cycles or 0 for operator in runtime.operators)
         share = f"{100 * transfers / max(1, every):.0f}%"
-        found = [f"the directives pay the first fill of each block again ({share} of their cycles)"]
+        assumptions = [
+            f"the directives pay the first fill of each block again ({share} of their cycles)"
+        ]
     folds = "skew or preload of a fold, no " if runtime.folds else ""
-    found.append(f"hide all else; know no {folds}slots, no DRAM latency")
+    assumptions.append(f"hide all else; know no {folds}slots, no DRAM latency")
     if len(runtime.operators) > 1:
-        found.append("run one operator after the other")
-    return f"{'; '.join(found)} ({_waits(run, computing_unit(run))})"
+        assumptions.append("run one operator after the other")
+    return f"{'; '.join(assumptions)} ({_waits(run, computing_unit(run))})"
 
 
 def _cycles(
@@ -199,7 +201,7 @@ def _counted(level: str, tensor: str, machine: int, other: int) -> Iterator[Disa
 
 
 def _waits(run: OperatorRun, unit: str) -> str:
-    """Say what the computing unit waits for most."""
+    """Return what the computing unit waits for most, as text."""
     top = Counter(run.engines[unit].stalls).most_common(1)
     if not top or not top[0][1]:
         return f"its {unit} never waits"
@@ -208,7 +210,7 @@ def _waits(run: OperatorRun, unit: str) -> str:
 
 
 def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, int]]:
-    """Say of each tensor that crosses more than once how often, for which loops; and its bytes."""
+    """Yield each tensor that crosses more than once: how often, for which loops; and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
@@ -219,11 +221,11 @@ def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, 
             for loop in _repeating(space, outside, name, view):
                 text = f"{loop.rank} {loop.tile:,}"
                 known.extend([text] * (text not in known))
-    for name, found in loops.items():
+    for name, pieces in loops.items():
         crossed = sum(run.moved.get((level, name), 0) for level in ("dram_read", "dram_write"))
         if crossed > sizes[name]:
             often = f"{name} {crossed / sizes[name]:.2f} times"
-            text = f"{often} (for each piece of {' and '.join(found)})" if found else often
+            text = f"{often} (for each piece of {' and '.join(pieces)})" if pieces else often
             yield text, crossed - sizes[name]
 
 

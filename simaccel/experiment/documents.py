@@ -11,7 +11,7 @@ from simaccel.workload.documents import einsums_document
 
 
 def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
-    """Give an accelerator as the data of a hwconfigs file, which loads as the same accelerator."""
+    """Return an accelerator as the data of a file that loads as the same accelerator."""
     document: dict[str, Any] = _unlimited(accelerator.model_dump(mode="json"))
     return document
 

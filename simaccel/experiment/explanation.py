@@ -24,8 +24,8 @@ from simaccel.analytic.directives.runtime import operator_times
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.errors import SimaccelError
 from simaccel.experiment.disagreement import (
+    DirectiveRuntime,
     Disagreement,
-    Runtime,
     against_directives,
     against_floor,
     against_prediction,
@@ -49,7 +49,7 @@ ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collec
 
 @dataclass(frozen=True, kw_only=True)
 class Reuse:
-    """How often a tensor's elements are used in a group; None where nothing of it passes there.
+    """Uses of each element of a tensor in a group; None where nothing of it passes there.
 
     ``buffer``: bytes that the buffer gives for each that it takes. ``array``: MACs for each element
     sent to the array; ``sums``: MACs for each element that comes back from it. ``multicast``: PEs
@@ -67,8 +67,8 @@ class Reuse:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Need:
-    """What a level has to carry so that computing never waits.
+class NeededRate:
+    """The rate that a level needs so that computing never waits.
 
     ``needed``: bytes for each cycle of computing; ``offered``: bytes per cycle, None: no limit.
     """
@@ -80,8 +80,8 @@ class Need:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explained:
-    """What the voices say of one group, all its repetitions.
+class GroupExplanation:
+    """Machine, prediction, bound and directives side by side for a group, all its repetitions.
 
     ``unit``: the engine that computes. ``floor`` is that of the groups ``together``.
     """
@@ -93,8 +93,8 @@ class Explained:
     floor: Floor
     dimensions: tuple[Dimension, ...]
     reuse: tuple[Reuse, ...]
-    needs: tuple[Need, ...]
-    directives: Runtime
+    needs: tuple[NeededRate, ...]
+    directives: DirectiveRuntime
     disagreements: tuple[Disagreement, ...]
 
     @property
@@ -108,7 +108,7 @@ class Explained:
         return dram_of(self.run)
 
 
-def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explained, ...]:
+def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExplanation, ...]:
     """Let the three voices speak of each group of a run.
 
     ``directed`` are the dataflows that the mapping was made of, if it was.
@@ -118,10 +118,10 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
         group.name: (run, group, space_of(workload, group))
         for group, run in zip(result.mapping.groups, result.run.operators, strict=True)
     }
-    predicted = {one.name: one for one in result.prediction.groups}
-    written = {one.name: one for one in directed}
+    predicted = {prediction.name: prediction for prediction in result.prediction.groups}
+    written = {directives.name: directives for directives in directed}
     kept = {group.name for group, around in result.mapping.placed() if around}
-    found = []
+    explanations = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
         for run, group, space in together:
@@ -137,7 +137,7 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
                 *(against_floor(floor, together) if run.name == names[-1] else ()),
                 *against_directives(run, runtime, bytes_told),
             ]
-            one = Explained(
+            explained = GroupExplanation(
                 run=run,
                 prediction=predicted[run.name],
                 unit=unit,
@@ -149,8 +149,8 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[Explaine
                 directives=runtime,
                 disagreements=tuple(told),
             )
-            found.append(one)
-    return tuple(found)
+            explanations.append(explained)
+    return tuple(explanations)
 
 
 # -- reuse
@@ -195,8 +195,16 @@ def _reuse_of(
     moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
     width = Fraction(result.workload.tensors[name.partition("#")[0]].bits, BYTE)
     same = _in_place(space, run, name)
-    readers = [one for one in space.operators if same & {*one.names} and _is_einsum(one)]
-    makers = [one for one in space.operators if one.output.name == name and _is_einsum(one)]
+    readers = [
+        operator
+        for operator in space.operators
+        if same & {*operator.names} and _is_einsum(operator)
+    ]
+    makers = [
+        operator
+        for operator in space.operators
+        if operator.output.name == name and _is_einsum(operator)
+    ]
     sent, back = moved.get(("noc_distribution", name), 0), moved.get(("noc_collection", name), 0)
     array = _ratio(_macs(result, run, readers) * width, sent)
     if spatial:
@@ -253,7 +261,7 @@ def _ratio(above: int | Fraction, below: int) -> Fraction | None:
 # -- what each level needs
 
 
-def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
+def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
     accelerator, computing = result.accelerator, run.engines[unit].busy
     backing = accelerator.every_backing
     moved = dict.fromkeys((*backing, *ON_CHIP), 0)
@@ -263,51 +271,54 @@ def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[Need, ...]:
             at = accelerator.memory(result.workload.tensors[tensor.partition("#")[0]].kind)
         if at in moved:
             moved[at] += n_bytes
-    rates = {name: (one.channel_rate, one.dram.channels) for name, one in backing.items()}
+    rates = {name: (memory.channel_rate, memory.dram.channels) for name, memory in backing.items()}
     rates |= {
         "buffer_read": (accelerator.read_rate, 1),
         "buffer_write": (accelerator.write_rate, 1),
         "noc_distribution": (accelerator.distribution_rate, 1),
         "noc_collection": (accelerator.collection_rate, 1),
     }
-    found = []
+    needs = []
     for level, n_bytes in moved.items():
         rate, parts = rates[level]
         offered = None if rate.unlimited else Fraction(rate.n_bytes, rate.n_cycles) * parts
         needed = Fraction(n_bytes, max(1, computing))
-        found.append(Need(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
-    return tuple(found)
+        needs.append(NeededRate(level=level, n_bytes=n_bytes, needed=needed, offered=offered))
+    return tuple(needs)
 
 
 # -- directives
 
 
-def _directed_runtime(result: Result, group: Group, directed: Directed) -> Runtime:
+def _directed_runtime(result: Result, group: Group, directed: Directed) -> DirectiveRuntime:
     """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
     try:
         (found,) = analyse([directed], [hardware_of(result.accelerator)])
     except SimaccelError as error:
-        return Runtime(written=written, silent=str(error))
+        return DirectiveRuntime(written=written, silent=str(error))
     cycles = result.workload.times(group.operators[0]) * int(found.figures()["runtime_cycles"] or 0)
-    return Runtime(written=written, cycles=cycles)
+    return DirectiveRuntime(written=written, cycles=cycles)
 
 
 def _runtime(
     result: Result, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
-) -> Runtime:
+) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
     Those are what the directives tell; a tensor of which they tell nothing crosses once.
     """
     operators = operator_times(space, group, result.accelerator)
-    silent = dict.fromkeys(one.silent for one in operators if one.silent)
+    silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)
     if silent:
-        return Runtime(silent="; ".join(silent), operators=operators)
+        return DirectiveRuntime(silent="; ".join(silent), operators=operators)
     times = result.workload.times(group.operators[0])
-    cycles = times * sum(one.cycles or 0 for one in operators)
-    ideal = {one.operator: times * ((one.cycles or 0) - (one.transfers or 0)) for one in operators}
-    vectors = {one.name for one in space.operators if not _is_einsum(one)}
+    cycles = times * sum(operator.cycles or 0 for operator in operators)
+    ideal = {
+        operator.operator: times * ((operator.cycles or 0) - (operator.transfers or 0))
+        for operator in operators
+    }
+    vectors = {operator.name for operator in space.operators if not _is_einsum(operator)}
     on_sfu = sum(n for name, n in ideal.items() if name in vectors)
     memories = _memory_cycles(result, space, run, told)
     slowest = max(memories, key=lambda name: memories[name], default="")
@@ -315,7 +326,7 @@ def _runtime(
     computing = sum(ideal.values())
     if any(isinstance(node, Fork) and node.ahead for node in nodes(group.tree)):
         computing = max(on_sfu, computing - on_sfu)
-    return Runtime(
+    return DirectiveRuntime(
         cycles=max(cycles, least),
         operators=operators,
         memory=slowest if least > cycles else "",
@@ -335,13 +346,13 @@ def _memory_cycles(
         tensor = result.workload.tensors[name.partition("#")[0]]
         at = result.accelerator.memory(tensor.kind)
         once = max(
-            view.n_bytes for seen in space.operators for one, view in seen.uses if one == name
+            view.n_bytes for seen in space.operators for used, view in seen.uses if used == name
         )
         n_bytes = told.get(name, result.workload.times(space.operators[0].name) * once)
         crossing[at] = crossing.get(at, 0) + n_bytes
-    found = {}
+    cycles = {}
     for at, n_bytes in crossing.items():
-        one = result.accelerator.every_backing[at]
-        rate, channels = one.channel_rate, one.dram.channels
-        found[at] = -(-n_bytes * rate.n_cycles // (rate.n_bytes * channels))
-    return found
+        memory = result.accelerator.every_backing[at]
+        rate, channels = memory.channel_rate, memory.dram.channels
+        cycles[at] = -(-n_bytes * rate.n_cycles // (rate.n_bytes * channels))
+    return cycles

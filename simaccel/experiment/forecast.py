@@ -44,18 +44,18 @@ class Calibration:
 
     @property
     def events_per_second(self) -> float:
-        """How fast events were processed."""
+        """Events processed in a second."""
         return self.events / self.seconds
 
     @property
     def wall_seconds(self) -> float:
-        """How long the whole run takes at this pace."""
+        """Seconds of the whole run at this pace."""
         return self.seconds / self.done
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will cost."""
+    """Events and seconds that a run will take."""
 
     nodes: int
     commands: int

@@ -30,8 +30,8 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
-    """What a phase costs: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
+class PhaseFigures:
+    """Figures of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
 
     cycles: int
     energy_pj: float
@@ -40,7 +40,7 @@ class Figures:
     macs: int
 
     @classmethod
-    def of(cls, result: Result) -> Figures:
+    def of(cls, result: Result) -> PhaseFigures:
         """Take the figures of a run."""
         return cls(
             cycles=result.run.cycles,
@@ -52,16 +52,16 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class DecodeStep:
     """A decode step that was simulated, with ``kv_len`` tokens in the cache before."""
 
     kv_len: int
     result: Result
 
     @property
-    def figures(self) -> Figures:
-        """What it costs."""
-        return Figures.of(self.result)
+    def figures(self) -> PhaseFigures:
+        """Figures of the step."""
+        return PhaseFigures.of(self.result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ class Generation:
     batch: int
     prompt: int
     prefill: Result
-    steps: tuple[Step, ...]
-    decode: Figures
+    steps: tuple[DecodeStep, ...]
+    decode: PhaseFigures
     spread: float | None
 
     @property
@@ -150,7 +150,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     past = prompt + (whole.pop("kv_len", None) or 0)
     places = chosen_lengths(past, tokens - 1, lengths)
     whole["phase"] = "decode"
-    decodes = [build(model, kv_len=one, **whole) for one in places]
+    decodes = [build(model, kv_len=kv_len, **whole) for kv_len in places]
 
     def run(at: int, workload: Workload) -> Result:
         if progress:
@@ -160,7 +160,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
 
     results = [run(at, workload) for at, workload in enumerate((prefill, *decodes))]
     pairs = zip(places, results[1:], strict=True)
-    steps = tuple(Step(kv_len=kv_len, result=result) for kv_len, result in pairs)
+    steps = tuple(DecodeStep(kv_len=kv_len, result=result) for kv_len, result in pairs)
     return Generation(
         tokens=tokens,
         batch=prefill.parameters["batch"],
@@ -201,27 +201,27 @@ def summed(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     return total
 
 
-def _summed(steps: Sequence[Step]) -> Figures:
-    figures, places = [one.figures for one in steps], [one.kv_len for one in steps]
+def _summed(steps: Sequence[DecodeStep]) -> PhaseFigures:
+    figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
-    def whole(take: Callable[[Figures], float]) -> Fraction:
-        return summed(places, [Fraction(take(one)) for one in figures]) if steps else Fraction(0)
+    def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
+        return summed(places, [Fraction(take(each)) for each in figures]) if steps else Fraction(0)
 
-    is_known = not any(math.isnan(one.energy_pj) for one in figures)
+    is_known = not any(math.isnan(each.energy_pj) for each in figures)
 
-    return Figures(
-        cycles=round(whole(lambda one: one.cycles)),
-        energy_pj=float(whole(lambda one: one.energy_pj)) if is_known else math.nan,
+    return PhaseFigures(
+        cycles=round(whole(lambda each: each.cycles)),
+        energy_pj=float(whole(lambda each: each.energy_pj)) if is_known else math.nan,
         dram_bytes={
-            name: round(whole(lambda one, name=name: one.dram_bytes[name]))  # type: ignore[misc]
+            name: round(whole(lambda each, name=name: each.dram_bytes[name]))  # type: ignore[misc]
             for name in CLASSES
         },
-        roofline_cycles=round(whole(lambda one: one.roofline_cycles)),
-        macs=round(whole(lambda one: one.macs)),
+        roofline_cycles=round(whole(lambda each: each.roofline_cycles)),
+        macs=round(whole(lambda each: each.macs)),
     )
 
 
-def _spread(steps: Sequence[Step]) -> float | None:
+def _spread(steps: Sequence[DecodeStep]) -> float | None:
     places = [one.kv_len for one in steps]
     if not steps or places[-1] - places[0] + 1 == len(places):
         return 0.0

@@ -15,7 +15,7 @@ from simaccel.mapping.tree import Group
 
 @dataclass(frozen=True)
 class Layout:
-    """How a ``box`` of a tensor, of ``natural_shape``, becomes one of ``shape``.
+    """The way from a ``box`` of a tensor, of ``natural_shape``, to an array of ``shape``.
 
     ``order``: its dimensions in the order of the group's; ``padded``: their sizes in the group,
     before those that are one there are merged.
@@ -31,8 +31,8 @@ class Layout:
     def of(cls, space: Space, group: Group, seen: Seen, number: int) -> Self:
         """Return the layout of an operator's input, or (the last number) of its output."""
         operator, view = seen.operator, seen.uses[number][1]
-        given = (*operator.inputs, operator.output)[number]
-        where = {dim[0][0]: at for at, dim in enumerate(dims(given, operator.ranks))}
+        operand = (*operator.inputs, operator.output)[number]
+        where = {dim[0][0]: at for at, dim in enumerate(dims(operand, operator.ranks))}
         order: list[int] = []
         padded: list[int] = []
         own = natural_ranks(space, group, seen, number)
@@ -43,8 +43,8 @@ class Layout:
                 padded.append(size)
             else:
                 pairs = zip(merged, ranks, strict=True)
-                padded += [group.padded.get(one, operator.ranks[rank]) for one, rank in pairs]
-        shape, box = given.shape(operator.ranks), given.box(operator.ranks)
+                padded += [group.padded.get(name, operator.ranks[rank]) for name, rank in pairs]
+        shape, box = operand.shape(operator.ranks), operand.box(operator.ranks)
         return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
     def laid(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -51,8 +51,8 @@ square root."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
-    """What a search has before it.
+class SearchForecast:
+    """The size of a search and the seconds that it will take.
 
     ``distinct``: pieces of work that are searched, as those that are alike are searched once;
     ``space``: their candidates, of which most are left out unseen; ``seconds``: CPU time, about;
@@ -86,7 +86,7 @@ def outlook(
     options: Options,
     *,
     anew: bool = False,
-) -> Outlook:
+) -> SearchForecast:
     """Return what the search of a workload's mapping, where none is given, has before it.
 
     ``anew``: it is searched even where a mapping is remembered.
@@ -97,21 +97,27 @@ def outlook(
     """
     options = settled(options, accelerator)
     if isinstance(dataflow, Mapping):
-        return Outlook(operators=len(workload.operators), how="the mapping is given")
+        return SearchForecast(operators=len(workload.operators), how="the mapping is given")
     store = cache() if is_lasting(workload, dataflow, options) else None
-    found = Outlook(operators=len(workload.operators), kept=None if store is None else store.folder)
+    plain = SearchForecast(
+        operators=len(workload.operators), kept=None if store is None else store.folder
+    )
     if not anew and recall(workload, accelerator, dataflow, options) is not None:
-        return replace(found, remembered=True, how="remembered")
+        return replace(plain, remembered=True, how="remembered")
     if dataflow in MAPSPACES:
-        return _of_mapspace(found, workload, accelerator, dataflow, options)
+        return _of_mapspace(plain, workload, accelerator, dataflow, options)
     if dataflow in DATAFLOWS.own:
-        return _of_trees(found, workload, accelerator, dataflow, options)
-    return replace(found, seconds=None, how="not known of a plug-in")
+        return _of_trees(plain, workload, accelerator, dataflow, options)
+    return replace(plain, seconds=None, how="not known of a plug-in")
 
 
 def _of_trees(
-    found: Outlook, workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
-) -> Outlook:
+    plain: SearchForecast,
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+) -> SearchForecast:
     """Count the pieces of a workload, those alike once, and their grids."""
     search = Search(Goal.of(accelerator, options, workload))
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
@@ -119,14 +125,16 @@ def _of_trees(
         names = (part,) if isinstance(part, str) else part
         each = [_searched(search, workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
-        space = sum(math.prod(family.shape) for one in each for family in one.families)
-        pieces.setdefault(tuple(id(one.known) for one in each), (kind, space))
+        space = sum(
+            math.prod(family.shape) for candidates in each for family in candidates.families
+        )
+        pieces.setdefault(tuple(id(candidates.known) for candidates in each), (kind, space))
     kinds = Counter(kind for kind, _ in pieces.values())
     factor = _FACTORS.get(dataflow.partition("-")[0], 1.0)
     rates = (f"{SECONDS[kind] * factor:.2g} s per {kind}" for kind in SECONDS if kinds[kind])
     sooner = f"; less with a patience of {options.patience:,}" if options.patience else ""
     return replace(
-        found,
+        plain,
         distinct=len(pieces),
         space=sum(space for _, space in pieces.values()) if factor >= 1 else 0,
         seconds=factor * sum(n * SECONDS[kind] for kind, n in kinds.items()),
@@ -160,21 +168,25 @@ def _slides(einsum: Einsum) -> set[str]:
 
 
 def _of_mapspace(
-    found: Outlook, workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
-) -> Outlook:
+    plain: SearchForecast,
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+) -> SearchForecast:
     """Count the einsums, those alike once, and try the search of one with little patience."""
     asked, effort = parse_constraints(options.constraints), options.effort
     strategy = next(name for name in MAPSPACES if name == dataflow)
     every = choices(workload, accelerator, strategy, asked, options.stationarity)  # type: ignore[arg-type]
-    distinct = list({shape_of(one[0]): one for one in every}.values())
-    sizes = [sum(map(_size, one)) for one in distinct]
-    searches = sum(len(one) * len(rooms_of(one[0].hierarchy)) for one in distinct)
-    found = replace(found, distinct=len(distinct), space=sum(sizes))
+    distinct = list({shape_of(spaces[0]): spaces for spaces in every}.values())
+    sizes = [sum(map(_size, spaces)) for spaces in distinct]
+    searches = sum(len(spaces) * len(rooms_of(spaces[0].hierarchy)) for spaces in distinct)
+    plain = replace(plain, distinct=len(distinct), space=sum(sizes))
     if not distinct:
-        return found
+        return plain
     if effort.budget_seconds is not None:
         seconds = effort.budget_seconds * searches
-        return replace(found, seconds=seconds, how=f"{searches} searches with that budget")
+        return replace(plain, seconds=seconds, how=f"{searches} searches with that budget")
     largest = distinct[sizes.index(max(sizes))]
     seconds, patience = _tried(largest[0], effort)
     more = math.sqrt(effort.patience / patience)
@@ -182,7 +194,7 @@ def _of_mapspace(
         f"measured: {seconds:.1g} s with a patience of {patience:,} tilings, about {more:.1f} "
         f"times as long with {effort.patience:,}; {searches} searches"
     )
-    return replace(found, seconds=seconds * more * searches, how=how)
+    return replace(plain, seconds=seconds * more * searches, how=how)
 
 
 def _size(target: Target) -> int:

@@ -24,7 +24,7 @@ Watch = Callable[[float, str], None]
 
 
 def died(_task: object) -> NoReturn:
-    """Say that a process died.
+    """Raise the error of a process that died.
 
     Raises:
         WorkerDiedError: always.
@@ -33,8 +33,8 @@ def died(_task: object) -> NoReturn:
     raise WorkerDiedError("a process of the comparison died; is there enough memory?")
 
 
-class Team(Protocol):
-    """Who runs tasks."""
+class TaskWorkers(Protocol):
+    """Processes that run tasks."""
 
     def numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
@@ -43,7 +43,7 @@ class Team(Protocol):
         ...
 
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        """Give the results in the order of the tasks, as far as they are asked for.
+        """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:
             WorkerDiedError: a process died.
@@ -84,7 +84,7 @@ class _Starting:
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
         return self._team(len(tasks)).each(work, tasks)
 
-    def _team(self, tasks: int) -> Team:
+    def _team(self, tasks: int) -> TaskWorkers:
         count = min(tasks, self.most)
         if self._processes is None:
             if count <= 1:
@@ -98,8 +98,8 @@ class _Starting:
 
 
 @contextmanager
-def working(jobs: int, address: str | None = None) -> Iterator[Team]:
-    """Give who runs tasks: up to that many processes, which stay until the end of the block.
+def working(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
+    """Yield workers: up to that many processes, which stay until the end of the block.
 
     They are started once there are several tasks. ``address``: of a Dask scheduler, whose processes
     are used instead.
@@ -137,7 +137,7 @@ def run_all(
 
 
 def noted(
-    team: Team,
+    team: TaskWorkers,
     work: Callable[[Task], Found],
     tasks: Sequence[Task],
     watch: Watch,
@@ -147,8 +147,8 @@ def noted(
 ) -> list[Found]:
     """Do what ``run_all`` does with a team that is there already."""
     results: dict[int, Found] = {}
-    with closing(team.numbered(work, tasks, lost)) as found:
-        for number, result in found:
+    with closing(team.numbered(work, tasks, lost)) as done:
+        for number, result in done:
             results[number] = result
             note(number, result)
             watch(len(results) / len(tasks), f"{len(results)} of {len(tasks)} runs")

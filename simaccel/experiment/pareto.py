@@ -23,7 +23,7 @@ MOST: Final = 64
 
 
 @dataclass(frozen=True)
-class Point:
+class FrontPoint:
     """One mapping of a front, run on the machine: its figures by their names."""
 
     result: Result
@@ -31,7 +31,7 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pareto:
+class MappingFront:
     """The front of one scheduler, the smallest x first.
 
     ``seen``: mappings of the space, by their bounds; ``points_in_all``: mappings on the front, of
@@ -40,7 +40,7 @@ class Pareto:
     """
 
     dataflow: str
-    points: tuple[Point, ...]
+    points: tuple[FrontPoint, ...]
     seen: int
     points_in_all: int
     proved: bool
@@ -48,7 +48,7 @@ class Pareto:
 
 def pareto(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, asked: Asked
-) -> Pareto:
+) -> MappingFront:
     """Return the front of the mappings that a scheduler sees, each run on the machine as a whole.
 
     Raises:
@@ -59,26 +59,29 @@ def pareto(
     options = settled(options, accelerator)
     for figure in (asked.x, asked.y):
         require_energies(accelerator, figure)
-    found = front(workload, accelerator, dataflow, options, asked)
-    chosen = [found.found[int(at)] for at in evenly(np.arange(len(found.found)), MOST)]
+    frontier = front(workload, accelerator, dataflow, options, asked)
+    chosen = [frontier.found[int(at)] for at in evenly(np.arange(len(frontier.found)), MOST)]
     results = [
-        simulate(workload, accelerator, mapping_of(workload, dataflow, one.body)) for one in chosen
+        simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
+        for tree in chosen
     ]
-    added_up = found.seen == len(found.found) or all(
-        (one.cycles, one.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
-        for one, result in zip(chosen, results, strict=True)
+    added_up = frontier.seen == len(frontier.found) or all(
+        (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
+        for tree, result in zip(chosen, results, strict=True)
     )
     results += _ends(workload, accelerator, dataflow, options, asked)
-    points = [Point(result, figures_of(result)) for result in results]
+    points = [FrontPoint(result, figures_of(result)) for result in results]
     signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
-    rows = np.array([[signs[name] * one.figures[name] for name in signs] for one in points])
+    rows = np.array([[signs[name] * point.figures[name] for name in signs] for point in points])
     kept = undominated(rows)
-    return Pareto(
+    return MappingFront(
         dataflow=dataflow,
         points=tuple(points[int(at)] for at in kept),
-        seen=found.seen,
-        points_in_all=len(kept) + len(found.found) - len(chosen),
-        proved=found.proved and added_up and len(chosen) == len(found.found) > max(kept.tolist()),
+        seen=frontier.seen,
+        points_in_all=len(kept) + len(frontier.found) - len(chosen),
+        proved=frontier.proved
+        and added_up
+        and len(chosen) == len(frontier.found) > max(kept.tolist()),
     )
 
 
@@ -89,13 +92,13 @@ def _ends(
 
     Parts that are best on their own need not be so together: neighbours share the buffer.
     """
-    found = []
-    for one in dict.fromkeys((OBJECTIVE_OF[asked.x], OBJECTIVE_OF[asked.y])):
-        effort = replace(options.effort, objective=one)
-        mine = replace(options, objective=one, effort=effort)
+    results = []
+    for objective in dict.fromkeys((OBJECTIVE_OF[asked.x], OBJECTIVE_OF[asked.y])):
+        effort = replace(options.effort, objective=objective)
+        single = replace(options, objective=objective, effort=effort)
         with suppress(SimaccelError):  # the front has mappings that the machine takes
-            found.append(simulate(workload, accelerator, dataflow, options=mine))
-    return found
+            results.append(simulate(workload, accelerator, dataflow, options=single))
+    return results
 
 
 def figures_of(result: Result) -> dict[Figure, float]:

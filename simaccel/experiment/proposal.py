@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.diagnosis import Diagnosis, Part
+from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.schedulers.problems import parts
@@ -38,17 +38,17 @@ class Proposal:
     """Of these operators alone, on the machine."""
 
 
-def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> Proposal | None:
+def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) -> Proposal | None:
     """Look for a dataflow that moves fewer bytes, in fewer cycles, for what waits most for them.
 
     Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
     operator (a window of a run), on spatial arrays, and where nothing better is found.
     """
-    most = found.waits_for_bytes
+    most = diagnosis.waits_for_bytes
     if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
     names = _together(workload, members(most))
-    now = [part for part in found.operators if set(members(part)) & set(names)]
+    now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
     moved = sum(map(dram_bytes, now))
     if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
         return None
@@ -66,12 +66,12 @@ def propose(workload: Workload, accelerator: Accelerator, found: Diagnosis) -> P
     return Proposal(dataflow, names, moved, cycles_now, bytes_then, cycles_then)
 
 
-def dram_bytes(part: Part) -> int:
+def dram_bytes(part: OperatorDiagnosis) -> int:
     """Return the bytes that a part moved with DRAM; none where they are not known."""
     return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
 
 
-def members(part: Part) -> tuple[str, ...]:
+def members(part: OperatorDiagnosis) -> tuple[str, ...]:
     """Return the operators of a group, fused or not."""
     return tuple(part.name.split("+"))
 

@@ -70,9 +70,12 @@ def remember(
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
         return
-    found = {"mapping": mapping_text(mapping), "searches": [asdict(one) for one in accounts]}
+    document = {
+        "mapping": mapping_text(mapping),
+        "searches": [asdict(account) for account in accounts],
+    }
     with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(_key(workload, accelerator, dataflow, options), found)
+        store.put(_key(workload, accelerator, dataflow, options), document)
 
 
 def recall(
@@ -87,12 +90,12 @@ def recall(
         mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
-        return mapping, [_account(one) for one in document["searches"]]
+        return mapping, [_account(account) for account in document["searches"]]
     return None
 
 
 def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
-    """Say whether a mapping is one to remember.
+    """Return whether a mapping may be remembered.
 
     A search that ends after a time depends on the machine's speed: it is never remembered. Nor is
     one with a plug-in, whose code the key doesn't have.
@@ -107,7 +110,7 @@ def _account(found: dict[str, Any]) -> Account:
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:
-    """Say whether a plug-in schedules, or is an operator of the workload."""
+    """Return whether a plug-in schedules, or is an operator of the workload."""
     kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
     ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
     return not ours or any(kind not in VECTORS.own for kind in kinds)

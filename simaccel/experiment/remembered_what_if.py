@@ -1,4 +1,4 @@
-"""What-if runs that were done before, kept on disk under a key of all that decides them.
+"""Earlier runs with resources freed, kept on disk under a key of all that decides them.
 
 They stand beside the mappings (``remembered``), by the same rules: other code runs again, files may
 be deleted at any time, and one that is damaged is run again.
@@ -13,7 +13,14 @@ from typing import Any
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.store import cache, digest
-from simaccel.experiment.what_if import Base, Freed, Progress, WhatIf, waited_for_ports, what_if
+from simaccel.experiment.what_if import (
+    BaseRun,
+    FreedRun,
+    Progress,
+    WhatIfResult,
+    waited_for_ports,
+    what_if,
+)
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
@@ -26,14 +33,14 @@ def remembered_what_if(
     program: Program,
     progress: Progress | None = None,
     trace: Trace | None = None,
-) -> WhatIf:
+) -> WhatIfResult:
     """Return what ``what_if`` gives for all its cases, from an earlier time if there was one.
 
     Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
     A ``trace`` of this very program that this code wrote has the run as it is.
     """
     store = cache()
-    works = {one.work for one in commands(program.body) if isinstance(one, Sfu)}
+    works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
     own = works <= VECTORS.own.keys()
     base = None if trace is None or not own else _told(trace)
     if store is None or not own:
@@ -41,13 +48,13 @@ def remembered_what_if(
     key = digest("what-if", code_digest(), repr(accelerator), program_text(program))
     with suppress(ValueError, TypeError, LookupError, AttributeError):  # not there, or damaged
         return _read(store.get(key))
-    found = what_if(accelerator, program, progress=progress, base=base)
+    answer = what_if(accelerator, program, progress=progress, base=base)
     with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(key, asdict(found))
-    return found
+        store.put(key, asdict(answer))
+    return answer
 
 
-def _told(trace: Trace) -> Base | None:
+def _told(trace: Trace) -> BaseRun | None:
     """Return the run of a trace, if this code wrote it and its figures are there."""
     operators = trace.figures.get("operators")
     if trace.header.code != code_digest() or trace.partial or not operators:
@@ -55,16 +62,16 @@ def _told(trace: Trace) -> Base | None:
     cycles = {one["name"]: one.get("cycles") for one in operators}
     if None in cycles.values():
         return None
-    return Base(Freed((), trace.cycles, cycles), waited_for_ports(trace.totals))
+    return BaseRun(FreedRun((), trace.cycles, cycles), waited_for_ports(trace.totals))
 
 
-def _read(found: dict[str, Any]) -> WhatIf:
-    return WhatIf(_freed(found["base"]), tuple(map(_freed, found["freed"])))
+def _read(found: dict[str, Any]) -> WhatIfResult:
+    return WhatIfResult(_freed(found["base"]), tuple(map(_freed, found["freed"])))
 
 
-def _freed(given: dict[str, Any]) -> Freed:
+def _freed(given: dict[str, Any]) -> FreedRun:
     resources, operators = given["resources"], given["operators"]
     if not all(isinstance(name, str) for name in resources):
         raise TypeError("resources are names")
     cycles = {str(name): int(n) for name, n in operators.items()}
-    return Freed(tuple(resources), int(given["cycles"]), cycles)
+    return FreedRun(tuple(resources), int(given["cycles"]), cycles)

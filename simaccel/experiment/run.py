@@ -36,7 +36,7 @@ Moved = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of one experiment."""
+    """The result of one experiment: mapping, program, prediction and run."""
 
     workload: Workload
     accelerator: Accelerator
@@ -68,7 +68,7 @@ class Result:
 
     @cached_property
     def floor(self) -> Floor:
-        """What any mapping with these groups moves with DRAM, at least."""
+        """The least bytes that any mapping with these groups moves with DRAM."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
     def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
@@ -189,7 +189,7 @@ def result_json(result: Result) -> dict[str, Any]:
     run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
     accounts = (result.accelerator.account, result.workload.account)
-    left = [entry for one in accounts for entry in one.of("not taken")]
+    left = [entry for account in accounts for entry in account.of("not taken")]
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,
@@ -213,7 +213,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "operators": [_operator_json(result, *pair) for pair in result.groups()],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
-        **({"not_taken": [vars(one) for one in left]} if left else {}),
+        **({"not_taken": [vars(entry) for entry in left]} if left else {}),
     }
 
 

@@ -26,7 +26,7 @@ _MOST_BYTES: Final = 2**28
 _LEFT: Final = re.compile(rf"\.([0-9]+)\{PARTIAL}$")
 
 
-class Store:
+class ResultStore:
     """Results by their keys: in memory, and in a folder if one is given.
 
     ``is_whole`` says whether a document that was read is a result at all.
@@ -75,20 +75,20 @@ class Store:
         return self.folder / key[:2] / f"{key}.json"
 
 
-def cache() -> Store | None:
+def cache() -> ResultStore | None:
     """Return the store of what is remembered from one command to the next; None if nothing is.
 
     It is in the user's cache folder, or where ``SIMACCEL_CACHE`` says; ``off`` remembers nothing.
     """
-    given = os.environ.get(VARIABLE)
-    if given == OFF:
+    folder = os.environ.get(VARIABLE)
+    if folder == OFF:
         return None
-    if given:
-        return Store(Path(given))
+    if folder:
+        return ResultStore(Path(folder))
     from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
 
     with suppress(RuntimeError):  # no HOME, and a user that the system doesn't know
-        return Store(user_cache_path("simaccel") / "mappings")
+        return ResultStore(user_cache_path("simaccel") / "mappings")
     return None
 
 
@@ -124,7 +124,7 @@ def write_json(path: Path, document: object) -> None:
 
 
 def is_left(name: str) -> bool:
-    """Say whether a file of this name is half of one, of a process that lives or was killed."""
+    """Return whether a name is that of a file half written, by a process that lives or not."""
     return _LEFT.search(name) is not None
 
 

@@ -31,18 +31,18 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 
     Inputs and outputs of the workload are activations; what lies between may stay on chip.
     """
-    found = dict.fromkeys(CLASSES, 0)
+    by_class = dict.fromkeys(CLASSES, 0)
     written: dict[str, int] = {}
     read: dict[str, set[str]] = {}
     times: dict[str, int] = {}
     for operator in workload.operators:
-        for label, one in operands_of(operator):
-            times[one.tensor] = max(times.get(one.tensor, 0), workload.times(operator.name))
+        for label, source in operands_of(operator):
+            times[source.tensor] = max(times.get(source.tensor, 0), workload.times(operator.name))
             if label == "output":
-                size = math.prod(one.shape(operator.ranks))
-                written[one.tensor] = written.get(one.tensor, 0) + size
+                size = math.prod(source.shape(operator.ranks))
+                written[source.tensor] = written.get(source.tensor, 0) + size
             else:
-                read.setdefault(one.tensor, set()).add(operator.name)
+                read.setdefault(source.tensor, set()).add(operator.name)
     for name, tensor in workload.tensors.items():
         whole, made = math.prod(workload.shapes[name]), written.get(name, 0)
         elements = {
@@ -50,8 +50,8 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
             "output": made,
             "cache": made + (whole - made if name in read else 0),
         }.get(tensor.kind, whole)
-        found[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
-    return found
+        by_class[class_of(tensor.kind)] += in_bytes(elements, tensor.bits) * times[name]
+    return by_class
 
 
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
@@ -85,9 +85,9 @@ def masked_macs(workload: Workload) -> int:
             first = np.maximum(last + 1 - window, 0)
             share = 1 - Fraction(int((last + 1 - first).sum()), rows * keys)
             hidden[operator.input.tensor] = hidden[operator.output.tensor] = share
-    found = Fraction(0)
+    masked = Fraction(0)
     for operator in workload.operators:
-        shares = [hidden.get(one.tensor) for _, one in operands_of(operator)]
+        shares = [hidden.get(source.tensor) for _, source in operands_of(operator)]
         if operator.macs and any(shares):
-            found += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
-    return int(found)
+            masked += workload.times(operator.name) * operator.macs * max(s or 0 for s in shares)
+    return int(masked)

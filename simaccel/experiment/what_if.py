@@ -1,4 +1,4 @@
-"""What if a resource were infinitely fast: the same program again, with that resource freed.
+"""The same program with a resource freed: infinitely fast, or without a limit.
 
 A freed run bounds what any improvement of that resource alone can gain: the program, so every
 tile size, loop order and number of bytes, stays as it is. It is no proof of monotony: requests
@@ -124,7 +124,7 @@ class FreeSfu(SfuSpec):
 
 
 @dataclass(frozen=True)
-class Freed:
+class FreedRun:
     """The run with some resources freed: its cycles, in all and by operator."""
 
     resources: tuple[str, ...]
@@ -133,19 +133,19 @@ class Freed:
 
 
 @dataclass(frozen=True)
-class Base:
+class BaseRun:
     """The program as it is, where its run is known."""
 
-    freed: Freed
+    freed: FreedRun
     waited_for_ports: bool
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIfResult:
     """The program as it is, ``base``, and with each case freed."""
 
-    base: Freed
-    freed: tuple[Freed, ...]
+    base: FreedRun
+    freed: tuple[FreedRun, ...]
 
 
 def what_if(
@@ -153,8 +153,8 @@ def what_if(
     program: Program,
     cases: Sequence[Sequence[str]] = CASES,
     progress: Progress | None = None,
-    base: Base | None = None,
-) -> WhatIf:
+    base: BaseRun | None = None,
+) -> WhatIfResult:
     """Run a program once as it is, unless that run is known, and once for each case.
 
     A case that leaves nothing that takes time (see ``takes_time``) is left out. Where nobody waited
@@ -162,26 +162,26 @@ def what_if(
     is called with the part that is done.
     """
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
-    if all(one.dram.model == "channel" for one in accelerator.every_backing.values()):
+    if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
-    found: list[Freed] = []
+    freed: list[FreedRun] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
         if case == () and base is not None:
-            found.append(base.freed)
+            freed.append(base.freed)
         elif case == _PORTS and base is not None and not base.waited_for_ports:
-            found.append(replace(base.freed, resources=case))
+            freed.append(replace(base.freed, resources=case))
         else:
             done = _part(progress, at, len(possible) + 1)
             same = None if _SLOTS in case else walks
             kept = case == ()  # of the others only the cycles count
             machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
             run = machine.run(done)
-            found.append(_freed(case, run))
-            base = base or Base(found[0], waited_for_ports(run.engines))
+            freed.append(_freed(case, run))
+            base = base or BaseRun(freed[0], waited_for_ports(run.engines))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
-    return WhatIf(found[0], tuple(found[1:]))
+    return WhatIfResult(freed[0], tuple(freed[1:]))
 
 
 def waited_for_ports(engines: Mapping[str, EngineCycles]) -> bool:
@@ -195,8 +195,10 @@ def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float],
     return lambda _, done: progress((at + done) / of)
 
 
-def _freed(case: tuple[str, ...], run: Run) -> Freed:
-    return Freed(case, run.cycles, {operator.name: operator.cycles for operator in run.operators})
+def _freed(case: tuple[str, ...], run: Run) -> FreedRun:
+    return FreedRun(
+        case, run.cycles, {operator.name: operator.cycles for operator in run.operators}
+    )
 
 
 def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
@@ -270,24 +272,23 @@ def _array(one: Accelerator) -> Accelerator:
     return _with(one, array=kind.model_validate(_fields(one.array)))
 
 
-def _slots(one: Accelerator) -> Accelerator:
+def _slots(accelerator: Accelerator) -> Accelerator:
     """Make room for the slots: a bound, not a design."""
-    if isinstance(one.array, SpatialArraySpec):
-        memories = one.array.memories
+    if isinstance(accelerator.array, SpatialArraySpec):
+        memories = accelerator.array.memories
         free = {
             name: _with(memory, capacity_bytes=None)
             for name, memory in _fields(memories).items()
             if isinstance(memory, PeMemorySpec)
         }
-        roomy = _with(one.array, memories=_with(memories, **free))
-        one = _with(one, array=roomy)
-    beside = {
-        name: _with(memory, staging_bytes=None) for name, memory in one.memories.by_class().items()
-    }
+        roomy = _with(accelerator.array, memories=_with(memories, **free))
+        accelerator = _with(accelerator, array=roomy)
+    by_class = accelerator.memories.by_class()
+    beside = {name: _with(memory, staging_bytes=None) for name, memory in by_class.items()}
     return _with(
-        one,
-        buffer=_with(one.buffer, capacity_bytes=None),
-        memories=_with(one.memories, **beside),
+        accelerator,
+        buffer=_with(accelerator.buffer, capacity_bytes=None),
+        memories=_with(accelerator.memories, **beside),
     )
 
 
@@ -307,7 +308,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
 
 @dataclass(frozen=True)
 class _Around:
-    """What stands around a node: slots of the tiles that it sees, and the most of partial sums."""
+    """Surroundings of a node: slots of the tiles that it sees, and the most of partial sums."""
 
     slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)
@@ -352,9 +353,9 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
     for node in body:
         if not isinstance(node, Loop):
             continue
-        inside, found = _in_steps(node.body, name, ranks)
+        inside, below = _in_steps(node.body, name, ranks)
         inside += any(tile.name == name for tile in node.tiles)
-        steps |= found
+        steps |= below
         if node.rank in ranks:
             own += node.trips * inside
         elif inside:
@@ -363,7 +364,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
 
 
 def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
-    """Give a command whose tiles have the slots of their names; each sees its tiles in its way."""
+    """Return a command whose tiles have the slots of their names, each operand in its own view."""
 
     def freed(tile: Tile) -> Tile:
         return replace(tile, slots=slots[tile.name])
@@ -392,7 +393,7 @@ def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
     both = ways[Load].keys() & ways[Store].keys()
     return {
         name: frozenset(
-            one for rank in tile.view.names for one, _ in ((rank, 1), *derived.get(rank, ()))
+            own for rank in tile.view.names for own, _ in ((rank, 1), *derived.get(rank, ()))
         )
         for (name, view), tile in ways[Load].items()
         if (name, view) in both

@@ -1,6 +1,6 @@
 """What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
 
-from simaccel.hardware.accelerator import Accelerator, NocPair
+from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.array import AccumulatorSpec, ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.fold_grid import (
@@ -12,7 +12,7 @@ from simaccel.hardware.fold_grid import (
     spatial,
 )
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
-from simaccel.hardware.noc import DistributionSpec, NocSpec, Topology
+from simaccel.hardware.noc import DistributionSpec, NocPair, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec

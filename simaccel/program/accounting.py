@@ -1,4 +1,4 @@
-"""What a program does of its operators' work, and which elements of their tensors it stores.
+"""The part of its operators' work that a program does, and the elements that it stores.
 
 Read off its loops without running them: a body that stands in several places is read once for
 work, and stores are boxes under loops, merged where their steps leave no gap.
@@ -40,16 +40,16 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
 
     def below(body: Sequence[Node]) -> Counter[tuple[str, str]]:
         if id(body) not in known:
-            found: Counter[tuple[str, str]] = Counter()
+            points: Counter[tuple[str, str]] = Counter()
             for node in body:
                 if isinstance(node, Loop):
                     for key, n in below(node.body).items():
-                        found[key] += node.trips * n
+                        points[key] += node.trips * n
                 elif isinstance(node, Compute):
-                    found["MACs", node.out.view.name] += node.macs
+                    points["MACs", node.out.view.name] += node.macs
                 elif isinstance(node, Sfu) and node.step in _MAKES:
-                    found["elements", node.operator] += node.elements
-            known[id(body)] = found
+                    points["elements", node.operator] += node.elements
+            known[id(body)] = points
         return known[id(body)]
 
     return below(operator.body)
@@ -69,9 +69,9 @@ def leaves_out(operator: Operator, made: View, held: Sequence[Box]) -> str:
         sorted({at for box in boxes for span in box[dim] for at in span})
         for dim in range(len(made.shape))
     ]
-    if math.prod(len(one) - 1 for one in edges) <= _MOST_CELLS:
+    if math.prod(len(places) - 1 for places in edges) <= _MOST_CELLS:
         for cell in np.argwhere(~_grid(edges, boxes))[:1]:
-            at = [marks[int(one)] for marks, one in zip(edges, cell, strict=True)]
+            at = [marks[int(index)] for marks, index in zip(edges, cell, strict=True)]
             return f"the element at {at} is not stored"
         return ""
     elements, volume = math.prod(made.shape), sum(map(_volume, boxes))
@@ -96,13 +96,13 @@ def merged(spans: Sequence[Interval]) -> tuple[Interval, ...]:
     >>> merged([(4, 6), (0, 2), (2, 3)])
     ((0, 3), (4, 6))
     """
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for start, stop in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(stop, found[-1][1])
+        if intervals and start <= intervals[-1][1]:
+            intervals[-1] = intervals[-1][0], max(stop, intervals[-1][1])
         else:
-            found.append((start, stop))
-    return tuple(found)
+            intervals.append((start, stop))
+    return tuple(intervals)
 
 
 def _text(spans: Sequence[Interval]) -> str:
@@ -150,18 +150,18 @@ class _Stores:
     def _box(self, tile: Tile, outside: Outside) -> Box:
         derived = dict(self.operator.derived)
         origin = tile.origin or (0,) * len(tile.shape)
-        found = []
+        box = []
         for dim, size, start in zip(tile.view.terms, tile.shape, origin, strict=True):
             terms = [
-                (one, c * factor)
+                (own, c * factor)
                 for rank, c in dim
-                for one, factor in derived.get(rank, ((rank, 1),))
+                for own, factor in derived.get(rank, ((rank, 1),))
             ]
-            loops = [(c, loop) for one, c in terms for loop in outside if loop[0] == one]
+            loops = [(c, loop) for own, c in terms for loop in outside if loop[0] == own]
             first = start + sum(c * begin for c, (_, begin, _, _) in loops)
             steps = [(c * step, trips) for c, (_, _, step, trips) in loops]
-            found.append(_spread((first, first + size), steps))
-        return tuple(found)
+            box.append(_spread((first, first + size), steps))
+        return tuple(box)
 
 
 def _spread(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
@@ -170,10 +170,12 @@ def _spread(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval,
     >>> _spread((0, 3), [(6, 2), (3, 2)]), _spread((0, 1), [(2, 2)])
     (((0, 12),), ((0, 1), (2, 3)))
     """
-    found: tuple[Interval, ...] = (span,)
+    intervals: tuple[Interval, ...] = (span,)
     for step, trips in sorted(steps):
-        if len(found) == 1 and step <= found[0][1] - found[0][0]:
-            found = ((found[0][0], found[0][1] + step * (trips - 1)),)
+        if len(intervals) == 1 and step <= intervals[0][1] - intervals[0][0]:
+            intervals = ((intervals[0][0], intervals[0][1] + step * (trips - 1)),)
         else:
-            found = merged([(a + n * step, b + n * step) for n in range(trips) for a, b in found])
-    return found
+            intervals = merged(
+                [(a + n * step, b + n * step) for n in range(trips) for a, b in intervals]
+            )
+    return intervals

@@ -14,7 +14,7 @@ from simaccel.program.division import Division
 
 
 @dataclass(eq=False)
-class Held:
+class TilePlacement:
     """A tile: what it holds, where, and what comes and goes.
 
     ``use``: the tensor's name in the tree. ``block``: full sizes where its ``keep`` stands.
@@ -47,7 +47,7 @@ class Held:
 
 
 @dataclass(eq=False)
-class Leaf:
+class OperatorLeaf:
     """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
 
     do: Do
@@ -58,27 +58,27 @@ class Leaf:
     """Operands that a keep around the group holds: use -> number of the keep."""
 
     @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[OperatorLeaf, ...]:
         """The leaf itself."""
         return (self,)
 
 
 @dataclass(eq=False)
-class Parts:
+class RankParts:
     """A rank cut at places: (start, size, body) of each part."""
 
     rank: str
     parts: list[tuple[int, int, Body]]
 
     @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[OperatorLeaf, ...]:
         """All leaves below."""
         return tuple(leaf for _, _, body in self.parts for leaf in body.leaves)
 
 
 @dataclass(eq=False)
 class Body:
-    """What a loop repeats (or the whole group, or a part of it)."""
+    """The repeated part of a loop (or the whole group, or a part of it)."""
 
     rank: str = ""
     tile: int = 0
@@ -87,17 +87,17 @@ class Body:
     full: Map[str, int] = field(default_factory=dict)
     least: int = 1
     """Trips of the loop wherever it runs, at least."""
-    holds: list[Held] = field(default_factory=list)
+    holds: list[TilePlacement] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     ahead: int = 0
     """Items that run one iteration early."""
     doubled: bool = False
     """A vector operator whose axis this loop cuts goes through it twice."""
-    online: tuple[Leaf, ...] = ()
+    online: tuple[OperatorLeaf, ...] = ()
     """Vector operators whose axis this loop cuts for others too; it is the outermost to do so."""
 
     @cached_property
-    def leaves(self) -> tuple[Leaf, ...]:
+    def leaves(self) -> tuple[OperatorLeaf, ...]:
         """All leaves below."""
         return tuple(leaf for item in self.items for leaf in item.leaves)
 
@@ -112,7 +112,7 @@ class Body:
         return any(held.slides for held in self.holds)
 
 
-Item = Body | Parts | Leaf
+Item = Body | RankParts | OperatorLeaf
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ class Outline:
 
 def settle(item: Item, axes: Map[str, str | None], around: Sequence[Body] = ()) -> None:
     """Find the loops that cut the axis of a vector operator (``axes``), and sort what is held."""
-    if isinstance(item, Leaf):
+    if isinstance(item, OperatorLeaf):
         axis = axes.get(item.seen.name)
         cutting = [body for body in around if axis and body.rank == axis]
         if cutting and cutting[0].leaves == (item,):
             cutting[0].doubled = True
         elif cutting:
             cutting[0].online = (*cutting[0].online, item)
-    elif isinstance(item, Parts):
+    elif isinstance(item, RankParts):
         for _, _, body in item.parts:
             settle(body, axes, around)
     else:

@@ -1,4 +1,4 @@
-"""How a block of an einsum divides over PEs and lanes, and what that makes tensors move.
+"""The division of a block over PEs and lanes, and the bytes that this makes tensors move.
 
 Along a rank a block is cut for the rows, what a row gets for its columns, and a PE's part by the
 loops in it, each time into pieces of one size but for the last (Ruby, equation 5). A step is what
@@ -30,13 +30,13 @@ def cut(size: int, *tiles: int) -> Boxes:
     """
     boxes = {size: 1}
     for tile in tiles:
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for piece, n in boxes.items():
             full, rest = divmod(piece, tile)
-            for one, m in ((tile, full), (rest, 1)):
-                if one and m:
-                    found[one] = found.get(one, 0) + n * m
-        boxes = found
+            for extent, m in ((tile, full), (rest, 1)):
+                if extent and m:
+                    counts[extent] = counts.get(extent, 0) + n * m
+        boxes = counts
     return tuple((n, piece) for piece, n in boxes.items())
 
 
@@ -45,7 +45,7 @@ def _count(boxes: Boxes) -> int:
 
 
 @dataclass(frozen=True)
-class Slide:
+class SlidingWindow:
     """A window that moves along a rank by ``step``, the size of the block that was there before."""
 
     rank: str
@@ -54,19 +54,21 @@ class Slide:
     def boxes(self, size: int, *tiles: int) -> list[tuple[int, int, int]]:
         """Cut a block as ``cut`` does: (how many, their size, that of what was in their place).
 
-        >>> Slide("p", 5).boxes(4, 3), Slide("p", 5).boxes(5, 3)
+        >>> SlidingWindow("p", 5).boxes(4, 3), Slide("p", 5).boxes(5, 3)
         ([(1, 3, 3), (1, 1, 2)], [(1, 3, 3), (1, 2, 2)])
         """
         boxes = [(1, size, self.step)]
         for tile in tiles:
-            found = []
+            pieces = []
             for n, piece, before in boxes:
                 full, rest = divmod(piece, tile)
                 last = min(tile, before - full * tile)
-                found += [
-                    one for one in ((n * full, tile, tile), (n, rest, last)) if one[0] * one[1]
+                pieces += [
+                    triple
+                    for triple in ((n * full, tile, tile), (n, rest, last))
+                    if triple[0] * triple[1]
                 ]
-            boxes = found
+            boxes = pieces
         return boxes
 
 
@@ -74,7 +76,7 @@ def volume(
     view: View,
     boxes: Mapping[str, Boxes],
     bits: int,
-    slide: Slide | None = None,
+    slide: SlidingWindow | None = None,
     tiles: Sequence[int] = (),
 ) -> int:
     """Sum the bytes of a tensor's bounding boxes over all combinations of the boxes of ranks.
@@ -83,20 +85,20 @@ def volume(
     one that was in its place before, where ``tiles`` cut the rank that slides. ``bits``: of an
     element; each box is packed on its own.
     """
-    repeats = math.prod(_count(one) for rank, one in boxes.items() if rank not in view.names)
+    repeats = math.prod(_count(pieces) for rank, pieces in boxes.items() if rank not in view.names)
     spans = [_spans(dim, boxes, slide, tiles) for dim in view.terms]
-    elements = math.prod(sum(n * extent for n, extent in one) for one in spans)
+    elements = math.prod(sum(n * extent for n, extent in span) for span in spans)
     if bits != PACKED_BITS:
         return in_bytes(repeats * elements, bits)
     # a box has an odd number of elements where all its sides are odd
-    odd = math.prod(sum(n for n, extent in one if extent % 2) for one in spans)
+    odd = math.prod(sum(n for n, extent in span if extent % 2) for span in spans)
     return repeats * (elements + odd) // 2
 
 
 def _spans(
     dim: Sequence[tuple[str, int]],
     boxes: Mapping[str, Boxes],
-    slide: Slide | None,
+    slide: SlidingWindow | None,
     tiles: Sequence[int],
 ) -> list[tuple[int, int]]:
     """Return how many combinations of boxes there are of each extent along one dimension."""
@@ -106,19 +108,19 @@ def _spans(
         whole = sum(n * size for n, size in boxes[slide.rank])
         every[slide.rank] = slide.boxes(whole, *tiles)
         moved = dict(dim)[slide.rank] * slide.step
-    found = []
-    for one in product(*every.values()):
-        sizes = [(c, size, before) for (_, c), (_, size, before) in zip(dim, one, strict=True)]
+    spans = []
+    for pieces in product(*every.values()):
+        sizes = [(c, size, before) for (_, c), (_, size, before) in zip(dim, pieces, strict=True)]
         extent = 1 + sum(c * (size - 1) for c, size, _ in sizes)
         if moved:
             extent -= max(0, 1 + sum(c * (before - 1) for c, _, before in sizes) - moved)
-        found.append((math.prod(n for n, _, _ in one), extent))
-    return found
+        spans.append((math.prod(n for n, _, _ in pieces), extent))
+    return spans
 
 
 @dataclass(frozen=True)
 class Division:
-    """How PEs divide a block, by rank: the tiles that cut it for ``rows``, ``cols``, and in a PE.
+    """The tiles that cut a block by rank: for ``rows``, for ``cols``, and in a PE.
 
     ``loops``: of a PE, one after the other. ``laned``: ranks of which a step takes all positions
     that loops leave. ``part``: full sizes of a PE's part.
@@ -154,7 +156,9 @@ class Division:
         first = min(size, self.part[rank])
         return _count(cut(first, *self.loops.get(rank, ()))) if rank in self.laned else first
 
-    def spread(self, view: View, sizes: Sizes, bits: int, slide: Slide | None = None) -> Moved:
+    def spread(
+        self, view: View, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
+    ) -> Moved:
         """Bytes of a block that PEs keep: read or written outside once, in each PE its own."""
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
         tiles = self._sides(slide.rank) if slide else ()

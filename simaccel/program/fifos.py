@@ -37,7 +37,7 @@ class Fifo:
 
     @property
     def name(self) -> str:
-        """What is waited for where none of its slots is free."""
+        """The name under which an engine waits for a free slot."""
         return f"{self.kind} FIFO ({self.slots} x {self.n_bytes} B)"
 
 

@@ -55,7 +55,7 @@ class _Rows:
     blocks: dict[tuple[int, ...], Statistics] = field(default_factory=dict)
 
 
-class Surroundings(Protocol):
+class SharedTensors(Protocol):
     """The DRAM around a program whose operators see the same tensor in different shapes."""
 
     def enter(self, operator: str) -> dict[str, Array]:
@@ -74,7 +74,7 @@ class Surroundings(Protocol):
 @dataclass
 class _State:
     dram: dict[str, Array]
-    surroundings: Surroundings | None = None
+    surroundings: SharedTensors | None = None
     slots: dict[str, _Slot] = field(default_factory=dict)
     past: dict[str, _Slot] = field(default_factory=dict)
     """The last tile of each name, for windows that slide."""
@@ -106,7 +106,7 @@ def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array
     return state.dram
 
 
-def interpret_within(program: Program, surroundings: Surroundings) -> None:
+def interpret_within(program: Program, surroundings: SharedTensors) -> None:
     """Execute a whole program; tiles around its operators stay alive between them.
 
     Raises:
@@ -166,7 +166,7 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
 
 
 def _seen_around(
-    operator: Operator, state: _State, surroundings: Surroundings
+    operator: Operator, state: _State, surroundings: SharedTensors
 ) -> dict[str, tuple[_Slot, _Slot]]:
     """Return what is kept whole around an operator, and how it sees it: the tensor's own way."""
     found = {}
@@ -265,8 +265,8 @@ def _slide(command: Load, slot: _Slot, state: _State) -> None:
         for s, old, new in zip(shift, past.values.shape, tile.shape, strict=True)
     )
     there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
-    here = tuple(slice(0, n) for n in shared)
-    slot.values[here] = _written(past.values[there], f"the part of {tile.name} that stays")
+    target = tuple(slice(0, n) for n in shared)
+    slot.values[target] = _written(past.values[there], f"the part of {tile.name} that stays")
     fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
@@ -372,25 +372,25 @@ def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Stat
     where = tuple(at.get(rank, 0) for rank in rows.ranks)
     shape = (*(order.sizes.get(rank, 0) for rank in rows.ranks), 1)
     known = rows.blocks.get(where, ())
-    if not known or any(one.shape != shape for one in known):
+    if not known or any(values.shape != shape for values in known):
         known = _assembled(rows, where, shape)
     if not known:
         raise ProgramError(f"rows {where} of {command.out.name} have no statistics yet")
-    return tuple(order.take(one[..., 0], rows.ranks) for one in known)
+    return tuple(order.take(values[..., 0], rows.ranks) for values in known)
 
 
 def _assembled(rows: _Rows, where: Sequence[int], shape: Sequence[int]) -> Statistics:
     """Put statistics of rows together that came in several blocks; nothing if some are missing."""
     numbers = {len(block) for block in rows.blocks.values()}
-    found = tuple(np.full(shape, np.nan) for _ in range(min(numbers, default=0)))
+    statistics = tuple(np.full(shape, np.nan) for _ in range(min(numbers, default=0)))
     for start, block in rows.blocks.items():
         low = [max(a, b) for a, b in zip(where, start, strict=True)]
         ends = zip(where, shape[:-1], start, block[0].shape[:-1], strict=True)
         high = [min(a + n, b + m) for a, n, b, m in ends]
         if any(a >= b for a, b in zip(low, high, strict=True)):
             continue
-        here = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, where, strict=True))
+        target = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, where, strict=True))
         there = tuple(slice(a - o, b - o) for a, b, o in zip(low, high, start, strict=True))
-        for whole, part in zip(found, block, strict=True):
-            whole[here] = part[there]
-    return () if any(np.isnan(one).any() for one in found) else found
+        for whole, part in zip(statistics, block, strict=True):
+            whole[target] = part[there]
+    return () if any(np.isnan(values).any() for values in statistics) else statistics

@@ -16,7 +16,7 @@ from simaccel.mapping.around import holder
 from simaccel.mapping.space import Space, aliases_of, space_of
 from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping
 from simaccel.mapping.view import View
-from simaccel.program.bodies import Body, Held, Item, Leaf, Outline, Parts
+from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
 from simaccel.program.outline import outline
 from simaccel.program.program import (
     STREAM,
@@ -31,7 +31,7 @@ from simaccel.program.program import (
     Steps,
     Tile,
 )
-from simaccel.program.tiles import State, Tiles
+from simaccel.program.tiles import BodyState, GroupTiles
 from simaccel.workload import Vector, Visible, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
@@ -96,7 +96,7 @@ def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
                 if holder(workload, group, aliases.get(use, use), around.keeps) == keep.tensor
             ]
     own = next(view for view in views if view.name == keep.tensor)
-    number = [one.tensor for one in around.keeps[:at]].count(keep.tensor)
+    number = [outer.tensor for outer in around.keeps[:at]].count(keep.tensor)
     name, width = f"{keep.tensor}_kept{number or ''}", max(view.bits for view in views)
     if not keep.region:
         shape = workload.shapes[keep.tensor]
@@ -121,8 +121,8 @@ def lower_group(
 
     """
     space = space_of(workload, group)
-    lowering = _Lowering(space, outline(space, group, around), tuple(tiles), Tiles(space))
-    declared, nodes, _ = lowering.body(lowering.outline.top, State(tuple(space.sizes.items())))
+    lowering = _Lowering(space, outline(space, group, around), tuple(tiles), GroupTiles(space))
+    declared, nodes, _ = lowering.body(lowering.outline.top, BodyState(tuple(space.sizes.items())))
     derived = tuple(space.derived.items())
     return Operator(name=group.name, body=nodes, tiles=declared, derived=derived)
 
@@ -132,9 +132,9 @@ class _Lowering:
     space: Space
     outline: Outline
     outer: tuple[Tile, ...]
-    tiles: Tiles
-    built: dict[tuple[int, State], Built] = field(default_factory=dict)
-    online: dict[str, tuple[Leaf, ...]] = field(default_factory=dict)
+    tiles: GroupTiles
+    built: dict[tuple[int, BodyState], Built] = field(default_factory=dict)
+    online: dict[str, tuple[OperatorLeaf, ...]] = field(default_factory=dict)
     """Einsums that add up over the axis of an online vector operator, by its name."""
 
     def __post_init__(self) -> None:
@@ -142,22 +142,22 @@ class _Lowering:
         self._find_online(self.outline.top)
 
     def _find_online(self, item: Item) -> None:
-        if isinstance(item, Parts):
+        if isinstance(item, RankParts):
             for _, _, body in item.parts:
                 self._find_online(body)
         elif isinstance(item, Body):
             for leaf in item.online:
                 made = leaf.seen.output.name
                 self.online[leaf.seen.name] = tuple(
-                    one
-                    for one in item.leaves
-                    if made in {view.name for view in one.seen.inputs}
-                    and item.rank in one.seen.reduced
+                    reader
+                    for reader in item.leaves
+                    if made in {view.name for view in reader.seen.inputs}
+                    and item.rank in reader.seen.reduced
                 )
             for inner in item.items:
                 self._find_online(inner)
 
-    def body(self, body: Body, state: State) -> Built:
+    def body(self, body: Body, state: BodyState) -> Built:
         """Build a body; equal ones are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
         here |= {one.seen.name for name in here for one in self.online.get(name, ())}
@@ -166,7 +166,7 @@ class _Lowering:
             self.built[key] = self._build(body, key[1])
         return self.built[key]
 
-    def _build(self, body: Body, state: State) -> Built:
+    def _build(self, body: Body, state: BodyState) -> Built:
         own = [
             (held, self.tiles.tile(held, state))
             for held in body.holds
@@ -191,7 +191,7 @@ class _Lowering:
                     nodes += self.tiles.take(held, tile, state)
         return tuple(tile for _, tile in own), tuple(nodes), ahead
 
-    def _uses(self, item: Item, held: Held) -> bool:
+    def _uses(self, item: Item, held: TilePlacement) -> bool:
         """Return whether a tile of an enclosing body is touched below."""
         return any(
             held.use == self.outline.aliases.get(use, use)
@@ -200,10 +200,10 @@ class _Lowering:
             for use, _ in leaf.seen.uses
         )
 
-    def _item(self, item: Item, state: State) -> Iterator[Node]:
-        if isinstance(item, Leaf):
+    def _item(self, item: Item, state: BodyState) -> Iterator[Node]:
+        if isinstance(item, OperatorLeaf):
             yield from self._leaf(item, state)
-        elif isinstance(item, Parts):
+        elif isinstance(item, RankParts):
             yield from self._parts(item, state)
         elif item.doubled:
             for step in ("statistics", "normalise"):
@@ -211,10 +211,10 @@ class _Lowering:
         else:
             yield from self._loop(item, state)
             for leaf in item.online:
-                for one in self.online[leaf.seen.name]:
-                    yield self._correct(one, "divide", leaf, state)
+                for sums in self.online[leaf.seen.name]:
+                    yield self._correct(sums, "divide", leaf, state)
 
-    def _parts(self, item: Parts, state: State) -> Iterator[Node]:
+    def _parts(self, item: RankParts, state: BodyState) -> Iterator[Node]:
         for start, size, body in item.parts:
             sizes = {**dict(state.sizes), item.rank: size}
             adders = {leaf.seen.name for leaf in body.leaves if item.rank in leaf.seen.reduced}
@@ -225,7 +225,7 @@ class _Lowering:
             )
             yield Loop(rank=item.rank, trips=1, start=start, tiles=tiles, body=nodes)
 
-    def _loop(self, body: Body, state: State) -> Iterator[Node]:
+    def _loop(self, body: Body, state: BodyState) -> Iterator[Node]:
         sizes = dict(state.sizes)
         for start, trips, size, begins in self._blocks(body, state, sizes[body.rank]):
             inside = replace(
@@ -246,7 +246,7 @@ class _Lowering:
             )
 
     @staticmethod
-    def _blocks(body: Body, state: State, extent: int) -> Iterator[tuple[int, int, int, bool]]:
+    def _blocks(body: Body, state: BodyState, extent: int) -> Iterator[tuple[int, int, int, bool]]:
         """Yield blocks of a loop's rank; the first is apart where it differs."""
         differs = body.slides or body.adders - state.begun
         for start, trips, size in blocks(0, extent, body.tile):
@@ -256,13 +256,15 @@ class _Lowering:
             else:
                 yield start, trips, size, not start
 
-    def _leaf(self, leaf: Leaf, state: State) -> Iterator[Node]:
+    def _leaf(self, leaf: OperatorLeaf, state: BodyState) -> Iterator[Node]:
         if isinstance(leaf.seen.operator, Vector):
             yield from self._vector(leaf, leaf.seen.operator, state)
         else:
             yield self._compute(leaf, state)
 
-    def _operand(self, leaf: Leaf, use: str, view: View, state: State) -> tuple[Held | None, Tile]:
+    def _operand(
+        self, leaf: OperatorLeaf, use: str, view: View, state: BodyState
+    ) -> tuple[TilePlacement | None, Tile]:
         name = self.outline.aliases.get(use, use)
         found = state.tile(name, leaf.seen.name)
         held, tile = found or (None, self.outer[leaf.outer[name]])
@@ -272,13 +274,13 @@ class _Lowering:
             return None, replace(tile, view=seen, shape=seen.shape)
         return held, tile if seen == known else replace(tile, view=seen)
 
-    def _shape(self, leaf: Leaf, state: State) -> tuple[int, ...]:
+    def _shape(self, leaf: OperatorLeaf, state: BodyState) -> tuple[int, ...]:
         sizes = self.space.widen(dict(state.sizes))
         return tuple(sizes[rank] for rank in leaf.seen.ranks)
 
-    def _compute(self, leaf: Leaf, state: State) -> Compute:
-        found = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
-        tiles = [tile for _, tile in found]
+    def _compute(self, leaf: OperatorLeaf, state: BodyState) -> Compute:
+        operands = [self._operand(leaf, use, view, state) for use, view in leaf.seen.uses]
+        tiles = [tile for _, tile in operands]
         accumulate = leaf.seen.name in state.begun
         on: Folds | Steps
         if leaf.division is None:
@@ -295,7 +297,9 @@ class _Lowering:
             accumulate=accumulate,
         )
 
-    def _steps(self, leaf: Leaf, tiles: Sequence[Tile], state: State, *, accumulate: bool) -> Steps:
+    def _steps(
+        self, leaf: OperatorLeaf, tiles: Sequence[Tile], state: BodyState, *, accumulate: bool
+    ) -> Steps:
         division, sizes = leaf.division, self.space.widen(dict(state.sizes))
         assert division is not None  # noqa: S101 - only mac leaves come here
         sizes = {rank: sizes[rank] for rank in leaf.seen.ranks}
@@ -306,21 +310,21 @@ class _Lowering:
             moved = division.accesses(view, sizes, tile.view.bits)
             return moved if tile.place == BUFFER else Moved(0, moved.inner)
 
-        found = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
+        cycles = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
         began = division.first_accesses(out, sizes, tiles[-1].view.bits)
         zero = Moved(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
-        sums = found[-1]
+        sums = cycles[-1]
         read = Moved(sums.outer - zero.outer * outside, sums.inner - zero.inner)
         return Steps(
             steps=division.steps(sizes),
             pes=division.pes(sizes),
-            reads=(*found[:-1], read),
+            reads=(*cycles[:-1], read),
             writes=sums,
         )
 
-    def _vector(self, leaf: Leaf, vector: Vector, state: State) -> Iterator[Node]:
+    def _vector(self, leaf: OperatorLeaf, vector: Vector, state: BodyState) -> Iterator[Node]:
         uses = leaf.seen.uses[:-1] if state.step == "statistics" else leaf.seen.uses
         tiles = [self._operand(leaf, use, view, state)[1] for use, view in uses]
         sums = self.online.get(leaf.seen.name, ())
@@ -336,15 +340,17 @@ class _Lowering:
             scale=vector.scale,
             visible=self._visible(leaf, vector),
         )
-        for one in sums:
-            if one.seen.name in state.begun:
-                yield self._correct(one, "rescale", leaf, state)
+        for producer in sums:
+            if producer.seen.name in state.begun:
+                yield self._correct(producer, "rescale", leaf, state)
 
-    def _visible(self, leaf: Leaf, vector: Vector) -> Visible | None:
+    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> Visible | None:
         row = self.space.rows.get(leaf.seen.name, "")
         return replace(vector.visible, row=row) if vector.visible else None
 
-    def _correct(self, summed: Leaf, step: str, leaf: Leaf, state: State) -> Sfu:
+    def _correct(
+        self, summed: OperatorLeaf, step: str, leaf: OperatorLeaf, state: BodyState
+    ) -> Sfu:
         """Correct what an einsum has summed up behind an online vector operator."""
         view = summed.seen.output
         _, tile = self._operand(summed, view.name, view, state)

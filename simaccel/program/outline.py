@@ -28,7 +28,7 @@ from simaccel.mapping.tree import (
     Tree,
 )
 from simaccel.mapping.view import View
-from simaccel.program.bodies import Body, Held, Leaf, Outline, Parts, settle
+from simaccel.program.bodies import Body, OperatorLeaf, Outline, RankParts, TilePlacement, settle
 from simaccel.program.division import Division
 from simaccel.workload import Einsum
 
@@ -44,7 +44,7 @@ class NotExecutableError(SimaccelError):
 
 @dataclass
 class _Path:
-    """Where the walk is: bodies from the outermost in, sizes, and what is kept so far."""
+    """The walk's place: bodies from the outermost in, sizes, and the tensors kept so far."""
 
     bodies: list[Body]
     full: dict[str, int]
@@ -92,7 +92,7 @@ class _Walk:
         self.space, self.group, self.around = space, group, around
         self.aliases = aliases_of(space, group.tree, around)
         self.queues = {name: at for at, name in enumerate(_names(space))}
-        self.placed: dict[tuple[int, str, str], Held] = {}
+        self.placed: dict[tuple[int, str, str], TilePlacement] = {}
 
     def tree(self, tree: Tree, path: _Path) -> None:
         """Add what a tree says to the innermost body."""
@@ -120,7 +120,10 @@ class _Walk:
         before, every = path.full[node.rank], path.every[node.rank]
         path.full[node.rank] = min(before, node.tile)
         path.every[node.rank] = frozenset(
-            size for one in every for size in (min(one, node.tile), one % node.tile) if size
+            size
+            for length in every
+            for size in (min(length, node.tile), length % node.tile)
+            if size
         )
         if before <= node.tile:
             return
@@ -128,7 +131,7 @@ class _Walk:
             rank=node.rank,
             tile=node.tile,
             full=dict(path.full),
-            least=min(-(-one // node.tile) for one in every),
+            least=min(-(-length // node.tile) for length in every),
         )
         path.bodies[-1].items.append(body)
         path.bodies.append(body)
@@ -142,7 +145,7 @@ class _Walk:
 
     def _part(self, node: Part, path: _Path) -> None:
         start, whole = path.box[node.rank][0], path.full[node.rank]
-        parts = Parts(node.rank, [])
+        parts = RankParts(node.rank, [])
         rest = whole - sum(node.sizes)
         at = 0
         for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
@@ -162,7 +165,7 @@ class _Walk:
         seen = self.space.seen(node.operator)
         division = self._division(path) if node.unit == "mac" else None
         folds = self._folds(path) if node.unit == "array" else (None, None)
-        leaf = Leaf(node, seen, division, folds, {})
+        leaf = OperatorLeaf(node, seen, division, folds, {})
         path.bodies[-1].items.append(leaf)
         outer: dict[str, int] = {}
         for position, (use, view) in enumerate(seen.uses):
@@ -186,8 +189,8 @@ class _Walk:
             if level not in cuts:
                 laned.add(node.rank)
                 continue
-            mine = cuts[level]
-            mine[node.rank] = (*mine.get(node.rank, ()), node.tile)
+            by_rank = cuts[level]
+            by_rank[node.rank] = (*by_rank.get(node.rank, ()), node.tile)
             if level != PE:
                 part[node.rank] = min(part[node.rank], node.tile)
         return Division(cuts["rows"], cuts["cols"], cuts[PE], frozenset(laned), part)
@@ -203,25 +206,25 @@ class _Walk:
             sizes[node.rank] = min(sizes[node.rank], node.tile)
         return sides.get("rows"), sides.get("cols")
 
-    def _hold(self, name: str, view: View, port: str, leaf: Leaf, path: _Path) -> bool:
+    def _hold(self, name: str, view: View, port: str, leaf: OperatorLeaf, path: _Path) -> bool:
         """Put the tiles of an operand where they live; say whether there is one."""
-        found = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
+        holding = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
         buffered = False
-        for keep, full, depth in found:
+        for keep, full, depth in holding:
             place = BUFFER if keep.level == BUFFER else f"{PE}.{port}"
             self._place(keep, view, place, full, path, leaf, buffered=buffered, depth=depth)
             buffered = buffered or place == BUFFER
-        pes = any(keep.level != BUFFER for keep, _, _ in found)
+        pes = any(keep.level != BUFFER for keep, _, _ in holding)
         if leaf.do.unit == "mac" and not pes and not buffered and not self._is_around(name):
             self._stream(name, view, path, leaf)
             return True
-        return bool(found)
+        return bool(holding)
 
     def _is_around(self, name: str) -> bool:
         held = held_around(self.space.workload, name, self.around)
         return any(keep.tensor == held for keep in self.around)
 
-    def _stream(self, name: str, view: View, path: _Path, leaf: Leaf) -> None:
+    def _stream(self, name: str, view: View, path: _Path, leaf: OperatorLeaf) -> None:
         if name == leaf.seen.output.name:
             raise NotExecutableError(
                 f"{leaf.seen.name}: partial sums are kept neither in the buffer nor in PEs; the "
@@ -231,7 +234,7 @@ class _Walk:
         slots = STREAM_SLOTS if len(_loops(path.bodies)) else 1
         full = dict(path.spread_from or path.full)
         body.holds.append(
-            Held(
+            TilePlacement(
                 use=name,
                 view=view,
                 place=STREAM,
@@ -251,7 +254,7 @@ class _Walk:
         place: str,
         full: dict[str, int],
         path: _Path,
-        leaf: Leaf,
+        leaf: OperatorLeaf,
         *,
         buffered: bool,
         depth: int,
@@ -270,7 +273,7 @@ class _Walk:
         if key in self.placed:
             return
         seen = self.space.seen(maker) if maker else None
-        held = Held(
+        held = TilePlacement(
             use=keep.tensor,
             view=view,
             place=place,
@@ -292,7 +295,9 @@ class _Walk:
                 if (tensor, where) == (keep.tensor, BUFFER):
                     other.returns = True
 
-    def _finish(self, held: Held, loops: Sequence[Body], home: Body, *, anew: bool) -> None:
+    def _finish(
+        self, held: TilePlacement, loops: Sequence[Body], home: Body, *, anew: bool
+    ) -> None:
         """Fill in what follows from the loops outside: spilling, slots, sliding, its name."""
         reductions = [
             n

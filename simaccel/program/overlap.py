@@ -1,4 +1,4 @@
-"""What an operator does while the one before it still drains: known before the run.
+"""The work that an operator begins while the one before drains: known before the run.
 
 A load waits for the stores that make its tensor, and nothing waits for anything else, if there is
 room (decision 0038). Where all tiles of an operator fit beside those of the one before it, its
@@ -40,7 +40,7 @@ WEIGHT = "weight"
 
 @dataclass(frozen=True)
 class Overlap:
-    """What may begin before the operator before has ended.
+    """The commands that may begin before the operator before has ended.
 
     ``free``: everything. ``whole``: engines wait for tiles alone, but a load of another tile than
     of ``early`` waits for the end, and each loader brings one tile only until then. Else each
@@ -130,7 +130,7 @@ def _walk(
 
 
 class _Rooms:
-    """What each operator reserves of each memory, and what there is of it."""
+    """Bytes that each operator reserves of each memory, and the bytes that there are."""
 
     def __init__(self, program: Program, accelerator: Accelerator) -> None:
         self.uses: list[tuple[int, _Used]] = []
@@ -224,10 +224,10 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     written = set(_outside(operator, Store))
     used = {
         name
-        for one in place.before
+        for earlier in place.before
         for way in (Load, Store)
-        for name in _outside(places[one].operator, way)
-        if one != operator.name
+        for name in _outside(places[earlier].operator, way)
+        if earlier != operator.name
     }
     return touched <= own.keys() and not written & used
 

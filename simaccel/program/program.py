@@ -232,7 +232,7 @@ Node = Command | Loop | Operator
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What the machine executes: operators, possibly inside loops (layers, resident tiles)."""
+    """Operators for the machine to execute, possibly inside loops (layers, resident tiles)."""
 
     name: str
     body: tuple[Node, ...]
@@ -293,16 +293,16 @@ def rings(
 
     With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
     """
-    found: dict[str, tuple[int, int]] = {}
+    slots_of: dict[str, tuple[int, int]] = {}
     for tile in tiles:
         if place in (None, tile.place) and kind in (None, tile.view.kind):
-            found[tile.name] = (tile.n_bytes, tile.slots)
+            slots_of[tile.name] = (tile.n_bytes, tile.slots)
     for node in body:
         if isinstance(node, Loop | Operator):
             for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
-                known = found.get(name, (0, 0))
-                found[name] = (max(n_bytes, known[0]), max(slots, known[1]))
-    return found
+                known = slots_of.get(name, (0, 0))
+                slots_of[name] = (max(n_bytes, known[0]), max(slots, known[1]))
+    return slots_of
 
 
 def reserved(
@@ -313,12 +313,12 @@ def reserved(
     Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
     them to the last. With ``kind``: of tensors of that class.
     """
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    slots_of: dict[str, dict[str, tuple[int, int]]] = {}
     for operator, tiles in enclosed(program.body):
-        here = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
-        around = {t.name: (t.n_bytes, t.slots) for t in here}
-        found[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
-    return found
+        placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
+        around = {t.name: (t.n_bytes, t.slots) for t in placed}
+        slots_of[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
+    return slots_of
 
 
 def enclosed(

@@ -152,7 +152,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
             lines.append(
                 f"{pad}loop {node.rank} {node.trips} from {node.start} step {node.step}{ahead}"
             )
-            if any(isinstance(one, Operator) for one in node.body):
+            if any(isinstance(child, Operator) for child in node.body):
                 inside = {**around, **{tile.name: tile for tile in node.tiles}}
         else:
             lines.append(pad + _command_line(node, around))

@@ -10,14 +10,14 @@ from simaccel.mapping.space import Space
 from simaccel.mapping.tree import BUFFER, STREAM
 from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
-from simaccel.program.bodies import Held
-from simaccel.program.division import Division, Slide, volume
+from simaccel.program.bodies import TilePlacement
+from simaccel.program.division import Division, SlidingWindow, volume
 from simaccel.program.program import Load, Moved, Node, Reserve, Store, Tile
 
 
 @dataclass(frozen=True)
-class State:
-    """What distinguishes two executions of one body.
+class BodyState:
+    """The sizes and flags that distinguish two executions of one body.
 
     ``sizes`` of the group's ranks; ``begun``: operators whose sums (or statistics) have been
     started in an enclosing loop; ``slides``: the loop around has had an iteration; ``tiles`` in
@@ -27,10 +27,10 @@ class State:
     sizes: tuple[tuple[str, int], ...]
     begun: frozenset[str] = frozenset()
     slides: bool = False
-    tiles: tuple[tuple[Held, Tile], ...] = ()
+    tiles: tuple[tuple[TilePlacement, Tile], ...] = ()
     step: str = ""
 
-    def tile(self, use: str, user: str = "") -> tuple[Held, Tile] | None:
+    def tile(self, use: str, user: str = "") -> tuple[TilePlacement, Tile] | None:
         """Return the innermost tile of a tensor in the buffer, or in PEs that a user works on."""
         for held, tile in reversed(self.tiles):
             if held.use == use and held.user in ("", user):
@@ -39,17 +39,17 @@ class State:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class GroupTiles:
     """Declares, loads and stores the tiles of one group."""
 
     space: Space
 
-    def _sizes(self, held: Held, state: State) -> dict[str, int]:
+    def _sizes(self, held: TilePlacement, state: BodyState) -> dict[str, int]:
         """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
         found = {rank: min(size, held.block[rank]) for rank, size in state.sizes}
         return self.space.widen(found)
 
-    def tile(self, held: Held, state: State) -> Tile:
+    def tile(self, held: TilePlacement, state: BodyState) -> Tile:
         """Declare a tile for a block of the state's sizes."""
         sizes = self._sizes(held, state)
         part = 0 if held.place == STREAM else None
@@ -70,11 +70,11 @@ class Tiles:
         )
 
     @staticmethod
-    def _division(held: Held) -> Division:
+    def _division(held: TilePlacement) -> Division:
         assert held.division is not None  # noqa: S101 - only tiles for PEs have other places
         return held.division
 
-    def bring(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
+    def bring(self, held: TilePlacement, tile: Tile, state: BodyState) -> Iterator[Node]:
         """Load a tile, or take a slot for sums that start from nothing."""
         source = self._buffered(held, state)
         if held.maker is None:
@@ -94,16 +94,16 @@ class Tiles:
         if held.place == BUFFER and held.returns:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
 
-    def _tensor(self, held: Held, name: str) -> View | None:
+    def _tensor(self, held: TilePlacement, name: str) -> View | None:
         """Return the tensor in DRAM where the tile is wider than it."""
         width = self.space.workload.tensors[name].bits
         return None if width == held.view.bits else held.view.as_wide(width)
 
-    def _buffered(self, held: Held, state: State) -> Tile | None:
+    def _buffered(self, held: TilePlacement, state: BodyState) -> Tile | None:
         found = state.tile(held.use) if held.buffered else None
         return found[1] if found else None
 
-    def take(self, held: Held, tile: Tile, state: State) -> Iterator[Node]:
+    def take(self, held: TilePlacement, tile: Tile, state: BodyState) -> Iterator[Node]:
         """Store what was made in a tile."""
         if held.place != BUFFER:
             if held.maker is not None:
@@ -114,12 +114,12 @@ class Tiles:
                 other = None if view == tile.view else view
                 yield Store(tile=tile, view=other, moved=self._moved(held, state))
 
-    def _moved(self, held: Held, state: State) -> Moved | None:
+    def _moved(self, held: TilePlacement, state: BodyState) -> Moved | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
         view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
         if held.slides and state.slides:
-            slide = Slide(held.slides, held.step)
+            slide = SlidingWindow(held.slides, held.step)
         if held.place == STREAM:
             return self._division(held).accesses(view, sizes, view.bits)
         if held.place != BUFFER:

@@ -86,7 +86,7 @@ def transformers_table(transformers: Sequence[Transformer]) -> Table:
 
 def network_figures(one: Network) -> dict[str, int]:
     """Count the layers, the different ones among them, and MACs and weights for one image."""
-    layers = one.layers()
+    layers = one.layers
     return {
         "layers": len(layers),
         "distinct": len(set(layers.values())),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from simaccel.analytic.directives.design import Design
-from simaccel.experiment.exploration.directed import Best, DirectedDesigns
+from simaccel.experiment.exploration.directed import BestDesign, DirectedDesigns
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import area_text, bytes_text, count_text, power_text, rounded_count
 
@@ -63,7 +63,7 @@ def designs_table(found: DirectedDesigns) -> Table:
     return table
 
 
-def _cells(one: Best) -> tuple[str, ...]:
+def _cells(one: BestDesign) -> tuple[str, ...]:
     design, cycles = one.design, one.machine_cycles
     ran = ("-", "-")
     if cycles is not None:
@@ -126,7 +126,7 @@ def designs_json(found: DirectedDesigns) -> dict[str, Any]:
     }
 
 
-def _best_json(one: Best) -> dict[str, Any]:
+def _best_json(one: BestDesign) -> dict[str, Any]:
     told = {"machine_cycles": one.machine_cycles, "problem": one.problem or None}
     return {"objective": one.objective, "rank": one.rank, **_design_json(one.design), **told}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
-from simaccel.experiment.explanation import ON_CHIP, Explained, Need, Reuse
+from simaccel.experiment.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import Result, bound_json, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
@@ -72,7 +72,7 @@ class Section:
         return f"<h2>{escape(self.title)}</h2>\n<div>{table}</div>"
 
 
-def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
+def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]:
     """Return the tables: the voices, disagreements, reuse, needs, directives."""
     return [
         Section(
@@ -131,7 +131,10 @@ def explanation_sections(explained: Sequence[Explained]) -> list[Section]:
 
 
 def explanation_html(
-    title: str, explained: Sequence[Explained], sections: Sequence[Section], lines: Sequence[str]
+    title: str,
+    explained: Sequence[GroupExplanation],
+    sections: Sequence[Section],
+    lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
     from simaccel.report.figures.shares import draw_shares, shared_out
@@ -148,7 +151,7 @@ def explanation_html(
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
-def explanation_json(result: Result, explained: Sequence[Explained]) -> dict[str, Any]:
+def explanation_json(result: Result, explained: Sequence[GroupExplanation]) -> dict[str, Any]:
     """Return the page as one JSON object."""
     return {
         "workload": result.workload.name,
@@ -166,7 +169,7 @@ def explanation_json(result: Result, explained: Sequence[Explained]) -> dict[str
 # -- rows
 
 
-def _voices(one: Explained) -> tuple[str, ...]:
+def _voices(one: GroupExplanation) -> tuple[str, ...]:
     cycles = one.run.cycles
     shares = [(cause, n / cycles) for cause, n in one.stalls[:_TOP_CAUSES]]
     stalls = [f"{c} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
@@ -185,14 +188,14 @@ def _voices(one: Explained) -> tuple[str, ...]:
     )
 
 
-def _runtime_cells(one: Explained) -> tuple[str, str]:
+def _runtime_cells(one: GroupExplanation) -> tuple[str, str]:
     told, cycles = one.directives.cycles, one.run.cycles
     if told is None:
         return "-", "-"
     return cycles_text(told), error_text((told - cycles) / cycles)
 
 
-def _reuse_row(one: Explained, each: Reuse) -> tuple[str, ...]:
+def _reuse_row(one: GroupExplanation, each: Reuse) -> tuple[str, ...]:
     ratios = (each.buffer, each.array, each.sums, each.multicast)
     told = "-" if each.told_bytes is None else bytes_text(each.told_bytes)
     return (one.run.name, each.tensor, bytes_text(each.dram_bytes), told, *map(_ratio, ratios))
@@ -211,23 +214,23 @@ def _ratio(ratio: Fraction | None) -> str:
     return "-" if ratio is None else f"{float(ratio):,.2f}"
 
 
-def _levels(explained: Sequence[Explained]) -> list[str]:
+def _levels(explained: Sequence[GroupExplanation]) -> list[str]:
     """Name the DRAM, and memories beside it."""
     names = [each.level for one in explained[:1] for each in one.needs]
     beside = [name for name in names if name not in ("dram", *ON_CHIP)]
     return ["DRAM", *(f"{name} memory" for name in beside)]
 
 
-def _needs_row(one: Explained) -> tuple[str, ...]:
+def _needs_row(one: GroupExplanation) -> tuple[str, ...]:
     return (one.run.name, bytes_text(one.prediction.buffer_bytes), *map(_need, one.needs))
 
 
-def _need(need: Need) -> str:
+def _need(need: NeededRate) -> str:
     offered = "unlimited" if need.offered is None else f"{float(need.offered):,.1f}"
     return f"{float(need.needed):,.1f} of {offered}"
 
 
-def _runtime_rows(one: Explained) -> list[tuple[str, ...]]:
+def _runtime_rows(one: GroupExplanation) -> list[tuple[str, ...]]:
     """Return a row for a group, and one for each of its operators where they are told apart."""
     said = one.directives
     times = said.operators
@@ -254,7 +257,7 @@ def _time_row(
     )
 
 
-def _told(one: Explained, each: Disagreement) -> tuple[str, ...]:
+def _told(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
     write = bytes_text if each.unit == "bytes" else cycles_text
     by = each.other - each.machine
     share = "" if each.relative is None else f" ({share_text(each.relative)})"
@@ -278,7 +281,7 @@ def _signed(share: float) -> str:
 # -- JSON
 
 
-def _group_json(one: Explained) -> dict[str, Any]:
+def _group_json(one: GroupExplanation) -> dict[str, Any]:
     return {
         "name": one.run.name,
         "machine": {"cycles": one.run.cycles, "unit": one.unit, "stalls": dict(one.stalls)},
@@ -319,7 +322,7 @@ def _reuse_json(one: Reuse) -> dict[str, Any]:
     }
 
 
-def _need_json(one: Need) -> dict[str, Any]:
+def _need_json(one: NeededRate) -> dict[str, Any]:
     return {
         "bytes": one.n_bytes,
         "needed_bytes_per_cycle": float(one.needed),

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
-from simaccel.experiment.exploration.space import Dimension, Space
+from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -42,7 +42,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def exploration_title(found: Exploration, space: Space) -> str:
+def exploration_title(found: Exploration, space: DesignSpace) -> str:
     """Return what was explored."""
     loads = ", ".join(
         load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
@@ -65,7 +65,7 @@ def exploration_table(found: Exploration) -> Table:
     return table
 
 
-def rows_shown(found: Exploration) -> list[Explored]:
+def rows_shown(found: Exploration) -> list[ExploredPoint]:
     """Return the designs of the table: the frontier, or else all that ran, the best first."""
     ran = [one for one in found.points if one.figures is not None]
     some = [one for one in ran if one.frontier] or ran
@@ -74,14 +74,14 @@ def rows_shown(found: Exploration) -> list[Explored]:
     return some[:MOST_ROWS]
 
 
-def _cells(one: Explored) -> list[str]:
+def _cells(one: ExploredPoint) -> list[str]:
     figures = one.figures or {}
     texts = [setting.text for setting in one.design.settings]
     shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
     return [*texts, *shown, "best" if one.best else mark(one)]
 
 
-def mark(one: Explored) -> str:
+def mark(one: ExploredPoint) -> str:
     """Say what a design is."""
     if one.problem:
         return "does not run"
@@ -108,7 +108,7 @@ def counted_lines(found: Exploration) -> list[str]:
     ]
 
 
-def _named(found: Exploration, one: Explored) -> str:
+def _named(found: Exploration, one: ExploredPoint) -> str:
     """Name a design by its settings, as they are given."""
     pairs = zip(found.dimensions, one.design.settings, strict=True)
     return " ".join(f"{axis.name}={setting.text}" for axis, setting in pairs) or "the design"
@@ -136,7 +136,7 @@ def columns(found: Exploration) -> list[str]:
     return [*axes, *FIGURES, "within", "frontier", "best", "problem"]
 
 
-def _axis_column(dimension: Dimension) -> str:
+def _axis_column(dimension: DesignAxis) -> str:
     """Name the column of an axis; a figure of the same name is what a design needs of it."""
     return f"axis_{dimension.column}" if dimension.column in FIGURES else dimension.column
 
@@ -146,7 +146,7 @@ def rows(found: Exploration) -> list[dict[str, Any]]:
     return [_row(found, one) for one in found.points]
 
 
-def _row(found: Exploration, one: Explored) -> dict[str, Any]:
+def _row(found: Exploration, one: ExploredPoint) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(columns(found))
     for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
         row[_axis_column(dimension)] = setting.value

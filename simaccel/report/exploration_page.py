@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
 from simaccel.report.exploration import (
     columns,
     counted_lines,
@@ -93,7 +93,7 @@ def exploration_page(found: Exploration, title: str) -> str:
     )
 
 
-def _cells(one: Explored) -> list[str]:
+def _cells(one: ExploredPoint) -> list[str]:
     figures: dict[str, Any] = one.figures or {}
     return [
         *(setting.text for setting in one.design.settings),
@@ -107,7 +107,7 @@ def _cells(one: Explored) -> list[str]:
     ]
 
 
-def _class(one: Explored) -> str:
+def _class(one: ExploredPoint) -> str:
     return " ".join(name for name in ("best", "frontier") if getattr(one, name))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.generation import Figures, Generation
+from simaccel.experiment.generation import Generation, PhaseFigures
 from simaccel.experiment.run import Result
 from simaccel.experiment.traffic import (
     dram_by_class,
@@ -31,7 +31,7 @@ def phases_table(found: Generation) -> Table:
     """Tabulate the prefill, the decode steps that were simulated, and all of them together."""
     figures = ("cycles", "time", "energy", "roofline", "of it", *CLASSES)
     table = make_table(("phase",), figures)
-    add_row(table, (f"prefill {found.prompt}", *_cells(found, Figures.of(found.prefill))))
+    add_row(table, (f"prefill {found.prompt}", *_cells(found, PhaseFigures.of(found.prefill))))
     table.add_section()
     for step in found.steps:
         add_row(table, (f"decode behind {step.kv_len}", *_cells(found, step.figures)))
@@ -42,7 +42,7 @@ def phases_table(found: Generation) -> Table:
     return table
 
 
-def _cells(found: Generation, one: Figures) -> tuple[str, ...]:
+def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
     return (
         cycles_text(one.cycles),
         seconds_text(found.accelerator.seconds(one.cycles)),
@@ -91,7 +91,7 @@ def generation_json(found: Generation) -> dict[str, Any]:
         "tokens_per_second": found.tokens_per_second,
         "tokens_per_second_with_prefill": found.all_tokens_per_second,
         "token_energy_pj": found.token_energy_pj,
-        "prefill": vars(Figures.of(found.prefill)),
+        "prefill": vars(PhaseFigures.of(found.prefill)),
         "decode": vars(found.decode),
         "steps": [{"kv_len": one.kv_len, **vars(one.figures)} for one in found.steps],
         "spread": found.spread,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.outlook import Outlook
+from simaccel.experiment.outlook import SearchForecast
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, rounded_count
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Outlooks = Sequence[tuple[str, Outlook | str]]
+Outlooks = Sequence[tuple[str, SearchForecast | str]]
 """Searches by name, or the reason why one can't be."""
 Files = Mapping[str, str | None]
 """What would be written, by option."""
@@ -83,12 +83,12 @@ def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, A
     }
 
 
-def _search_seconds(searches: Sequence[Outlook]) -> float:
+def _search_seconds(searches: Sequence[SearchForecast]) -> float:
     """Sum CPU seconds where they are known."""
     return sum(one.seconds or 0.0 for one in searches)
 
 
-def _run_seconds(searches: Sequence[Outlook]) -> float:
+def _run_seconds(searches: Sequence[SearchForecast]) -> float:
     return sum(one.run_seconds for one in searches)
 
 
@@ -101,5 +101,5 @@ def _about(seconds: float) -> str:
     return f"{float(f'{seconds:.2g}'):,g} s"
 
 
-def _able(searches: Outlooks) -> list[Outlook]:
-    return [one for _, one in searches if isinstance(one, Outlook)]
+def _able(searches: Outlooks) -> list[SearchForecast]:
+    return [one for _, one in searches if isinstance(one, SearchForecast)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import yaml
 
-from simaccel.experiment.pareto import Pareto
+from simaccel.experiment.pareto import MappingFront
 from simaccel.mapping.files import mapping_text
 from simaccel.numbers import plain
 from simaccel.report.layout import add_row, make_table
@@ -60,7 +60,7 @@ class Fronted:
     exit_code: int = 0
 
 
-def fronted(found: Pareto) -> Fronted:
+def fronted(found: MappingFront) -> Fronted:
     """Return a front as plain data."""
     return Fronted(
         dataflow=found.dataflow,

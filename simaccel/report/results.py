@@ -28,7 +28,7 @@ from simaccel.report.units import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.experiment.check import Checked
+    from simaccel.experiment.check import OperatorCheck
 
 _TOP_CAUSES = 2
 _MOST_CAUSES = 3
@@ -176,7 +176,7 @@ def cost_line(result: Result) -> str:
     return f"{events} events in {seconds_text(result.wall_seconds)} of wall time"
 
 
-def checked_table(found: Sequence[Checked]) -> Table:
+def checked_table(found: Sequence[OperatorCheck]) -> Table:
     """Tabulate what a check compared."""
     table = make_table(("checked operator",), ("compared", "of elements", "largest deviation"))
     for one in found:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
-from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
+from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, share_text, short_share_text
@@ -51,10 +51,10 @@ class Analysis:
 
     diagnosis: Diagnosis
     accelerator: Accelerator | None = None
-    what_if: WhatIf | None = None
+    what_if: WhatIfResult | None = None
     proposal: Proposal | None = None
 
-    def scene(self, part: Part) -> Scene:
+    def scene(self, part: OperatorDiagnosis) -> Scene:
         """Put together what the sentences about a part are made from."""
         gains: dict[tuple[str, ...], float] = {}
         for freed in self.what_if.freed if self.what_if else ():
@@ -65,12 +65,12 @@ class Analysis:
         return Scene(part, self.accelerator, gains, operators)
 
 
-def cycles_of(run: Freed, operator: str) -> int | None:
+def cycles_of(run: FreedRun, operator: str) -> int | None:
     """Return the cycles of an operator, or of the whole run."""
     return run.cycles if operator == TOTAL else run.operators.get(operator)
 
 
-def speedup(what_if: WhatIf | None, freed: Freed, operator: str) -> float | None:
+def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> float | None:
     """Divide the cycles of a part by those with something freed; None where there are none."""
     before = cycles_of(what_if.base, operator) if what_if else None
     after = cycles_of(freed, operator)
@@ -104,7 +104,7 @@ def overview_table(found: Diagnosis) -> Table:
     return table
 
 
-def engines_table(part: Part) -> Table:
+def engines_table(part: OperatorDiagnosis) -> Table:
     """Tabulate what each engine did: cycles, and below them the part of all cycles."""
     causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
     table = make_table((part.name,), _headers(causes))
@@ -114,12 +114,12 @@ def engines_table(part: Part) -> Table:
     return table
 
 
-def _both(part: Part, engine: str, cause: str) -> str:
+def _both(part: OperatorDiagnosis, engine: str, cause: str) -> str:
     n = part.engines[engine].get(cause, 0)
     return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
 
 
-def _share(part: Part, engine: str, cause: str) -> str:
+def _share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
     n = part.engines[engine].get(cause, 0)
     return share_text(n / part.cycles) if n else ""
 
@@ -129,8 +129,8 @@ def _headers(causes: Sequence[str]) -> list[str]:
 
 
 def _causes(
-    parts: Sequence[Part],
-    engines: Callable[[Part], Sequence[str]],
+    parts: Sequence[OperatorDiagnosis],
+    engines: Callable[[OperatorDiagnosis], Sequence[str]],
     least_share: float = _SMALLEST_SHARE,
 ) -> list[str]:
     """Name the causes of the given engines that are worth a column, the largest first."""
@@ -143,7 +143,7 @@ def _causes(
     return sorted(sums, key=lambda cause: (cause == "idle", -sums[cause]))
 
 
-def waits_table(part: Part) -> Table | None:
+def waits_table(part: OperatorDiagnosis) -> Table | None:
     """Tabulate the longest waits: of one operator those of all engines, else the compute one's."""
     whole = part.name == TOTAL
     table = make_table(
@@ -159,7 +159,7 @@ def waits_table(part: Part) -> Table | None:
     return table if table.row_count else None
 
 
-def _longest(part: Part, *, whole: bool) -> list[Stall]:
+def _longest(part: OperatorDiagnosis, *, whole: bool) -> list[Stall]:
     waits = [w for w in part.waits if w.cycles >= _SMALLEST_WAIT * part.cycles]
     return [w for w in waits if not whole or w.engine == part.compute][:_MOST_WAITS]
 
@@ -173,7 +173,7 @@ def direct_text(wait: Stall) -> str:
     return f"{wait.tile} from {wait.waits_for}"
 
 
-def what_if_table(what_if: WhatIf, operator: str) -> Table:
+def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
     """Tabulate the cycles with resources freed, of the whole run or of one operator."""
     table = make_table(("freed",), ("cycles", "saved", "speedup"), ("what that means",))
     before = cycles_of(what_if.base, operator) or 0
@@ -191,7 +191,7 @@ def what_if_table(what_if: WhatIf, operator: str) -> Table:
     return table
 
 
-def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
+def verdicts(analysis: Analysis, part: OperatorDiagnosis) -> Iterator[str]:
     """Return what an expert would: of one operator, or of those that make up the run.
 
     Of a run the operator that costs most comes first, with those like it.
@@ -211,7 +211,9 @@ def verdicts(analysis: Analysis, part: Part) -> Iterator[str]:
             yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
 
 
-def _lead(analysis: Analysis, part: Part, alike: Sequence[Sequence[Part]]) -> str:
+def _lead(
+    analysis: Analysis, part: OperatorDiagnosis, alike: Sequence[Sequence[OperatorDiagnosis]]
+) -> str:
     """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
     share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
     said = sentences(analysis.scene(part))
@@ -234,13 +236,13 @@ def _proposed(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def _named(others: Sequence[Part]) -> list[str]:
+def _named(others: Sequence[OperatorDiagnosis]) -> list[str]:
     return [f"Alike: {', '.join(p.name for p in others)}."] if others else []
 
 
-def _alike(found: Diagnosis) -> list[list[Part]]:
+def _alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
     """Group operators that wait for the same causes, the longest first."""
-    groups: dict[tuple[str, ...], list[Part]] = {}
+    groups: dict[tuple[str, ...], list[OperatorDiagnosis]] = {}
     for one in sorted(found.operators, key=lambda p: -p.cycles):
         if not is_bound(one):
             causes = worst_causes(Scene(one))
@@ -259,7 +261,7 @@ def _bound_together(found: Diagnosis) -> Iterator[str]:
             yield f"Bound by {engine_text(engine)}: {names} ({part})."
 
 
-def part_json(analysis: Analysis, part: Part) -> dict[str, Any]:
+def part_json(analysis: Analysis, part: OperatorDiagnosis) -> dict[str, Any]:
     """Return one operator (or the total) as JSON."""
     return {
         "name": part.name,
@@ -298,7 +300,7 @@ def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
     }
 
 
-def _what_if_json(what_if: WhatIf) -> dict[str, Any]:
+def _what_if_json(what_if: WhatIfResult) -> dict[str, Any]:
     return {
         "slots": FREE_SLOTS,
         "cycles": what_if.base.cycles,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.difference import Difference, Group
+from simaccel.experiment.difference import Difference, GroupDifference
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
@@ -162,7 +162,7 @@ def difference_json(found: Difference) -> dict[str, Any]:
     }
 
 
-def _group_json(one: Group) -> dict[str, Any]:
+def _group_json(one: GroupDifference) -> dict[str, Any]:
     return {
         "name": one.name,
         "operators_a": list(one.operators_a),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.experiment.diagnosis import TOTAL, Part
+from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 
@@ -48,10 +48,10 @@ class Scene:
     of a whole run, each of which waits for its own compute engine.
     """
 
-    part: Part
+    part: OperatorDiagnosis
     accelerator: Accelerator | None = None
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    operators: tuple[Part, ...] = ()
+    operators: tuple[OperatorDiagnosis, ...] = ()
 
     @property
     def engine(self) -> str:
@@ -99,12 +99,12 @@ def worst_causes(scene: Scene) -> list[str]:
     return [cause for cause, n in largest if n >= _WORTH_SAYING * scene.part.cycles]
 
 
-def is_bound(part: Part) -> bool:
+def is_bound(part: OperatorDiagnosis) -> bool:
     """Whether the compute engine of a part is busy nearly all of the time."""
     return part.share(part.compute, "busy") >= BOUND
 
 
-def _name(part: Part) -> str:
+def _name(part: OperatorDiagnosis) -> str:
     return "The run" if part.name == TOTAL else part.name
 
 
@@ -193,7 +193,7 @@ def _dram_bandwidth(scene: Scene) -> str:
     return f"{text}; it is not full, so the transfers come in bursts that nothing overlaps"
 
 
-def _way(part: Part) -> str:
+def _way(part: OperatorDiagnosis) -> str:
     reads, writes = (sum(part.moved.get(f"dram_{way}", {}).values()) for way in ("read", "write"))
     if not reads + writes:
         return "runs"
@@ -202,7 +202,7 @@ def _way(part: Part) -> str:
     return "writes run" if writes >= _ONE_WAY * (reads + writes) else "runs"
 
 
-def _tensor(part: Part) -> str:
+def _tensor(part: OperatorDiagnosis) -> str:
     """Name the tensor that is most of what moves."""
     reads, writes = (Counter(part.moved.get(f"dram_{way}", {})) for way in ("read", "write"))
     tensor, n_bytes = max((reads + writes).items(), key=lambda one: one[1], default=("", 0))

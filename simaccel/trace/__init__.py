@@ -1,4 +1,4 @@
-"""What happened in a run, cycle by cycle: an HDF5 file, its writer and its reader."""
+"""Traces: a run cycle by cycle in an HDF5 file, its writer and its reader."""
 
 from typing import TYPE_CHECKING
 
@@ -6,12 +6,12 @@ from simaccel.later import of_modules
 
 if TYPE_CHECKING:
     from simaccel.trace.events import Event
-    from simaccel.trace.forest import Stretch
+    from simaccel.trace.forest import RepeatedSegment
     from simaccel.trace.opening import TraceError
     from simaccel.trace.questions import Stall
     from simaccel.trace.reader import Trace
-    from simaccel.trace.schema import SCHEMA_VERSION, Site, TraceHeader
-    from simaccel.trace.series import Bandwidth, Occupancy, Utilisation
+    from simaccel.trace.schema import SCHEMA_VERSION, CommandSite, TraceHeader
+    from simaccel.trace.series import BandwidthSeries, OccupancySeries, UtilisationSeries
     from simaccel.trace.sites import program_sites
     from simaccel.trace.writer import TraceWriter
 
@@ -19,12 +19,12 @@ __getattr__ = of_modules(
     __name__,
     {
         "events": ("Event",),
-        "forest": ("Stretch",),
+        "forest": ("RepeatedSegment",),
         "opening": ("TraceError",),
         "questions": ("Stall",),
         "reader": ("Trace",),
-        "schema": ("SCHEMA_VERSION", "Site", "TraceHeader"),
-        "series": ("Bandwidth", "Occupancy", "Utilisation"),
+        "schema": ("SCHEMA_VERSION", "CommandSite", "TraceHeader"),
+        "series": ("BandwidthSeries", "OccupancySeries", "UtilisationSeries"),
         "sites": ("program_sites",),
         "writer": ("TraceWriter",),
     },
@@ -33,16 +33,16 @@ __getattr__ = of_modules(
 
 __all__ = [
     "SCHEMA_VERSION",
-    "Bandwidth",
+    "BandwidthSeries",
+    "CommandSite",
     "Event",
-    "Occupancy",
-    "Site",
+    "OccupancySeries",
+    "RepeatedSegment",
     "Stall",
-    "Stretch",
     "Trace",
     "TraceError",
     "TraceHeader",
     "TraceWriter",
-    "Utilisation",
+    "UtilisationSeries",
     "program_sites",
 ]

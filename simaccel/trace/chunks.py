@@ -61,7 +61,7 @@ class LastRow:
         self.served = 0
 
 
-class Block:
+class EventBlock:
     """The rows that are written next, and their columns."""
 
     __slots__ = ("_in_turn", "_turned", "bytes", "causes", "ends", "rows", "served", "starts")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from simaccel.trace.schema import TABLES, Events, Site
+from simaccel.trace.schema import TABLES, CommandSite, Events
 
-_NOWHERE = Site("", "")
+_NOWHERE = CommandSite("", "")
 _CODED = {
     "lane": ("lane", "lanes"),
     "cause": ("cause", "causes"),
@@ -40,7 +40,7 @@ class Event:
 
 
 def decode(
-    events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, Site]
+    events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, CommandSite]
 ) -> list[Event]:
     """Put the texts in for the numbers."""
     lanes, tiles, kinds, causes = (tables[name] for name in TABLES)
@@ -53,7 +53,9 @@ def decode(
     return decoded
 
 
-def frame(events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, Site]) -> Any:  # noqa: ANN401 - pandas is optional
+def frame(
+    events: Events, tables: Mapping[str, Sequence[str]], sites: Mapping[int, CommandSite]
+) -> Any:  # noqa: ANN401 - pandas is optional
     """Return the events as a ``pandas.DataFrame``: one column for each field of ``Event``.
 
     Raises:

@@ -60,7 +60,9 @@ def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
         raise damaged(path, str(first)) from None
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"header/figures is no JSON: {error}") from None
-    found: dict[str, Any] = figures
-    if found.get("cycles", cycles) != cycles:
-        raise damaged(path, f"header/figures is of {found['cycles']} cycles, the run has {cycles}")
-    return found
+    document: dict[str, Any] = figures
+    if document.get("cycles", cycles) != cycles:
+        raise damaged(
+            path, f"header/figures is of {document['cycles']} cycles, the run has {cycles}"
+        )
+    return document

@@ -6,35 +6,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.trace.opening import damaged
-from simaccel.trace.rows import Rows
-from simaccel.trace.track import Chain, Leaf, Node, Repeat
+from simaccel.trace.rows import EventColumns
+from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
 
 @dataclass(frozen=True)
-class Segment:
+class RowSegment:
     """Rows ``first_row`` up to ``end_row`` happen ``repeats`` more times, a period apart."""
 
     first_row: int
     end_row: int
     period_cycles: int
     repeats: int
-    inner: list[Segment] = field(default_factory=list)
+    inner: list[RowSegment] = field(default_factory=list)
 
     def __str__(self) -> str:
         again = f"{self.repeats} more times every {self.period_cycles} cycles"
         return f"the segment of rows {self.first_row} to {self.end_row}, {again},"
 
 
-def nest(stored: Sequence[Sequence[int]], rows: Rows, cycles: int) -> list[Segment]:
+def nest(stored: Sequence[Sequence[int]], rows: EventColumns, cycles: int) -> list[RowSegment]:
     """Turn stored segments, inner ones first, into a forest.
 
     Raises:
         TraceError: a segment lies outside the run or crosses another one.
 
     """
-    forest: list[Segment] = []
+    forest: list[RowSegment] = []
     for first, end, period, repeats in stored:
-        segment = Segment(first, end, period, repeats)
+        segment = RowSegment(first, end, period, repeats)
         if not (0 <= first < end <= rows.n_rows and period > 0 and repeats > 0):
             raise damaged(rows.path, f"{segment} is outside {rows.n_rows} rows")
         if period * (repeats + 1) > cycles:
@@ -50,21 +50,21 @@ def nest(stored: Sequence[Sequence[int]], rows: Rows, cycles: int) -> list[Segme
 
 
 @dataclass(frozen=True)
-class Stretch:
+class RepeatedSegment:
     """A segment in time: the cycles from its first period to the end of its last repetition."""
 
     start: int
     end: int
     period_cycles: int
     repeats: int
-    children: tuple[Stretch, ...]
+    children: tuple[RepeatedSegment, ...]
     """Those inside the first period."""
 
 
-def stretches(forest: Sequence[Segment], rows: Rows) -> list[Stretch]:
+def stretches(forest: Sequence[RowSegment], rows: EventColumns) -> list[RepeatedSegment]:
     """Place segments in time, in order."""
     return [
-        Stretch(
+        RepeatedSegment(
             start,
             start + segment.period_cycles * (segment.repeats + 1),
             segment.period_cycles,
@@ -76,7 +76,7 @@ def stretches(forest: Sequence[Segment], rows: Rows) -> list[Stretch]:
     ]
 
 
-def _first_start(segment: Segment, rows: Rows) -> int:
+def _first_start(segment: RowSegment, rows: EventColumns) -> int:
     """Find the first cycle of a segment: the least start of its first rows."""
     found = []
     for lane in range(rows.index.rows.shape[1]):
@@ -86,7 +86,9 @@ def _first_start(segment: Segment, rows: Rows) -> int:
     return min(found)
 
 
-def make_track(rows: Rows, lane: int, forest: Sequence[Segment], cycles: int) -> Chain:
+def make_track(
+    rows: EventColumns, lane: int, forest: Sequence[RowSegment], cycles: int
+) -> ChainTrack:
     """Return a lane's whole run.
 
     Raises:
@@ -94,23 +96,23 @@ def make_track(rows: Rows, lane: int, forest: Sequence[Segment], cycles: int) ->
 
     """
 
-    def chain(first: int, end: int, segments: Sequence[Segment]) -> Chain:
-        nodes: list[Node] = []
+    def chain(first: int, end: int, segments: Sequence[RowSegment]) -> ChainTrack:
+        nodes: list[Track] = []
         for segment in segments:
             nodes += _leaves(rows, lane, first, segment.first_row)
             body = chain(segment.first_row, segment.end_row, segment.inner)
             if body.nodes:
-                nodes.append(Repeat(body, segment.period_cycles, segment.repeats))
+                nodes.append(RepeatTrack(body, segment.period_cycles, segment.repeats))
                 if nodes[-1].end > cycles:
                     raise damaged(rows.path, f"{segment} goes on after cycle {cycles}")
             first = segment.end_row
         nodes += _leaves(rows, lane, first, end)
-        return Chain(nodes)
+        return ChainTrack(nodes)
 
     return chain(0, rows.n_rows, forest)
 
 
-def _leaves(rows: Rows, lane: int, first: int, end: int) -> Iterator[Leaf]:
+def _leaves(rows: EventColumns, lane: int, first: int, end: int) -> Iterator[RowTrack]:
     """Cut rows ``first`` up to ``end`` of the file at the blocks; only cut blocks are read."""
     if first == end:
         return
@@ -123,4 +125,4 @@ def _leaves(rows: Rows, lane: int, first: int, end: int) -> Iterator[Leaf]:
             low, high = (cut.before[lane] for cut in cuts)
             start, stop = cuts[0].next_start[lane], cuts[1].last_end[lane]
         if low < high:
-            yield Leaf(rows, block, lane, low, high, int(start), int(stop))
+            yield RowTrack(rows, block, lane, low, high, int(start), int(stop))

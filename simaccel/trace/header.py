@@ -1,4 +1,4 @@
-"""What a trace says of itself and of the run: read, refused, and parsed."""
+"""The header of a trace: read, checked, and parsed into the objects of the run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.datasets import File
 from simaccel.trace.opening import TraceError, damaged
-from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, Site, TraceHeader
+from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
 from simaccel.trace.store import Parts
-from simaccel.trace.superblock import Closed, closed, is_open, read_superblock
+from simaccel.trace.superblock import ClosedFile, closed, is_open, read_superblock
 
 if TYPE_CHECKING:
     from simaccel.mapping.tree import Mapping
@@ -38,7 +38,7 @@ def open_file(path: Path) -> Iterator[File]:
         with h5py.File(path, "r") as file:
             yield file
         return
-    with Closed(path, closed(block, path.stat().st_size)) as raw, h5py.File(raw, "r") as file:
+    with ClosedFile(path, closed(block, path.stat().st_size)) as raw, h5py.File(raw, "r") as file:
         yield file
 
 
@@ -49,7 +49,9 @@ def read_texts(dataset: Any) -> list[str]:  # noqa: ANN401 - h5py has no types
 
 def read_header(seed: int, code: str, parts: Parts) -> TraceHeader:
     """Return what reproduces the run."""
-    places = map(Site, read_texts(parts["sites/operator"]), read_texts(parts["sites/command"]))
+    places = map(
+        CommandSite, read_texts(parts["sites/operator"]), read_texts(parts["sites/command"])
+    )
     return TraceHeader(
         **{name: read_texts(parts[f"header/{name}"])[0] for name in TEXTS},
         code=code,
@@ -62,7 +64,7 @@ _OLD_DRAM = ("turn_cycles", "max_outstanding")
 """Fields of the DRAM of schema 2 that have no counterpart; clock and rates are as they were."""
 
 
-class Reproduction:
+class RunRecord:
     """The objects of the run, parsed from the texts of a header."""
 
     path: Path
@@ -91,12 +93,12 @@ class Reproduction:
         from simaccel.workload import parse_workload  # noqa: PLC0415 - few need it
 
         with self._parsing("workload"):
-            found = parse_workload(parse_document(self.header.workload), str(self.path))
+            workload = parse_workload(parse_document(self.header.workload), str(self.path))
         wanted = self._fingerprint()
         with self._parsing("workload"):
-            if wanted not in ("", found.fingerprint):
-                raise ValueError(f"its fingerprint is {found.fingerprint}, not {wanted}")
-        return found
+            if wanted not in ("", workload.fingerprint):
+                raise ValueError(f"its fingerprint is {workload.fingerprint}, not {wanted}")
+        return workload
 
     def _fingerprint(self) -> str:
         """Return the fingerprint of the workload that the mapping is for; nothing without one."""
@@ -125,7 +127,7 @@ class Reproduction:
             return parse_program(self.header.program)
 
     def unreadable(self) -> str:
-        """Say why mapping and program can't be read, nothing if they can."""
+        """Return why mapping and program can't be read; nothing if they can."""
         if self.schema_version == SCHEMA_VERSION:
             return ""
         return f"mapping and program are in the language of schema version {self.schema_version}"

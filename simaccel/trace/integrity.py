@@ -1,14 +1,14 @@
-"""Whether the rows of a lane are all there, and give the sums that the run itself counted."""
+"""Checks that a lane's rows are all there and add up to the sums that the run counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from simaccel.trace.schema import CAUSES, SERVED
-from simaccel.trace.track import Chain
+from simaccel.trace.track import ChainTrack
 
 
-def tiling_faults(track: Chain, cycles: int) -> list[str]:
+def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
     """Return where a lane's rows don't tile the run."""
     faults = list(track.faults())
     if (track.start, track.end) != (0, cycles):
@@ -19,7 +19,7 @@ def tiling_faults(track: Chain, cycles: int) -> list[str]:
     return faults
 
 
-def cycle_faults(track: Chain, counted: Sequence[int]) -> list[str]:
+def cycle_faults(track: ChainTrack, counted: Sequence[int]) -> list[str]:
     """Compare an engine's cycles by cause with what the run counted."""
     pairs = zip(CAUSES, track.total.tolist(), counted, strict=False)
     return [
@@ -29,7 +29,7 @@ def cycle_faults(track: Chain, counted: Sequence[int]) -> list[str]:
     ]
 
 
-def service_faults(track: Chain, counted: int) -> list[str]:
+def service_faults(track: ChainTrack, counted: int) -> list[str]:
     """Compare a channel's cycles of service with what the run counted."""
     served = int(track.total[SERVED])
     if served == counted:

@@ -23,14 +23,14 @@ def undisturbed() -> Iterator[None]:
         yield
         return
     waiting: list[tuple[int, FrameType | None]] = []
-    handlers = {one: signal.getsignal(one) for one in _SIGNALS}
-    handled = {one: handler for one, handler in handlers.items() if callable(handler)}
-    for one in handled:
-        signal.signal(one, lambda number, frame: waiting.append((number, frame)))
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS}
+    handled = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in handled:
+        signal.signal(number, lambda caught, frame: waiting.append((caught, frame)))
     try:
         yield
     finally:
-        for one, handler in handled.items():
-            signal.signal(one, handler)
-        for number, frame in waiting[:1]:
-            handled[signal.Signals(number)](number, frame)
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+        for caught, frame in waiting[:1]:
+            handled[signal.Signals(caught)](caught, frame)

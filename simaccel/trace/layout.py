@@ -1,4 +1,4 @@
-"""What the parts of a trace file must be: looked at before any of them is read.
+"""Checks of the parts of a trace file before any of them is read.
 
 A file may declare more than it holds, and link to other files. Nothing is followed or allocated
 here: only what HDF5 says of a part.

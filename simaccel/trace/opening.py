@@ -1,4 +1,4 @@
-"""What a trace must be before h5py and numpy are loaded, and the error that says so."""
+"""Checks of a trace before h5py and numpy are loaded, and the error that they raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace is asked: the events of a window, and where the cycles went in it."""
+"""Answers from a trace: the events of a window, and its cycles by cause."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simaccel.trace.schema import CAUSES, KEY, Events, Site, merged, same_activity
-from simaccel.trace.track import NOTHING, Chain, visit
+from simaccel.trace.schema import CAUSES, KEY, CommandSite, Events, merged, same_activity
+from simaccel.trace.track import NOTHING, ChainTrack, visit
 
 BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
 
@@ -26,7 +26,7 @@ class Stall:
     site: int = 0
 
 
-def window(track: Chain, start: int, end: int, at_most: int) -> Events:
+def window(track: ChainTrack, start: int, end: int, at_most: int) -> Events:
     """Return a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
     rows = merged(track.expand(start, end, at_most))
     if len(rows) == 0 or start >= end:
@@ -47,20 +47,20 @@ def window(track: Chain, start: int, end: int, at_most: int) -> Events:
 
 
 def account(
-    tracks: Mapping[str, Chain],
+    tracks: Mapping[str, ChainTrack],
     tables: Mapping[str, Sequence[str]],
-    sites: Mapping[int, Site],
+    sites: Mapping[int, CommandSite],
     by: Sequence[str],
     window: tuple[int, int],
 ) -> list[Stall]:
     """Sum the cycles of a window by the given fields, the largest sum first."""
     visit(tracks.values(), lambda leaf: leaf.account, *window)
     sums: Counter[tuple[str | int, ...]] = Counter()
-    nowhere = Site("", "")
+    nowhere = CommandSite("", "")
     for engine, track in tracks.items():
         for activity, cycles in track.accounted(*window).items():
             row = dict(zip(KEY, activity, strict=True))
-            found: dict[str, str | int] = {
+            fields: dict[str, str | int] = {
                 "engine": engine,
                 "operator": sites.get(row["site"], nowhere).operator,
                 "site": row["site"],
@@ -69,7 +69,7 @@ def account(
                 "kind": tables["kinds"][row["wait_kind"]],
                 "waits_for": tables["lanes"][row["wait_engine"]],
             }
-            key = ((found[name] if name in by else type(found[name])()) for name in BY)
+            key = ((fields[name] if name in by else type(fields[name])()) for name in BY)
             sums[tuple(key)] += cycles
     table = [Stall(**dict(zip(BY, key, strict=True)), cycles=n) for key, n in sums.items()]  # type: ignore[arg-type]
     return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))

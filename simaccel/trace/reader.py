@@ -17,13 +17,13 @@ from simaccel.machine.accounts import EngineCycles
 from simaccel.trace.datasets import File
 from simaccel.trace.events import Event, decode, frame
 from simaccel.trace.figures import read_figures
-from simaccel.trace.forest import Stretch, make_track, nest, stretches
-from simaccel.trace.header import Reproduction, open_file, read_header, read_texts
+from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
+from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
 from simaccel.trace.layout import code_of, require_layout
 from simaccel.trace.opening import TraceError, damaged, require_hdf5
 from simaccel.trace.questions import BY, Stall, account, window
-from simaccel.trace.rows import Rows, reading
+from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
     CAUSES,
     LANES,
@@ -34,9 +34,9 @@ from simaccel.trace.schema import (
     WindowTooLargeError,
 )
 from simaccel.trace.series import (
-    Bandwidth,
-    Occupancy,
-    Utilisation,
+    BandwidthSeries,
+    OccupancySeries,
+    UtilisationSeries,
     bandwidth,
     bytes_by_resource,
     limits_of,
@@ -44,14 +44,14 @@ from simaccel.trace.series import (
     utilisation,
 )
 from simaccel.trace.store import BlockIndex, Parts
-from simaccel.trace.track import NOTHING, Chain, TooManyEventsError, visit
+from simaccel.trace.track import NOTHING, ChainTrack, TooManyEventsError, visit
 
 MAX_EVENTS = 10_000_000
 MAX_BINS = 100_000
 _SHOWN_FAULTS = 5
 
 
-class Trace(Reproduction):
+class Trace(RunRecord):
     """An open trace. Use ``Trace.open``; a context manager that closes the file.
 
     Attributes:
@@ -82,7 +82,7 @@ class Trace(Reproduction):
             raise damaged(path, f"causes {self.tables['causes']}")
         limits = [len(self.tables[t]) for t in ("lanes", "lanes", "tiles", "kinds", "causes")]
         index = BlockIndex(*(parts[f"index/{n}"][:] for n in ("rows", "first_start", "last_end")))
-        self._rows = Rows(path, file, parts, index, tuple(limits))
+        self._rows = EventColumns(path, file, parts, index, tuple(limits))
         self.n_rows = self._rows.n_rows
         n_segments = int(file.attrs["segments"])
         stored = [parts[f"segments/{name}"][:n_segments].tolist() for name in SEGMENT_FIELDS]
@@ -183,7 +183,7 @@ class Trace(Reproduction):
         rows = np.concatenate(parts)
         return rows[np.lexsort((rows["lane"], rows["start"]))]
 
-    def track(self, lane: str) -> Chain:
+    def track(self, lane: str) -> ChainTrack:
         """Return a lane's rows as they are stored: a tree of leaves and repeats.
 
         Raises:
@@ -226,7 +226,7 @@ class Trace(Reproduction):
             more = f" and {len(faults) - _SHOWN_FAULTS} more" * (len(faults) > _SHOWN_FAULTS)
             raise damaged(self.path, "; ".join(faults[:_SHOWN_FAULTS]) + more)
 
-    def _faults(self, name: str, track: Chain) -> list[str]:
+    def _faults(self, name: str, track: ChainTrack) -> list[str]:
         if name in self._totals:
             return cycle_faults(track, self._totals[name].tolist())
         if name in self.served:
@@ -240,7 +240,7 @@ class Trace(Reproduction):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> Utilisation:
+    ) -> UtilisationSeries:
         """Count cycles by engine, cause and bin: exact integers, without expanding segments.
 
         Give the number of ``bins`` (but none is shorter than a cycle), or the cycles of each
@@ -259,7 +259,7 @@ class Trace(Reproduction):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> Bandwidth:
+    ) -> BandwidthSeries:
         """Count cycles of service and bytes by channel and bin; bins as for ``utilisation``.
 
         Raises:
@@ -278,7 +278,7 @@ class Trace(Reproduction):
         bin_cycles: int | None = None,
         start: int = 0,
         end: int | None = None,
-    ) -> Occupancy:
+    ) -> OccupancySeries:
         """Average the bytes that each tile holds by bin; bins as for ``utilisation``.
 
         Raises:
@@ -287,7 +287,7 @@ class Trace(Reproduction):
         """
         return occupancy(self._of_kind("tile"), self._edges(bins, bin_cycles, start, end))
 
-    def _of_kind(self, kind: str) -> dict[str, Chain]:
+    def _of_kind(self, kind: str) -> dict[str, ChainTrack]:
         return {name: track for name, track in self._tracks.items() if self.lanes[name] == kind}
 
     def require_window(self, start: int, end: int | None) -> tuple[int, int]:
@@ -351,17 +351,17 @@ class Trace(Reproduction):
             TraceError: as for ``account``.
 
         """
-        found = self.account((*by, "cause"), start, end)
-        stalled = [one for one in found if one.cause not in ("busy", "idle")]
+        accounts = self.account((*by, "cause"), start, end)
+        stalled = [stall for stall in accounts if stall.cause not in ("busy", "idle")]
         if "cause" in by:
             return stalled
         sums = Counter[Stall]()
-        for one in stalled:
-            sums[replace(one, cause="", cycles=0)] += one.cycles
-        table = [replace(one, cycles=n) for one, n in sums.items()]
-        return sorted(table, key=lambda one: (-one.cycles, str(one)))
+        for stall in stalled:
+            sums[replace(stall, cause="", cycles=0)] += stall.cycles
+        table = [replace(stall, cycles=n) for stall, n in sums.items()]
+        return sorted(table, key=lambda stall: (-stall.cycles, str(stall)))
 
-    def segments(self) -> list[Stretch]:
+    def segments(self) -> list[RepeatedSegment]:
         """Return the stretches that repeat, in order of time; inner ones are their children."""
         return stretches(self._forest, self._rows)
 

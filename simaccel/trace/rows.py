@@ -49,7 +49,7 @@ def reading(path: Path) -> Iterator[None]:
         raise damaged(path, str(error) or type(error).__name__) from None
 
 
-class Part:
+class LaneRows:
     """Rows of one lane in one block, in order of time."""
 
     def __init__(self, rows: Events, numbers: Cycles) -> None:
@@ -70,7 +70,7 @@ class Part:
         return np.cumsum(measured, axis=0)
 
 
-class Cut(NamedTuple):
+class RowBoundary(NamedTuple):
     """A place between two rows of a block, by lane: what of the lane stands before and after."""
 
     before: list[int]
@@ -81,7 +81,7 @@ class Cut(NamedTuple):
     """End of the last row before it; 0 without such a row."""
 
 
-class Rows:
+class EventColumns:
     """The event columns of an open file."""
 
     def __init__(
@@ -111,29 +111,29 @@ class Rows:
         """Number of blocks."""
         return -(-self.n_rows // self.block_rows)
 
-    def part(self, block: int, lane: int) -> Part:
+    def part(self, block: int, lane: int) -> LaneRows:
         """Return the rows of one lane in one block."""
         return self._block(block)[lane]
 
     def _measured(self, block: int, lane: int) -> Measures:
         return self.part(block, lane).measured()
 
-    def _read(self, block: int) -> list[Part]:
+    def _read(self, block: int) -> list[LaneRows]:
         first = block * self.block_rows
         rows = self._stored(block)
         self._require_sound(block, rows)
         order = np.argsort(rows["lane"], kind="stable")
         cuts = np.cumsum(self.index.rows[block])[:-1]
         parts = zip(np.split(rows[order], cuts), np.split(order + first, cuts), strict=True)
-        return [Part(part, numbers) for part, numbers in parts]
+        return [LaneRows(part, numbers) for part, numbers in parts]
 
-    def _cut(self, block: int, row: int) -> Cut:
+    def _cut(self, block: int, row: int) -> RowBoundary:
         """Cut a block before a row; every lane asks for the same cuts, so they are kept."""
         parts = self._block(block)
         at = [int(np.searchsorted(part.numbers, row)) for part in parts]
         both = list(zip(parts, at, strict=True))
         starts = [int(p.rows["start"][n]) if n < len(p.rows) else 0 for p, n in both]
-        return Cut(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
+        return RowBoundary(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
 
     def _stored(self, block: int) -> Events:
         first = block * self.block_rows
@@ -162,7 +162,7 @@ class Rows:
         ):
             if rows[name].max() >= limit:
                 raise damaged(self.path, f"{where}: {name} {rows[name].max()} is not in the table")
-        found = block_index(rows, self.index.rows.shape[1])
+        counted = block_index(rows, self.index.rows.shape[1])
         for name in ("rows", "first_start", "last_end"):
-            if not np.array_equal(getattr(found, name), getattr(self.index, name)[block]):
+            if not np.array_equal(getattr(counted, name), getattr(self.index, name)[block]):
                 raise damaged(self.path, f"{where}: the index tells another {name}")

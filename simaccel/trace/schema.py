@@ -74,7 +74,7 @@ class WindowTooLargeError(TraceError):
 
 
 @dataclass(frozen=True)
-class Site:
+class CommandSite:
     """A place in the program: the operator it belongs to and its command as text.
 
     Without a command it is the end of the operator, where engines wait for each other.
@@ -98,11 +98,11 @@ class TraceHeader:
     version: str = ""
     code: str = ""
     seed: int = 0
-    sites: Mapping[int, Site] = field(default_factory=dict)
+    sites: Mapping[int, CommandSite] = field(default_factory=dict)
 
 
 def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
-    """Say, row by row, whether two arrays of events agree in all that makes one activity."""
+    """Return, row by row, whether two arrays of events agree in all that makes one activity."""
     same = np.ones(len(a), dtype=np.bool_)
     for column in KEY:
         same &= a[column] == b[column]

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
-from simaccel.trace.track import Chain, visit
+from simaccel.trace.track import ChainTrack, visit
 from simaccel.workload import Workload
 
 Shares = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Utilisation:
+class UtilisationSeries:
     """Cycles of each engine by cause (``busy``, ``idle`` and the stalls) in bins of time."""
 
     edges: Cycles
@@ -35,8 +35,8 @@ class Utilisation:
 
 
 @dataclass(frozen=True)
-class Bandwidth:
-    """What the channels moved in bins of time; all channels of the DRAM are one resource."""
+class BandwidthSeries:
+    """Bytes and service of the channels in bins of time; the DRAM's channels are one resource."""
 
     edges: Cycles
     """First cycle of each bin, and the cycle after the last bin."""
@@ -63,7 +63,7 @@ class Bandwidth:
 
 
 @dataclass(frozen=True)
-class Occupancy:
+class OccupancySeries:
     """The bytes of the buffer that tiles hold, on average in bins of time."""
 
     edges: Cycles
@@ -73,7 +73,7 @@ class Occupancy:
     """By tile and bin."""
 
 
-def _binned(tracks: Mapping[str, Chain], edges: Cycles) -> list[Measures]:
+def _binned(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measures]:
     """Sums of each track by measure and bin.
 
     Each track gives the sums before every edge at once; neighbours are subtracted. A repeat
@@ -85,23 +85,23 @@ def _binned(tracks: Mapping[str, Chain], edges: Cycles) -> list[Measures]:
     return [np.diff(sums, axis=0).T for sums in clipped]
 
 
-def _add_up(tracks: Mapping[str, Chain]) -> None:
+def _add_up(tracks: Mapping[str, ChainTrack]) -> None:
     """Let all rows be added up; sums before an edge need all totals."""
     ends = [track.end for track in tracks.values()]
     visit(tracks.values(), lambda leaf: leaf.total, 0, max(ends, default=0))
 
 
-def utilisation(tracks: Mapping[str, Chain], edges: Cycles) -> Utilisation:
+def utilisation(tracks: Mapping[str, ChainTrack], edges: Cycles) -> UtilisationSeries:
     """Count cycles by engine, cause and bin, exactly."""
     shape = (len(tracks), len(MEASURES), len(edges) - 1)
     sums = np.array(_binned(tracks, edges), dtype=np.int64).reshape(shape)
-    return Utilisation(edges, tuple(tracks), CAUSES, sums[:, : len(CAUSES)])
+    return UtilisationSeries(edges, tuple(tracks), CAUSES, sums[:, : len(CAUSES)])
 
 
-def occupancy(tracks: Mapping[str, Chain], edges: Cycles) -> Occupancy:
+def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySeries:
     """Average the bytes that each tile holds by bin."""
     sums = np.array([binned[HELD] for binned in _binned(tracks, edges)], dtype=np.float64)
-    return Occupancy(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
+    return OccupancySeries(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
 
 
 def resource(channel: str) -> str:
@@ -114,11 +114,11 @@ def resource(channel: str) -> str:
 
 
 def bandwidth(
-    tracks: Mapping[str, Chain],
+    tracks: Mapping[str, ChainTrack],
     edges: Cycles,
     limits: Mapping[str, float | None],
     moved: Mapping[str, int],
-) -> Bandwidth:
+) -> BandwidthSeries:
     """Count what each resource served and moved by bin.
 
     ``moved`` are the bytes of the whole run by resource; where it has none, each cycle of service
@@ -138,7 +138,7 @@ def bandwidth(
         _bytes(served[at], int(totals[at]), moved.get(name), (limits.get(name) or 0) / counts[name])
         for at, name in enumerate(resources)
     ]
-    return Bandwidth(
+    return BandwidthSeries(
         edges,
         resources,
         np.diff(served, axis=1),
@@ -167,21 +167,21 @@ def bytes_by_resource(
 
     ``workload`` is asked only if there are memories beside the DRAM.
     """
-    found = {
+    moved = {
         f"{level}_{way}": sum(tensors.values())
         for level, ways in bytes_of.items()
         for way, tensors in ways.items()
     }
-    if "dram_read" not in found:
-        return found
-    names, alone = accelerator.every_backing, {"dram": found["dram_read"] + found["dram_write"]}
+    if "dram_read" not in moved:
+        return moved
+    names, alone = accelerator.every_backing, {"dram": moved["dram_read"] + moved["dram_write"]}
     if len(names) == 1:
-        return found | alone
+        return moved | alone
     kinds, backing = workload().tensors, dict.fromkeys(names, 0)
     for tensors in bytes_of["dram"].values():
         for tensor, n_bytes in tensors.items():
             backing[accelerator.memory(kinds[tensor].kind)] += n_bytes
-    return found | backing
+    return moved | backing
 
 
 def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
@@ -192,9 +192,9 @@ def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
         "noc_distribution": accelerator.distribution_rate,
         "noc_collection": accelerator.collection_rate,
     }
-    found = {n: None if r.unlimited else r.n_bytes / r.n_cycles for n, r in rates.items()}
+    limits = {n: None if r.unlimited else r.n_bytes / r.n_cycles for n, r in rates.items()}
     for name, backing in accelerator.every_backing.items():
-        one = backing.channel_rate
-        whole = backing.dram.channels * one.n_bytes / max(one.n_cycles, 1)
-        found[name] = None if one.unlimited else whole
-    return found
+        rate = backing.channel_rate
+        whole = backing.dram.channels * rate.n_bytes / max(rate.n_cycles, 1)
+        limits[name] = None if rate.unlimited else whole
+    return limits

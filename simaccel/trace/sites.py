@@ -8,12 +8,12 @@ from simaccel.machine.steps import Act
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
-from simaccel.trace.schema import Site
+from simaccel.trace.schema import CommandSite
 
 
 def program_sites(
     program: Program, accelerator: Accelerator, walks: Walks | None = None
-) -> dict[int, Site]:
+) -> dict[int, CommandSite]:
     """Number the commands, and the ends of operators (no command), as the machine does.
 
     A command that may run early has another number for each operator that may not have ended then,
@@ -21,16 +21,16 @@ def program_sites(
     program, if they are known.
     """
     walks = walks or make_walks(program, accelerator)
-    sites: dict[int, Site] = {}
+    sites: dict[int, CommandSite] = {}
     for steps in walks.steps.values():
         for step in steps:
             if step.act is Act.COMMAND and step.command is not None:
-                sites[step.site] = Site(step.operator, _command_text(step.command))
+                sites[step.site] = CommandSite(step.operator, _command_text(step.command))
             elif step.act is Act.MEET:
-                sites[step.site] = Site(step.operator, "")
+                sites[step.site] = CommandSite(step.operator, "")
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
     early = {
-        early_site(number, places[before]): Site(before, site.command)
+        early_site(number, places[before]): CommandSite(before, site.command)
         for number, site in sites.items()
         if site.command
         for before in walks.overlaps[site.operator].beside

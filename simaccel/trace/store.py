@@ -50,7 +50,7 @@ _FIGURES_BYTES = 4096
 
 @dataclass(frozen=True)
 class BlockIndex:
-    """Where a block lies in time, by lane number: its rows, first start and last end."""
+    """A block's rows, first start and last end, by lane number."""
 
     rows: Cycles
     first_start: Cycles
@@ -106,12 +106,12 @@ def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growin
         "index": [(dict.fromkeys(("rows", "first_start", "last_end"), "<i8"), (_FEW, _FEW))],
         "totals": [(totals, few), ({"cycles": "<i8"}, (_FEW, len(CAUSES)))],
     }
-    found: dict[str, Growing] = {}
+    datasets: dict[str, Growing] = {}
     for group, parts in groups.items():
         made = file.create_group(group)
         for types, chunks in parts:
-            found |= _named(group, make_growing(made, types, chunks))
-    return found
+            datasets |= _named(group, make_growing(made, types, chunks))
+    return datasets
 
 
 def _named(group: str, columns: Mapping[str, Growing]) -> dict[str, Growing]:

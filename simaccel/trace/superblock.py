@@ -39,9 +39,9 @@ def read_superblock(path: Path) -> bytes:
         raise no_trace(path)
     if checksum(block[: _SUM.start]) != int.from_bytes(block[_SUM], "little") or any(block[_BASE]):
         raise damaged(path, "its first 48 bytes do not fit their checksum")
-    end, found = int.from_bytes(block[_END], "little"), path.stat().st_size
-    if found < end:
-        raise damaged(path, f"{found} of {end} bytes")
+    end, n_bytes = int.from_bytes(block[_END], "little"), path.stat().st_size
+    if n_bytes < end:
+        raise damaged(path, f"{n_bytes} of {end} bytes")
     return block
 
 
@@ -85,7 +85,7 @@ def cut(path: Path) -> None:
     os.truncate(path, int.from_bytes(block[_END], "little"))
 
 
-class Closed(io.FileIO):
+class ClosedFile(io.FileIO):
     """A file whose first bytes are others than those on the disk."""
 
     def __init__(self, path: Path, head: bytes) -> None:

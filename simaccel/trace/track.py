@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from simaccel.trace.rows import Part, Rows
+from simaccel.trace.rows import EventColumns, LaneRows
 from simaccel.trace.schema import (
     EVENT,
     HELD,
@@ -38,7 +38,7 @@ class TooManyEventsError(Exception):
     """A window holds more events than the caller wants."""
 
 
-class Node(Protocol):
+class Track(Protocol):
     """A stretch of one lane's time: the cycles from ``start`` up to ``end``."""
 
     @property
@@ -69,15 +69,15 @@ class Node(Protocol):
     def faults(self) -> Iterator[str]:
         """Gaps and overlaps, each as text."""
 
-    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
         """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
 
 
 @dataclass(eq=False)
-class Leaf:
+class RowTrack:
     """Consecutive rows of a lane in one block: numbers ``low`` up to ``high`` of its part."""
 
-    source: Rows
+    source: EventColumns
     block: int
     lane: int
     low: int
@@ -86,7 +86,7 @@ class Leaf:
     end: int
 
     @property
-    def _part(self) -> Part:
+    def _part(self) -> LaneRows:
         return self.source.part(self.block, self.lane)
 
     @property
@@ -159,17 +159,17 @@ class Leaf:
             ),
         )
 
-    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
         """Return itself, where it overlaps the cycles from ``start`` up to ``end``."""
         if start < self.end and self.start < end:
             yield self
 
 
 @dataclass(eq=False)
-class Chain:
+class ChainTrack:
     """Stretches one after the other."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[Track]
 
     @property
     def start(self) -> int:
@@ -253,17 +253,17 @@ class Chain:
             if a.end != b.start:
                 yield f"a stretch ends at cycle {a.end}, the next starts at {b.start}"
 
-    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
         """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
         for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
             yield from node.leaves(start, end)
 
 
 @dataclass(eq=False)
-class Repeat:
+class RepeatTrack:
     """A segment: a body that happens once and ``times`` more times, every ``period`` cycles."""
 
-    body: Node
+    body: Track
     period: int
     times: int
 
@@ -337,7 +337,7 @@ class Repeat:
         if length != self.period:
             yield f"a segment at cycle {self.start} has {length} of {self.period} cycles"
 
-    def leaves(self, start: int, end: int) -> Iterator[Leaf]:
+    def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
         """Return the leaves of one period, or of a window that lies in one."""
         start, end = max(start, self.start), min(end, self.end)
         if start >= end:
@@ -348,11 +348,10 @@ class Repeat:
         yield from self.body.leaves(*within)
 
 
-def visit(tracks: Iterable[Chain], look: Callable[[Leaf], object], start: int, end: int) -> None:
-    """Look at the leaves of several lanes in a window, which remember what they say.
-
-    In the order of their blocks, so that each block is read once and not once a lane.
-    """
+def visit(
+    tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
+) -> None:
+    """Look at the leaves of several lanes in a window by block, so that each is read once."""
     leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
     for leaf in sorted(leaves, key=lambda leaf: leaf.block):
         look(leaf)
@@ -364,7 +363,7 @@ def _limited(rows: Events, at_most: int) -> Events:
     return rows
 
 
-def _stretched(row: Events, node: Node) -> Events:
+def _stretched(row: Events, node: Track) -> Events:
     """Copy a row (if there is one) and give it the cycles and the service of a stretch."""
     row = row.copy()
     if len(row):
@@ -373,7 +372,7 @@ def _stretched(row: Events, node: Node) -> Events:
 
 
 def _share(served: Cycles, cycles: Cycles, lengths: Cycles) -> Cycles:
-    """Give the service in the first ``cycles`` of rows; in Python's integers, as it may be much."""
+    """Return the service in the first ``cycles`` of rows, in integers that may be large."""
     share: Cycles = (served.astype(object) * cycles // lengths).astype(np.int64)
     return share
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
 from simaccel.machine.accounts import Cause, EngineCycles, Wait
-from simaccel.trace.chunks import Block, LastRow, edges_of
+from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
 from simaccel.trace.interrupts import undisturbed
 from simaccel.trace.opening import MAX_CYCLE, TraceError
@@ -76,7 +76,7 @@ class TraceWriter:
         self._grows: dict[str, Growing] = {}
         self._columns: dict[str, Growing] = {}
         self._finished = False
-        self._block = Block(block_rows)
+        self._block = EventBlock(block_rows)
         self._bytes, self._ends = self._block.bytes, self._block.ends
         self._block_rows = block_rows
         self._last_pair = block_rows - 2

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, require_none, suggest
 from simaccel.experiment.exploration.explore import Exploration as Points
-from simaccel.experiment.exploration.explore import Plan
+from simaccel.experiment.exploration.explore import ExplorationObjective
 from simaccel.experiment.exploration.explore import explore as explored
 from simaccel.experiment.exploration.figures import OBJECTIVES
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.space import (
     DIRECTIVES,
-    Dimension,
+    AxisSetting,
+    DesignAxis,
+    DesignSpace,
     Draw,
-    Load,
-    Setting,
-    Space,
     Value,
+    WeightedWorkload,
     description_of,
     draw,
     require_described,
@@ -52,7 +52,7 @@ scheduler is asked (stationarity, pipeline, patience)."""
 class Exploration:
     """All designs of a space in their order, and what is known of each."""
 
-    space: Space
+    space: DesignSpace
     points: Points
 
     @property
@@ -150,14 +150,14 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     there, found = found[: len(hardware)], found[len(hardware) :]
     made, dimensions = found[: len(loads)], found[len(loads) :]
     asked = options or Options()
-    space = Space(tuple(there), tuple(made), tuple(dimensions), names, asked)
+    space = DesignSpace(tuple(there), tuple(made), tuple(dimensions), names, asked)
     space.require_energies(objective)
     require_sizes(space.axes, space.loads)
     require_described(space.dataflows, space.loads)
     numbers = draw(space, sample, drawn, seed)
     kept = store_in(store)
     open_store(kept, "simaccel.explore(...)", seed)
-    plan = Plan(tuple(limits), objective)
+    plan = ExplorationObjective(tuple(limits), objective)
     with working(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
         points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
@@ -176,12 +176,12 @@ def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anyth
     return found
 
 
-def _load(workload: WorkloadLike, weight: float) -> Load:
+def _load(workload: WorkloadLike, weight: float) -> WeightedWorkload:
     if not 0 < weight < 10**12:
         allowed = "a number above 0 and below 10^12"
         raise InputError([Fault("explore", "weight", weight, allowed)])
     text = description_of(str(workload)) if isinstance(workload, str | Path) else ""
-    return Load(as_workload(workload), weight, text, str(workload) if text else "")
+    return WeightedWorkload(as_workload(workload), weight, text, str(workload) if text else "")
 
 
 def _require_known(dataflows: Sequence[str], objective: str) -> None:
@@ -193,7 +193,7 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
     require_none(Fault("explore", field, got, suggest(got, known)) for field, got, known in faults)
 
 
-def _dimension(name: str, values: Sequence[Value]) -> Dimension:
+def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
     """Read an axis: the fields that it sets, and its values."""
     fields = [one.strip() for one in name.split(",")]
     known = leaf_fields(Accelerator)
@@ -211,5 +211,5 @@ def _dimension(name: str, values: Sequence[Value]) -> Dimension:
     if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
         raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
     of = "workload" if name.startswith(_WORKLOAD) else "mapping" if name in _MAPPING else None
-    settings = tuple(Setting(one, str(one), dict.fromkeys(fields, one)) for one in values)
-    return Dimension(name, name, name, of or "accelerator", settings)  # type: ignore[arg-type]
+    settings = tuple(AxisSetting(one, str(one), dict.fromkeys(fields, one)) for one in values)
+    return DesignAxis(name, name, name, of or "accelerator", settings)  # type: ignore[arg-type]

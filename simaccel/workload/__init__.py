@@ -1,9 +1,18 @@
-"""What is computed: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
+"""Workloads: ranks, tensors, einsums, vector operators, their graphs; the catalogue."""
 
 from typing import TYPE_CHECKING
 
 from simaccel.later import of_modules
-from simaccel.workload.attention import SCOPES, Dimensions, Scope, attention
+from simaccel.workload.attention import (
+    MODELS,
+    SCOPES,
+    Dimensions,
+    Model,
+    Scope,
+    attention,
+    attention_model,
+    find_model,
+)
 from simaccel.workload.building import (
     PLUGGED,
     Sizes,
@@ -13,7 +22,6 @@ from simaccel.workload.building import (
     load_workload,
     require_taken,
 )
-from simaccel.workload.catalogue import MODELS, Model, attention_model, find_model
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
@@ -36,24 +44,15 @@ from simaccel.workload.language import (
     CLASSES,
     PHASES,
     TRANSFORMERS,
-    Tokens,
+    PhaseTokens,
     Transformer,
     class_of,
     find_transformer,
     transformer,
     transformer_names,
 )
-from simaccel.workload.layers import Layers, Network, Product, layers_workload
-from simaccel.workload.matmul import (
-    Matmul,
-    NotAMatmul,
-    Rows,
-    as_matmul,
-    as_rows,
-    from_matrix,
-    to_matrix,
-)
-from simaccel.workload.networks import NETWORKS, find_network, network, network_names
+from simaccel.workload.layers import Layers, Product, layers_workload
+from simaccel.workload.networks import NETWORKS, Network, find_network, network, network_names
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.vectors import VECTORS, VectorKind
@@ -93,27 +92,22 @@ __all__ = [
     "GemmShape",
     "Kind",
     "Layers",
-    "Matmul",
     "Model",
     "Network",
-    "NotAMatmul",
     "Operand",
     "Operator",
     "OperatorRow",
+    "PhaseTokens",
     "Precision",
     "Product",
-    "Rows",
     "Scope",
     "Sizes",
     "Tensor",
-    "Tokens",
     "Transformer",
     "Vector",
     "VectorKind",
     "Visible",
     "Workload",
-    "as_matmul",
-    "as_rows",
     "attention",
     "attention_model",
     "bmm",
@@ -125,7 +119,6 @@ __all__ = [
     "find_model",
     "find_network",
     "find_transformer",
-    "from_matrix",
     "gbmm",
     "gemm",
     "is_described",
@@ -148,7 +141,6 @@ __all__ = [
     "read_topology",
     "require_taken",
     "softmax",
-    "to_matrix",
     "transformer",
     "transformer_names",
     "with_precision",

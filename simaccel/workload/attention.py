@@ -15,10 +15,11 @@ reductions over tokens: residual additions, layer norm, activation functions, bi
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.catalogue import Catalogue
 from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
 from simaccel.workload.sizes import size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
@@ -39,6 +40,8 @@ _OPERATORS = {
     "FF1": ("F b n f", "Y b n e", "W1 e f"),
     "FF2": ("U b n e", "F b n f", "W2 f e"),
 }
+_NAME: Final = "attention"
+"""The name of a workload whose file has none."""
 _LA_OPERATORS = ("L", "softmax", "A")
 _LA_KINDS: dict[str, Kind] = {
     **dict.fromkeys(("Q", "K", "V"), "input"),
@@ -64,6 +67,58 @@ class Dimensions:
     layers: int = 1
 
 
+@dataclass(frozen=True)
+class Model:
+    """A published model whose attention blocks are run: its names, sizes and their source."""
+
+    name: str
+    aliases: tuple[str, ...]
+    dimensions: Dimensions
+    source: str
+
+
+def parse_model(document: Mapping[str, Any]) -> Model:
+    """Return the model of a document, which is that of an attention block with a source."""
+    sizes = {size.name: document[size.name] for size in fields(Dimensions)}
+    aliases = tuple(document.get("aliases", ()))
+    return Model(document["name"], aliases, Dimensions(**sizes), document["source"])
+
+
+MODELS: Final = Catalogue("attention", parse_model)
+"""The models that FLAT evaluates (section 7.1)."""
+find_model = MODELS.find
+
+
+def attention_model(
+    name: str,
+    *,
+    batch: int,
+    seq_len: int,
+    scope: str = "block",
+    bytes_per_element: int | None = None,
+    bytes_by_tensor: Mapping[str, int] | None = None,
+) -> Workload:
+    """Return the attention block, its L and A, or all layers of a model of the catalogue."""
+    try:
+        model = find_model(name)
+    except InputError as error:
+        others = size_faults("workload", {"batch": batch, "seq_len": seq_len})
+        others += scope_faults("workload", scope)
+        raise InputError([*error.faults, *others]) from None
+    workload = attention(
+        model.dimensions,
+        batch=batch,
+        seq_len=seq_len,
+        scope=scope,
+        bytes_per_element=bytes_per_element,
+        bytes_by_tensor=bytes_by_tensor,
+        name=model.name,
+    )
+    left_out = {"name", *vars(model.dimensions)}
+    run = {key: value for key, value in workload.parameters.items() if key not in left_out}
+    return replace(workload, parameters={"model": model.name, **run})
+
+
 def attention(
     dimensions: Dimensions,
     *,
@@ -72,7 +127,7 @@ def attention(
     scope: str = "block",
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
-    name: str = "attention",
+    name: str = _NAME,
 ) -> Workload:
     """Return L, softmax and A ('la'), a whole block ('block'), or all layers ('model').
 
@@ -90,6 +145,7 @@ def attention(
     sizes |= {"d": dimensions.head_size, "f": dimensions.ff_size}
     parameters = {
         "kind": "attention",
+        **({} if name == _NAME else {"name": name}),
         **asked,
         "scope": scope,
         **bytes_document(bytes_per_element, bytes_by_tensor),

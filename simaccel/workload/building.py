@@ -15,11 +15,11 @@ from typing import Any, Final, TypedDict, Unpack
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.accounting import Entry
 from simaccel.plugins import Plugin, Registry
-from simaccel.workload.catalogue import MODELS, attention_model
+from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
 from simaccel.workload.gemm import gemm, parse_shape
-from simaccel.workload.language import TRANSFORMERS, Transformer, transformer, transformer_names
-from simaccel.workload.networks import NETWORKS, network, network_names
+from simaccel.workload.language import TRANSFORMERS, Transformer, transformer
+from simaccel.workload.networks import NETWORKS, network
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.workload import Workload
@@ -31,7 +31,7 @@ SCOPE: Final = "block"
 
 
 class Sizes(TypedDict, total=False):
-    """What may be said of a workload beside its name; None is as if it was not given.
+    """Sizes and choices of a workload beside its name; None is as if it was not given.
 
     ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
     ``batch``, ``layer``: of networks, topologies and descriptions; ``scope``: of networks, too
@@ -195,16 +195,17 @@ def _built(name: str | Transformer, given: dict[str, Any]) -> Workload:
         require_taken(name.name, "transformer", given)
         return transformer(name, **given)
     key = str(name).lower()
-    for kind, names, make in (
-        ("transformer", transformer_names(), transformer),
-        ("network", network_names(), network),
-    ):
-        if key in names:
-            require_taken(name, kind, given)
-            return make(name, **given)
     if key in _OF_SHAPE:
         return _of_shape(key, given)
-    if key not in _model_names() and name in PLUGGED:
+    if key not in MODELS.names:
+        for kind, catalogue, make in (
+            ("transformer", TRANSFORMERS, transformer),
+            ("network", NETWORKS, network),
+        ):
+            if catalogue.has(key):
+                require_taken(name, kind, given)
+                return make(name, **given)
+    if not MODELS.has(key) and name in PLUGGED:
         return PLUGGED[name](**given)
     require_taken(name, "model", given)
     try:
@@ -216,7 +217,7 @@ def _built(name: str | Transformer, given: dict[str, Any]) -> Workload:
 
 
 def kind_of_file(name: str) -> str | None:
-    """Say what kind of file a name is the path of (a key of ``REFUSED``); None: of no file."""
+    """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
     if not is_file(name):
         return None
     from simaccel.files.looks import look_of  # noqa: PLC0415 - a parser
@@ -239,13 +240,13 @@ def _refuse_look(name: str, kind: str) -> None:
 
 
 def is_file(name: str) -> bool:
-    """Say whether a name is the path of a file, which need not exist."""
+    """Return whether a name is the path of a file, which need not exist."""
     endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
     return name.lower().endswith(endings) or "/" in name or os.sep in name
 
 
 def is_described(name: str) -> bool:
-    """Say whether a file is a MAESTRO description, by its content or else by its ending."""
+    """Return whether a file is a MAESTRO description, by its content or else by its ending."""
     return kind_of_file(name) == "description"
 
 
@@ -278,10 +279,6 @@ def _refuse(name: str, reasons: Mapping[str, str], given: Mapping[str, object]) 
     )
 
 
-def _model_names() -> set[str]:
-    return {name for one in MODELS for name in (one.name, *one.aliases)}
-
-
 def _of_shape(name: str, given: dict[str, Any]) -> Workload:
     batch, example = _OF_SHAPE[name]
     said = f"`shape` says it ({batch} is the batch)"
@@ -300,12 +297,12 @@ def _of_shape(name: str, given: dict[str, Any]) -> Workload:
 
 
 def _of_name(fault: Fault) -> Fault:
-    """Say of an unknown name what there is."""
+    """Return the fault of an unknown name with the names that there are."""
     if fault.field != "model":
         return fault
-    every = (*MODELS, *TRANSFORMERS, *NETWORKS)
-    names = [known.name for known in every]
-    aliases = [alias for known in every for alias in known.aliases]
+    catalogues = (MODELS, TRANSFORMERS, NETWORKS)
+    names = [name for catalogue in catalogues for name in catalogue.names]
+    aliases = [name for catalogue in catalogues for name in catalogue.names_and_aliases]
     allowed = suggest(str(fault.value).lower(), [*names, *aliases, *_OF_SHAPE, *PLUGGED])
     if not allowed.startswith("did"):
         allowed = suggest("", [*names, *PLUGGED])

@@ -1,114 +1,113 @@
-"""The published models that FLAT evaluates (section 7.1), with the sources of their sizes.
+"""Published workloads: a YAML file each in `simaccel/catalogue`, in the form of a user's file."""
 
-FLAT names sizes for none of them. Its figure 4 gives BERT(-base) the intermediate
-sizes of a model with 1024 hidden and 16 heads (10 MB at 512 tokens), which are those
-of BERT-large; here `bert` has the published sizes of BERT-base (7.5 MB).
-"""
+from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar, overload
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload.attention import Dimensions, attention, scope_faults
-from simaccel.workload.sizes import size_faults
-from simaccel.workload.workload import Workload
+from simaccel.files.documents import parse_document
+
+FOLDER: Final = Path(__file__).parents[1] / "catalogue"
+_LAYERS: Final = "\nlayers:\n"
+"""What stands before the layers of a network, one a line; names stand above it."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """A published model: its names, its sizes and where they are published."""
+class PublishedWorkload(Protocol):
+    """A published workload: its name, other names of it, and where its sizes stand."""
 
-    name: str
-    aliases: tuple[str, ...]
-    dimensions: Dimensions
-    source: str
+    @property
+    def name(self) -> str:
+        """The name of its file."""
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
 
-MODELS = (
-    Model(
-        "bert",
-        ("bert-base",),
-        Dimensions(hidden=768, heads=12, head_size=64, ff_size=3072, layers=12),
-        "Devlin et al., BERT, arXiv:1810.04805, section 3: L=12, H=768, A=12, feed-forward 4H",
-    ),
-    # FLAT counts neither the memory of earlier segments nor the relative positions.
-    Model(
-        "trxl",
-        ("trxl-large", "transformer-xl", "transfo-xl-wt103"),
-        Dimensions(hidden=1024, heads=16, head_size=64, ff_size=4096, layers=18),
-        "Dai et al., Transformer-XL, arXiv:1901.02860; sizes of the WikiText-103 large model "
-        "from the authors' pytorch/run_wt103_large.sh (github.com/kimiyoung/transformer-xl)",
-    ),
-    # FLAT does not say which FlauBERT. The feed-forward size is 4 * hidden in the XLM code
-    # that FlauBERT is trained with (xlm/model/transformer.py, hidden_dim).
-    Model(
-        "flaubert",
-        ("flaubert-base",),
-        Dimensions(hidden=768, heads=12, head_size=64, ff_size=3072, layers=12),
-        "Le et al., FlauBERT, arXiv:1912.05372; table of models in github.com/getalp/Flaubert",
-    ),
-    Model(
-        "flaubert-large",
-        (),
-        Dimensions(hidden=1024, heads=16, head_size=64, ff_size=4096, layers=24),
-        "Le et al., FlauBERT, arXiv:1912.05372; table of models in github.com/getalp/Flaubert",
-    ),
-    # Encoder only. T5 folds the scale 1/sqrt(d) into its weights; it costs nothing either way.
-    Model(
-        "t5",
-        ("t5-small",),
-        Dimensions(hidden=512, heads=8, head_size=64, ff_size=2048, layers=6),
-        "Raffel et al., T5, arXiv:1910.10683, section 3.7 (Small); model card google-t5/t5-small, "
-        "config.json",
-    ),
-    # The feed-forward size is 4 * emb_dim in the XLM code (xlm/model/transformer.py).
-    Model(
-        "xlm",
-        ("xlm-mlm-en", "xlm-mlm-en-2048"),
-        Dimensions(hidden=2048, heads=16, head_size=128, ff_size=8192, layers=12),
-        "Conneau and Lample, XLM, arXiv:1901.07291; model card FacebookAI/xlm-mlm-en-2048, "
-        "config.json",
-    ),
-)
+    @property
+    def source(self) -> str:
+        """The publication that its sizes stand in."""
 
 
-def find_model(name: str) -> Model:
-    """Return the model of this name or alias, in any case."""
-    known = {alias: model for model in MODELS for alias in (model.name, *model.aliases)}
-    key = str(name).lower()
-    if key not in known:
-        allowed = suggest(key, known)
+PublishedT = TypeVar("PublishedT", bound=PublishedWorkload)
+
+
+class Catalogue(Sequence[PublishedT]):
+    """The published workloads of one folder in the order of their names; files are read once.
+
+    ``parse`` makes a workload's sizes of its document.
+    """
+
+    def __init__(
+        self, folder: str, parse: Callable[[Mapping[str, Any]], PublishedT], root: Path = FOLDER
+    ) -> None:
+        """Take a folder of the catalogue."""
+        self.folder = root / folder
+        self._parse = parse
+        self._read: dict[str, PublishedT] = {}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names without aliases, in order."""
+        return tuple(sorted(path.stem for path in self.folder.glob("*.yaml")))
+
+    @cached_property
+    def names_and_aliases(self) -> Mapping[str, str]:
+        """The name of each workload by it and by its aliases."""
+        aliases: dict[str, str] = {}
+        for name in self.names:
+            head = parse_document(self._text(name).partition(_LAYERS)[0])
+            aliases |= dict.fromkeys((name, *head.get("aliases", ())), name)
+        return aliases
+
+    def has(self, name: str) -> bool:
+        """Return whether a workload has this name or alias, in any case."""
+        key = name.lower()
+        return key in self.names or key in self.names_and_aliases
+
+    def find(self, name: str) -> PublishedT:
+        """Return the workload of this name or alias, in any case.
+
+        Raises:
+            InputError: there is none; says which is meant, or which there are.
+
+        """
+        key = str(name).lower()
+        if key in self.names:
+            return self._load(key)
+        if key in self.names_and_aliases:
+            return self._load(self.names_and_aliases[key])
+        allowed = suggest(key, self.names_and_aliases)
         if not allowed.startswith("did"):
-            allowed = suggest("", [model.name for model in MODELS])
+            allowed = suggest("", self.names)
         raise InputError([Fault("workload", "model", name, allowed)])
-    return known[key]
 
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.names)
 
-def attention_model(
-    name: str,
-    *,
-    batch: int,
-    seq_len: int,
-    scope: str = "block",
-    bytes_per_element: int | None = None,
-    bytes_by_tensor: Mapping[str, int] | None = None,
-) -> Workload:
-    """Return the attention block, its L and A, or all layers of a model of the catalogue."""
-    try:
-        model = find_model(name)
-    except InputError as error:
-        others = size_faults("workload", {"batch": batch, "seq_len": seq_len})
-        others += scope_faults("workload", scope)
-        raise InputError([*error.faults, *others]) from None
-    workload = attention(
-        model.dimensions,
-        batch=batch,
-        seq_len=seq_len,
-        scope=scope,
-        bytes_per_element=bytes_per_element,
-        bytes_by_tensor=bytes_by_tensor,
-        name=model.name,
-    )
-    sizes = vars(model.dimensions)
-    kept = {key: value for key, value in workload.parameters.items() if key not in sizes}
-    return replace(workload, parameters={"model": model.name, **kept})
+    @overload
+    def __getitem__(self, index: int) -> PublishedT: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[PublishedT]: ...
+
+    def __getitem__(self, index: int | slice) -> PublishedT | Sequence[PublishedT]:
+        """Return the workload at a place, or those of a slice."""
+        if isinstance(index, slice):
+            return [self._load(name) for name in self.names[index]]
+        return self._load(self.names[index])
+
+    def __iter__(self) -> Iterator[PublishedT]:
+        """Go over the workloads in the order of their names."""
+        return map(self._load, self.names)
+
+    def _text(self, name: str) -> str:
+        return (self.folder / f"{name}.yaml").read_text(encoding="utf-8")
+
+    def _load(self, name: str) -> PublishedT:
+        if name not in self._read:
+            self._read[name] = self._parse(parse_document(self._text(name)))
+        return self._read[name]

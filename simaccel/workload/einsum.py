@@ -92,7 +92,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operand:
-    """How an operator reads or writes a tensor: one affine combination per dimension.
+    """A tensor as an operator reads or writes it: one affine combination per dimension.
 
     With a ``start`` (a position for each dimension) it is a box of the tensor that begins there;
     without, the whole of it.
@@ -186,7 +186,7 @@ class Einsum:
 
 @dataclass(frozen=True)
 class Visible:
-    """What a row sees of the axis: position p of the rank ``row`` sees those up to p + ``before``.
+    """The part of the axis that a row sees: of position p of ``row``, all up to p + ``before``.
 
     With a ``window``: the last so many of them. A causal mask, and one of a sliding window; it is
     found from positions, so that no mask is stored or moved.
@@ -197,7 +197,7 @@ class Visible:
     window: int | None = None
 
     def mask(self, rows: Array, axis: Array) -> Booleans:
-        """Say for positions of rows and of the axis, lined up, which are visible."""
+        """Return which positions of the axis are visible from positions of rows, lined up."""
         last = rows + self.before
         seen = axis <= last
         return np.asarray(seen if self.window is None else seen & (axis > last - self.window))

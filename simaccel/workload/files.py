@@ -26,6 +26,10 @@ A file is a mapping with a `kind`::
     layers:
       conv5: {kind: conv, shape: {M: 256, C: 512, P: 7, Q: 7, R: 3, S: 3}, stride: 2}
       fc6: {kind: gemm, shape: {M: 1, K: 12544, N: 10}}   # M samples, K inputs, N outputs
+    linked: false          # true: each reads what the layer before makes, or what `reads` names;
+                           # poolings, sums (residual) and rectifiers (relu) may stand between, as
+                           # in simaccel/catalogue/networks; loosely: sizes need not fit
+    scope: layers          # each layer alone; model: linked layers as one graph
     ---
     kind: einsums
     name: scores
@@ -73,7 +77,8 @@ cosines, sines), pooling, average_pooling and largest (the k-th, k being its sca
 are the ranks that the output lacks). The first input has all ranks, the others may lack some.
 `simaccel/workload/vectors/` says what each does.
 
-All kinds of files but
+Files with sizes (attention, layers, transformer) may say their `source` and `aliases`, as those of
+`simaccel/catalogue` do. All kinds of files but
 einsums take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of exceptions; the
 tensors of convolutions and of the layers of a network are I, W and O; of transformers there are
 classes, too: weights, activations, cache. All kinds take `precision`, the numbers of these classes
@@ -90,14 +95,12 @@ from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
-from simaccel.workload.attention import Dimensions, attention
-from simaccel.workload.catalogue import attention_model
-from simaccel.workload.conv import Conv, conv2d
+from simaccel.workload.attention import Dimensions, attention, attention_model
+from simaccel.workload.conv import conv2d
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import Affine, Einsum, Operand, Operator, Tensor, Vector, Visible
 from simaccel.workload.forms import (
     ConvForm,
-    ConvLayerForm,
     Document,
     EinsumsForm,
     GemmForm,
@@ -115,8 +118,8 @@ from simaccel.workload.forms import (
 )
 from simaccel.workload.gemm import gemm
 from simaccel.workload.language import transformer
-from simaccel.workload.layers import Product, Shape, layers_workload
-from simaccel.workload.networks import network
+from simaccel.workload.layers import layers_workload
+from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document, said_bytes
@@ -273,24 +276,22 @@ def _attention(form: Document, parameters: dict[str, Any]) -> Workload:
         return attention_model(parameters.pop("model"), **parameters)
     names = ("hidden", "heads", "head_size", "ff_size", "layers")
     dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
+    for name in ("aliases", "source"):
+        del parameters[name]
     return attention(dimensions, **parameters)
 
 
 def _layers(form: LayersForm) -> Workload:
-    shapes: dict[str, Shape] = {}
-    for name, given in form.layers.items():
-        sizes = {rank.lower(): size for rank, size in given.shape.model_dump().items()}
-        shapes[name] = (
-            Conv(**sizes, stride=given.stride, dilation=given.dilation)
-            if isinstance(given, ConvLayerForm)
-            else Product(**sizes, transposed=given.transposed)
-        )
-    return layers_workload(
-        form.name,
-        shapes,
-        bytes_per_element=form.bytes_per_element,
-        bytes_by_tensor=form.bytes_by_tensor,
-    )
+    document = form.model_dump(mode="json", exclude_defaults=True)
+    given = parse_network(document)
+    widths = {name: getattr(form, name) for name in ("bytes_per_element", "bytes_by_tensor")}
+    if not given.nodes:
+        return layers_workload(form.name, given.layers, **widths)
+    parameters = {**document, **bytes_document(**widths)}
+    for name in ("aliases", "source"):
+        parameters.pop(name, None)
+    layers = layers_workload(form.name, given.layers, **widths, parameters=parameters)
+    return whole_network(given, layers) if form.scope == "model" else layers
 
 
 def _einsums(form: EinsumsForm) -> Workload:

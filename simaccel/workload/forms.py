@@ -1,4 +1,4 @@
-"""What documents that describe workloads may hold: a form for each kind."""
+"""Forms of the documents that describe workloads, one for each kind."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -7,14 +7,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import InputError, suggest
-from simaccel.workload.attention import Scope
-from simaccel.workload.catalogue import Model, find_model
+from simaccel.workload.attention import Model, Scope, find_model
 from simaccel.workload.einsum import Kind
 from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transformer
 from simaccel.workload.language.model import Activation, NormKind
 from simaccel.workload.language.phase import PhaseName
-from simaccel.workload.layers import Network
-from simaccel.workload.networks import find_network
+from simaccel.workload.networks import Network, find_network
 from simaccel.workload.sizes import (
     MAX_BYTES_PER_ELEMENT,
     MAX_LAYER_SIZE,
@@ -55,6 +53,10 @@ def _as_pair(value: object) -> object:
     raise PydanticCustomError("pair", "a number, or a list of two: height and width")
 
 
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
 Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
@@ -70,6 +72,13 @@ class Document(BaseModel):
     """A document that knows all its fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+
+class PublishedForm(Document):
+    """Sizes of one's own, or published ones: where they stand, and what else they are called."""
+
+    aliases: list[str] = []
+    source: str = ""
 
 
 class AttentionForm(Document):
@@ -89,9 +98,12 @@ class ModelAttentionForm(AttentionForm):
     model: ModelName
 
 
-class SizedAttentionForm(AttentionForm):
+class SizedAttentionForm(AttentionForm, PublishedForm):
     """An attention block of one's own sizes."""
 
+    batch: Size = 1
+    seq_len: Size = 512
+    name: str = "attention"
     hidden: Size
     heads: Size
     head_size: Size
@@ -130,8 +142,8 @@ class ConvShapeForm(Document):
     N: LayerSize = 1
 
 
-class ConvLayerForm(Document):
-    """A convolution among layers."""
+class ConvSizesForm(Document):
+    """A convolution: what all have."""
 
     kind: Literal["conv"]
     shape: ConvShapeForm
@@ -139,11 +151,47 @@ class ConvLayerForm(Document):
     dilation: Pair = (1, 1)
 
 
-class ConvForm(ConvLayerForm):
+class ConvForm(ConvSizesForm):
     """A convolution."""
 
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
+
+
+class ReaderForm(Document):
+    """A layer of a linked network: what it reads, if that is not the layer before."""
+
+    reads: Annotated[list[str], BeforeValidator(_as_list)] = []
+
+
+class ConvLayerForm(ConvSizesForm, ReaderForm):
+    """A convolution among layers; ``padding``: rows and columns of zeros before its image."""
+
+    padding: Annotated[int, Field(ge=0, le=MAX_LAYER_SIZE)] = 0
+
+
+class WindowShapeForm(Document):
+    """Sizes of a pooling: positions, and the window of each."""
+
+    P: LayerSize
+    Q: LayerSize
+    R: LayerSize
+    S: LayerSize
+
+
+class PoolingLayerForm(ReaderForm):
+    """A pooling among the layers of a linked network."""
+
+    kind: Literal["pooling", "average_pooling"]
+    shape: WindowShapeForm
+    stride: Pair = (1, 1)
+    padding: Annotated[int, Field(ge=0, le=MAX_LAYER_SIZE)] = 0
+
+
+class PointwiseLayerForm(ReaderForm):
+    """A sum of two layers of a linked network (``residual``), or a rectifier of its own."""
+
+    kind: Literal["residual", "relu"]
 
 
 class ProductShapeForm(Document):
@@ -155,7 +203,7 @@ class ProductShapeForm(Document):
     B: LayerSize = 1
 
 
-class ProductLayerForm(Document):
+class ProductLayerForm(ReaderForm):
     """A matrix product among layers."""
 
     kind: Literal["gemm"]
@@ -163,15 +211,20 @@ class ProductLayerForm(Document):
     transposed: Annotated[tuple[bool, bool], BeforeValidator(_as_pair)] = (False, False)
 
 
-class LayersForm(Document):
-    """A network of one's own."""
+LayerForm = Annotated[
+    ConvLayerForm | ProductLayerForm | PoolingLayerForm | PointwiseLayerForm,
+    Field(discriminator="kind"),
+]
+
+
+class LayersForm(PublishedForm):
+    """A network; ``linked``: layers read what others make, loosely if sizes need not fit."""
 
     kind: Literal["layers"]
     name: str
-    layers: Annotated[
-        dict[str, Annotated[ConvLayerForm | ProductLayerForm, Field(discriminator="kind")]],
-        Field(max_length=MAX_OPERATORS),
-    ]
+    linked: bool | Literal["loosely"] = False
+    scope: Literal["layers", "model"] = "layers"
+    layers: Annotated[dict[str, LayerForm], Field(max_length=MAX_OPERATORS)]
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 
@@ -209,7 +262,7 @@ class KnownTransformerForm(TransformerForm):
     model: TransformerName
 
 
-class OwnTransformerForm(TransformerForm):
+class OwnTransformerForm(TransformerForm, PublishedForm):
     """A run of a transformer of one's own sizes, as `Transformer` has them."""
 
     name: str = "transformer"
@@ -240,17 +293,18 @@ class OwnTransformerForm(TransformerForm):
 
     def transformer(self) -> Transformer:
         """Return the model."""
-        given = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
+        sizes = {name: getattr(self, name) for name in OwnTransformerForm.model_fields}
         for name in TransformerForm.model_fields:
-            del given[name]
+            del sizes[name]
         heads = self.heads
-        given["kv_heads"] = self.kv_heads or heads
-        given["head_size"] = self.head_size or max(1, self.hidden // heads)
-        given["experts"] = given.pop("expert_count")
-        given["chosen"] = given.pop("experts_per_token")
-        for name in ("biased", "windows", "patches"):
-            given[name] = None if given[name] is None else tuple(given[name])
-        return Transformer(source="sizes of one's own", **given)
+        sizes["kv_heads"] = self.kv_heads or heads
+        sizes["head_size"] = self.head_size or max(1, self.hidden // heads)
+        sizes["experts"] = sizes.pop("expert_count")
+        sizes["chosen"] = sizes.pop("experts_per_token")
+        sizes["source"] = self.source or "sizes of one's own"
+        for name in ("aliases", "biased", "windows", "patches"):
+            sizes[name] = None if sizes[name] is None else tuple(sizes[name])
+        return Transformer(**sizes)
 
 
 Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
@@ -275,7 +329,7 @@ class OperandForm(Document):
 
 
 class VisibleForm(Document):
-    """What a row sees of the axis of a masked vector operator."""
+    """The part of the axis that a row of a masked vector operator sees."""
 
     row: str
     before: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0

@@ -5,7 +5,7 @@ output of one is not the input of the next: layers share no tensor, and run in t
 The tensors of layer `conv1` are `conv1.I`, `conv1.W` and `conv1.O`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,6 @@ from simaccel.workload.conv import KINDS, Conv, conv_faults
 from simaccel.workload.einsum import Einsum, operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
-from simaccel.workload.whole import Node
 from simaccel.workload.workload import Workload
 
 
@@ -60,23 +59,6 @@ _MOST_LISTED = 20
 Shape = Conv | Product
 Layers = Mapping[str, Shape]
 """Layers by name, in order."""
-
-
-@dataclass(frozen=True)
-class Network:
-    """A published list of layers: its names, its layers for one sample, and where it stands.
-
-    The layers of kernels (`kernels`) state their batches themselves. `whole`: its layers, poolings
-    and sums, linked, where that is known, for `samples` samples in each one of a batch.
-    """
-
-    name: str
-    aliases: tuple[str, ...]
-    layers: Callable[[], Layers]
-    source: str
-    kernels: bool = False
-    whole: Callable[[], Sequence[Node]] | None = None
-    samples: int = 1
 
 
 def layers_workload(
@@ -145,17 +127,17 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     >>> distinct_names(["fc", "conv", "fc"])
     ['fc', 'conv', 'fc_2']
     """
-    given = list(names)
-    taken, found = set(given), []
+    wanted = list(names)
+    taken, distinct = set(wanted), []
     seen: set[str] = set()
-    for name in given:
+    for name in wanted:
         chosen, count = name, 1
         while chosen in seen or (count > 1 and chosen in taken):
             count += 1
             chosen = f"{name}_{count}"
         seen.add(chosen)
-        found.append(chosen)
-    return found
+        distinct.append(chosen)
+    return distinct
 
 
 def _batched(shape: Shape, batch: int) -> Shape:

@@ -1,4 +1,4 @@
-"""What a size may be: the checks that every way to write a workload shares."""
+"""Limits of sizes: the checks that every way to write a workload shares."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -24,7 +24,7 @@ IMAGE = "image"
 
 
 @dataclass(frozen=True)
-class Node:
+class NetworkNode:
     """A layer of a whole network; ``given`` names the nodes whose outputs it reads, or the image.
 
     ``sizes`` of a pooling are those of a depth-wise convolution; of a sum, or of a rectifier
@@ -52,61 +52,30 @@ class Node:
         return height, width
 
 
-def conv(name: str, given: str, sizes: Conv, padding: int = 0) -> Node:
+def conv(name: str, given: str, sizes: Conv, padding: int = 0) -> NetworkNode:
     """Return a convolution."""
-    return Node(name, "conv", (given,), sizes, padding)
+    return NetworkNode(name, "conv", (given,), sizes, padding)
 
 
-def connected(name: str, given: str, channels: int, size: int, outputs: int) -> Node:
-    """Return a fully connected layer over all of an image of so many rows and columns."""
-    return conv(name, given, Conv(m=outputs, c=channels, p=1, q=1, r=size, s=size))
-
-
-def pooling(
-    name: str,
-    given: str,
-    channels: int,
-    size: int,
-    *,
-    reach: int,
-    stride: int,
-    padding: int = 0,
-    kind: Window = "pooling",
-) -> Node:
-    """Return a pooling that makes an image of ``size`` rows and columns."""
-    sizes = Conv(g=channels, m=1, c=1, p=size, q=size, r=reach, s=reach, stride=(stride, stride))
-    return Node(name, kind, (given,), sizes, padding)
-
-
-def residual(name: str, given: str, shortcut: str, channels: int, size: int) -> Node:
-    """Return the sum of two images."""
-    return Node(
-        name, "residual", (given, shortcut), Conv(g=channels, m=1, c=1, p=size, q=size, r=1, s=1)
-    )
-
-
-def rectified(name: str, given: str, channels: int, size: int) -> Node:
-    """Return a rectifier that is a layer of its own."""
-    return Node(name, "relu", (given,), Conv(g=channels, m=1, c=1, p=size, q=size, r=1, s=1))
-
-
-def linked(nodes: Sequence[Node], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
+def linked(nodes: Sequence[NetworkNode], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
     """Return the operators of a network for so many samples, and the kinds of their tensors."""
-    tensors = {one.name: _Image(batch, one.channels, one.sizes.p, one.sizes.q) for one in nodes}
-    readers: dict[str, list[Node]] = {}
-    for one in nodes:
-        for name in one.given:
-            readers.setdefault(name, []).append(one)
+    tensors = {
+        node.name: _Image(batch, node.channels, node.sizes.p, node.sizes.q) for node in nodes
+    }
+    readers: dict[str, list[NetworkNode]] = {}
+    for node in nodes:
+        for name in node.given:
+            readers.setdefault(name, []).append(node)
     first = readers[IMAGE][0]
     tensors[IMAGE] = _Image(batch, first.sizes.g * first.sizes.c, *first.reach, made=False)
-    for name, some in readers.items():
-        tensors[name].read_by(some)
-    operators = [made for one in nodes for made in _operators(one, tensors)]
+    for name, reading in readers.items():
+        tensors[name].read_by(reading)
+    operators = [made for node in nodes for made in _operators(node, tensors)]
     kinds: dict[str, Kind] = {_tensor(IMAGE): "input"}
-    for one in nodes:
-        kinds[_tensor(one.name)] = "intermediate" if one.name in readers else "output"
-        if one.kind == "conv":
-            kinds |= dict.fromkeys(_weights(one), "weight")
+    for node in nodes:
+        kinds[_tensor(node.name)] = "intermediate" if node.name in readers else "output"
+        if node.kind == "conv":
+            kinds |= dict.fromkeys(_weights(node), "weight")
     return operators, kinds
 
 
@@ -121,17 +90,17 @@ class _Image:
     border: int = 0
     made: bool = True
 
-    def read_by(self, readers: Iterable[Node]) -> None:
+    def read_by(self, readers: Iterable[NetworkNode]) -> None:
         """Make room for the padding, and the channels, of all readers."""
         readers = list(readers)
-        self.channels = max(self.channels, *(one.sizes.g * one.sizes.c for one in readers))
-        before = max(one.padding for one in readers)
+        self.channels = max(self.channels, *(reader.sizes.g * reader.sizes.c for reader in readers))
+        before = max(reader.padding for reader in readers)
         if self.made:
             self.border = before
             self.rows, self.columns = self.rows + before, self.columns + before
-        for one in readers:
-            height, width = one.reach
-            apart = before - one.padding
+        for reader in readers:
+            height, width = reader.reach
+            apart = before - reader.padding
             self.rows, self.columns = (
                 max(self.rows, apart + height),
                 max(self.columns, apart + width),
@@ -155,11 +124,11 @@ def _tensor(name: str) -> str:
     return name if name == IMAGE else f"{name}.O"
 
 
-def _weights(node: Node) -> list[str]:
+def _weights(node: NetworkNode) -> list[str]:
     return [f"{name}.W" for name in _names(node)]
 
 
-def _names(node: Node) -> list[str]:
+def _names(node: NetworkNode) -> list[str]:
     """Return the operators of a convolution: one for each of its groups, or one if depth-wise."""
     one = node.sizes
     if one.g == 1 or one.m == one.c == 1:
@@ -167,7 +136,7 @@ def _names(node: Node) -> list[str]:
     return [f"{node.name}.{number}" for number in range(one.g)]
 
 
-def _operators(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
+def _operators(node: NetworkNode, tensors: dict[str, _Image]) -> Iterator[Operator]:
     if node.kind in ("residual", "relu"):
         ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpq")}
         given = tuple(
@@ -181,7 +150,7 @@ def _operators(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
         yield _by_channel(node, tensors)
 
 
-def _by_channel(node: Node, tensors: dict[str, _Image]) -> Operator:
+def _by_channel(node: NetworkNode, tensors: dict[str, _Image]) -> Operator:
     """Return a pooling, or a convolution of each channel with a filter of its own."""
     ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "gpqrs")}
     given = _input(node, tensors, "g", 0, node.channels)
@@ -192,7 +161,7 @@ def _by_channel(node: Node, tensors: dict[str, _Image]) -> Operator:
     return Vector(node.name, node.kind, ranks, (given,), output)
 
 
-def _dense(node: Node, tensors: dict[str, _Image]) -> Iterator[Operator]:
+def _dense(node: NetworkNode, tensors: dict[str, _Image]) -> Iterator[Operator]:
     ranks = {"n": tensors[node.name].samples, **_ranks(node.sizes, "mcpqrs")}
     for number, (name, weights) in enumerate(zip(_names(node), _weights(node), strict=True)):
         given = _input(node, tensors, "c", number * node.sizes.c, node.sizes.c)
@@ -209,7 +178,7 @@ def _units(ranks: str) -> tuple[Affine, ...]:
 
 
 def _input(
-    node: Node, tensors: dict[str, _Image], rank: str, channel: int, channels: int
+    node: NetworkNode, tensors: dict[str, _Image], rank: str, channel: int, channels: int
 ) -> Operand:
     """Return what windows read of some channels."""
     (sh, sw), (dh, dw) = node.sizes.stride, node.sizes.dilation
@@ -218,12 +187,12 @@ def _input(
     return Operand(_tensor(node.given[0]), dims, start)
 
 
-def _start(node: Node, image: _Image, channel: int, channels: int) -> tuple[int, ...]:
+def _start(node: NetworkNode, image: _Image, channel: int, channels: int) -> tuple[int, ...]:
     return image.box((channel, image.border - node.padding), (channels, *node.reach))
 
 
 def _output(
-    node: Node,
+    node: NetworkNode,
     tensors: dict[str, _Image],
     ranks: str,
     channel: int = 0,

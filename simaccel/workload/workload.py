@@ -30,7 +30,7 @@ _Shape = tuple[tuple[int, ...], str]
 
 @dataclass(frozen=True)
 class Workload:
-    """What is computed: operators over tensors, `repeat` times (the layers of a model).
+    """Operators over tensors, done `repeat` times (the layers of a model).
 
     Operators of `once` run once, before or behind all repetitions (embedding, logits).
     `operators` are of one repetition, in a topological order that keeps the given order where

@@ -1,6 +1,7 @@
 """The recipes of CONTRIBUTING.md work as they stand."""
 
 import doctest
+import math
 import re
 import types
 from pathlib import Path
@@ -19,7 +20,8 @@ from simaccel.machine.steps import Act
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, load_workload, operand
-from simaccel.workload.catalogue import attention_model
+from simaccel.workload.catalogue import Catalogue
+from simaccel.workload.networks import parse_network
 from tests.examples.documents import Block, blocks_of
 
 REPOSITORY = Path(__file__).parents[2]
@@ -44,10 +46,23 @@ def test_the_scheduler_runs_and_passes_its_test(monkeypatch: pytest.MonkeyPatch)
     _module('"uncut")\n')
 
 
-def test_the_model_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = _module("MODEL =").MODEL
-    monkeypatch.setattr("simaccel.workload.catalogue.MODELS", (model,))
-    assert attention_model("gpt2-small", batch=1, seq_len=8).name == "gpt2"
+def _recipe_file(name: str) -> str:
+    """Find the block of YAML that describes a workload of this name."""
+    (found,) = [one for one in blocks_of(CONTRIBUTING, "yaml") if f"name: {name}\n" in one.text]
+    return found.text
+
+
+def test_a_network_is_a_file_of_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "networks").mkdir()
+    file = tmp_path / "networks" / "lenet5.yaml"
+    file.write_text(_recipe_file("lenet5"), encoding="utf-8")
+    network = Catalogue("networks", parse_network, root=tmp_path).find("LeNet-5")
+    # LeCun et al., 1998, section II-B: C5 has 48,120 parameters with 120 biases, F6 10,164 with 84
+    weights = {name: shape.weights for name, shape in network.layers.items()}
+    assert (weights["c5"], weights["f6"]) == (48_120 - 120, 10_164 - 84)
+    assert load_workload(file).macs == sum(
+        math.prod(shape.ranks.values()) for shape in network.layers.values()
+    )
 
 
 def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,13 +84,23 @@ def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("dataflow", ["naive", "flex"])
 def test_the_workload_file_runs(dataflow: str, tmp_path: Path) -> None:
-    (block,) = blocks_of(CONTRIBUTING, "yaml")
     file = tmp_path / "two_layers.yaml"
-    file.write_text(block.text, encoding="utf-8")
+    file.write_text(_recipe_file("two_layers"), encoding="utf-8")
     workload = load_workload(file)
     assert workload.macs == 2 * 6 * 5 * 7
     result = simulate(workload, load_accelerator("toy"), dataflow)
     assert len(check(workload, result.mapping, result.program)) == 2
+
+
+def test_an_accelerator_is_one_file(tmp_path: Path) -> None:
+    file = tmp_path / "small_npu.yaml"
+    file.write_text(_recipe_file("small_npu"), encoding="utf-8")
+    accelerator = load_accelerator(file)
+    assert (accelerator.name, accelerator.array.pes) == ("small_npu", 256)
+    run = simulate(gemm(m=16, k=16, n=16), accelerator, "naive").run
+    # three matrices of 512 B at 25.6 GB/s and 800 MHz: 32 B a cycle
+    assert run.macs == 4096
+    assert run.cycles > 3 * 512 / 32
 
 
 def test_the_unit_costs_what_its_doctest_says() -> None:

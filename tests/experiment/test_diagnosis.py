@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.diagnosis import TOTAL, Part, diagnose
+from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis, diagnose
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -132,9 +132,9 @@ def test_an_unknown_operator_gets_a_suggestion(block: Path) -> None:
     )
 
 
-def _part(**busy: int) -> Part:
+def _part(**busy: int) -> OperatorDiagnosis:
     engines = {name: {"busy": n, "idle": 100 - n} for name, n in busy.items()}
-    return Part("x", 100, engines)
+    return OperatorDiagnosis("x", 100, engines)
 
 
 def test_the_critical_engine_is_busy_longest() -> None:
@@ -143,7 +143,7 @@ def test_the_critical_engine_is_busy_longest() -> None:
     assert _part(dma_in0=60, array=59, sfu=60).critical == "sfu"
     blaming = Stall("sfu", "x", "dram_bandwidth", "A", "ready", "dma_in0", 5)
     part = _part(dma_in0=60, array=60, sfu=10)
-    assert Part("x", 100, part.engines, (blaming,)).critical == "dma_in0"
+    assert OperatorDiagnosis("x", 100, part.engines, (blaming,)).critical == "dma_in0"
 
 
 def test_the_array_is_told_of_unless_the_sfu_is_busier() -> None:
@@ -154,6 +154,6 @@ def test_the_array_is_told_of_unless_the_sfu_is_busier() -> None:
 
 def test_stalls_come_in_order() -> None:
     causes = {"busy": 1, "idle": 2, "noc": 3, "sfu": 4, "drain": 4}
-    part = Part(TOTAL, 14, {"array": causes})
+    part = OperatorDiagnosis(TOTAL, 14, {"array": causes})
     assert part.stalls("array") == [("drain", 4), ("sfu", 4), ("noc", 3)]
     assert part.share("array", "sfu") == 4 / 14

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.experiment.difference import Difference, Field, compare
+from simaccel.experiment.difference import Difference, FieldDifference, compare
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -134,14 +134,14 @@ def test_what_was_chosen_otherwise_is_named(recorded: Recorded) -> None:
     faster = recorded("naive-m", dram__bandwidth_bytes_per_second="16 GB/s")
     found = _compare(recorded("naive-m"), faster)
     field = "accelerator.dram.bandwidth_bytes_per_second"
-    assert found.fields[-1] == Field(field, "8000000000", "16000000000")
+    assert found.fields[-1] == FieldDifference(field, "8000000000", "16000000000")
     assert {one.name for one in found.fields[:-1]} <= {"mapping L", "mapping softmax", "mapping A"}
     assert found.cycles < 0
     dearer = _compare(recorded("naive-m"), recorded("naive-m", energy__mac_pj="3.5"))
     assert [one.name for one in dearer.fields] == ["accelerator.energy.mac_pj"]
     assert dearer.cycles == 0
     flows = _compare(recorded("naive-m"), recorded("flash"))
-    assert flows.fields == (Field("dataflow", "naive-m", "flash"),)
+    assert flows.fields == (FieldDifference("dataflow", "naive-m", "flash"),)
     piped = _compare(recorded("flash"), recorded("flash", pipeline=True))
     assert "fork ahead 1" in {one.b for one in piped.fields}
 

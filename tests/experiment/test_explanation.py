@@ -14,13 +14,13 @@ from simaccel.analytic.bounds.compulsory import compulsory_bytes
 from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
 from simaccel.experiment.attribution import attribute, streaming
 from simaccel.experiment.disagreement import (
+    DirectiveRuntime,
     Disagreement,
-    Runtime,
     against_directives,
     against_floor,
     against_prediction,
 )
-from simaccel.experiment.explanation import Explained, explain
+from simaccel.experiment.explanation import GroupExplanation, explain
 from simaccel.experiment.run import Result, result_json
 from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
@@ -92,7 +92,7 @@ def fused() -> Result:
 
 
 @pytest.fixture(scope="module")
-def convolution() -> tuple[Result, tuple[Explained, ...]]:
+def convolution() -> tuple[Result, tuple[GroupExplanation, ...]]:
     net = parse_directives(NET)
     workload = layers_workload("net", {one.name: one.layer.shape() for one in net.layers})
     hw = load_accelerator("maestro_256")
@@ -193,7 +193,7 @@ def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None
 
 
 def test_directives_speak_where_the_mapping_was_written_so(
-    convolution: tuple[Result, tuple[Explained, ...]],
+    convolution: tuple[Result, tuple[GroupExplanation, ...]],
 ) -> None:
     """Cycles stand in docs/guide/directives.md. 4 clusters take an input, one PE a weight."""
     result, (one,) = convolution
@@ -220,7 +220,7 @@ def test_directives_are_found_for_a_product_of_a_mapspace() -> None:
 
 
 def test_a_tree_speaks_without_the_directives_that_it_was_made_of(
-    convolution: tuple[Result, tuple[Explained, ...]], product: Result
+    convolution: tuple[Result, tuple[GroupExplanation, ...]], product: Result
 ) -> None:
     """Its clusters pass on what one NoC brings: one first fill for all, as on the machine."""
     result, _ = convolution
@@ -257,7 +257,7 @@ def test_bytes_of_the_directives_are_compared(product: Result) -> None:
     told = {each.tensor: each.told_bytes for each in one.reuse}
     assert told == {"A": 2 * 6400, "B": 3 * 2 * 64 * 48, "C": 2 * 4800}
     assert all(each.told_bytes == each.dram_bytes for each in one.reuse)
-    (found,) = against_directives(one.run, Runtime(), {**told, "A": 12801})  # type: ignore[dict-item]
+    (found,) = against_directives(one.run, DirectiveRuntime(), {**told, "A": 12801})  # type: ignore[dict-item]
     assert (found.voice, found.what, found.machine, found.other) == (
         *("directives", "DRAM bytes of A"),
         *(12800, 12801),
@@ -271,7 +271,7 @@ def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> N
     there = replace(predicted, bound_terms={"array": 100 * percent})
     found = list(against_prediction(run, there))
     assert [each.what for each in found] == ["cycles"] * times
-    spoken = list(against_directives(run, Runtime(cycles=100 * percent), {}))
+    spoken = list(against_directives(run, DirectiveRuntime(cycles=100 * percent), {}))
     assert [each.other for each in spoken] == [100 * percent] * times
 
 

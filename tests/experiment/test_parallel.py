@@ -22,7 +22,7 @@ from distributed.core import Status
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster
 from simaccel.experiment.cluster import connected, started
-from simaccel.experiment.parallel import Team, noted, run_all, working
+from simaccel.experiment.parallel import TaskWorkers, noted, run_all, working
 
 PARENT = """
 import os, sys, time
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 
 @pytest.fixture(scope="module")
-def team() -> Iterator[Team]:
+def team() -> Iterator[TaskWorkers]:
     """Two processes for all tests that don't end them for good."""
     with working(2) as two:
         yield two
@@ -78,7 +78,7 @@ def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3, 1000])
-def test_results_come_in_the_order_of_the_tasks(team: Team, count: int) -> None:
+def test_results_come_in_the_order_of_the_tasks(team: TaskWorkers, count: int) -> None:
     told: list[float] = []
     found = noted(team, abs, range(-count, 0), lambda done, _: told.append(done))
     assert found == [*range(count, 0, -1)]
@@ -86,31 +86,31 @@ def test_results_come_in_the_order_of_the_tasks(team: Team, count: int) -> None:
     assert list(team.each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
 
 
-def test_results_that_nobody_asks_for_are_cancelled(team: Team) -> None:
+def test_results_that_nobody_asks_for_are_cancelled(team: TaskWorkers) -> None:
     started = time.monotonic()
     assert next(iter(team.each(time.sleep, [0] + [1] * 60))) is None
     assert list(team.each(abs, [-1, -2])) == [1, 2]
     assert time.monotonic() - started < 20
 
 
-def test_an_error_in_a_process_is_raised_here(team: Team) -> None:
+def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
     with pytest.raises(OSError, match="nowhere"):
         noted(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
     with pytest.raises(OSError, match="nowhere"):
         list(team.each(os.listdir, ["/nowhere"]))
 
 
-def test_a_process_that_dies_loses_its_task_only(team: Team) -> None:
+def test_a_process_that_dies_loses_its_task_only(team: TaskWorkers) -> None:
     assert noted(team, _halved, [6, 3, 4, 2], _silent, lost=_minus) == [3, -3, 2, 1]
 
 
-def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: Team) -> None:
+def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: TaskWorkers) -> None:
     """All of them are over at once, so that they travel together soon."""
     tasks = [2] * 60 + [3] + [2] * 60
     assert noted(team, _halved, tasks, _silent, lost=_minus) == [1] * 60 + [-3] + [1] * 60
 
 
-def test_a_process_of_a_search_that_dies_is_said(team: Team) -> None:
+def test_a_process_of_a_search_that_dies_is_said(team: TaskWorkers) -> None:
     with pytest.raises(WorkerDiedError, match="a process of the search died"):
         list(team.each(os._exit, [1, 2]))
 

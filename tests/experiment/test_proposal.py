@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.proposal import Proposal, propose
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Workload, build, gemm
@@ -13,14 +13,16 @@ SMALL = 12 * 64 * 64 * 2
 """Bytes of Q, K, V or Z: 12 heads of 64 rows and 64 columns, 2 bytes each. S has as many."""
 
 
-def _part(name: str, cycles: int, waits: int, n_bytes: int) -> Part:
+def _part(name: str, cycles: int, waits: int, n_bytes: int) -> OperatorDiagnosis:
     engines = {"array": {"busy": cycles - waits, "dram_bandwidth": waits}, "sfu": {"idle": cycles}}
-    return Part(name, cycles, engines, moved={"dram_read": {"X": n_bytes}, "dram_write": {}})
+    return OperatorDiagnosis(
+        name, cycles, engines, moved={"dram_read": {"X": n_bytes}, "dram_write": {}}
+    )
 
 
-def _run(*parts: Part) -> Diagnosis:
+def _run(*parts: OperatorDiagnosis) -> Diagnosis:
     cycles = sum(part.cycles for part in parts)
-    return Diagnosis(0, cycles, Part(TOTAL, cycles, {}), parts)
+    return Diagnosis(0, cycles, OperatorDiagnosis(TOTAL, cycles, {}), parts)
 
 
 def _apart(waits: int = 90_000) -> Diagnosis:
@@ -71,7 +73,7 @@ def test_nothing_is_proposed_without_a_reason() -> None:
     fast = tuple(replace(part, cycles=50) for part in _apart(waits=45).operators)
     assert propose(ATTENTION, EDGE, _run(*fast)) is None  # it would be slower
     assert propose(ATTENTION, EDGE, _run(_apart().operators[1])) is None  # a part of it
-    assert propose(ATTENTION, EDGE, Diagnosis(0, 1, Part(TOTAL, 1, {}), ())) is None
+    assert propose(ATTENTION, EDGE, Diagnosis(0, 1, OperatorDiagnosis(TOTAL, 1, {}), ())) is None
 
 
 def test_spatial_arrays_have_other_dataflows() -> None:

@@ -8,7 +8,7 @@ import pytest
 from simaccel.experiment import remembered_what_if as module
 from simaccel.experiment.recording import record
 from simaccel.experiment.remembered_what_if import remembered_what_if
-from simaccel.experiment.what_if import Base, WhatIf, what_if
+from simaccel.experiment.what_if import BaseRun, WhatIfResult, what_if
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.program.lowering import lower
@@ -30,7 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the programs that were run; what is found goes to an empty folder."""
     found: list[str] = []
 
-    def counted(*arguments: object, **named: object) -> WhatIf:
+    def counted(*arguments: object, **named: object) -> WhatIfResult:
         found.append("run")
         return what_if(*arguments, **named)  # type: ignore[arg-type]
 
@@ -94,9 +94,11 @@ def test_a_plug_ins_operator_is_run_each_time(
 def test_a_trace_that_this_code_wrote_has_the_run_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given: list[Base | None] = []
+    given: list[BaseRun | None] = []
 
-    def with_base(on: Accelerator, program: Program, *, base: Base | None, **_: object) -> WhatIf:
+    def with_base(
+        on: Accelerator, program: Program, *, base: BaseRun | None, **_: object
+    ) -> WhatIfResult:
         given.append(base)
         return what_if(on, program, base=base)
 

@@ -4,9 +4,9 @@ import json
 
 from rich.console import Console, RenderableType
 
-from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
+from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.proposal import Proposal
-from simaccel.experiment.what_if import Freed, WhatIf
+from simaccel.experiment.what_if import FreedRun, WhatIfResult
 from simaccel.report.stalls import (
     Analysis,
     engines_table,
@@ -22,8 +22,10 @@ from simaccel.trace import Stall
 WAIT = Stall("array", "A", "dram_bandwidth", "V", "ready", "dma_in1", 300)
 FREE = Stall("dma_in1", "A", "array", "V", "free", "array", 90)
 DRAIN = Stall("sfu", "A", "drain", "", "", "", 4)
-L = Part("L", 600, {"dma_in1": {"busy": 10, "array": 590}, "array": {"busy": 600}, "sfu": {}})
-A = Part(
+L = OperatorDiagnosis(
+    "L", 600, {"dma_in1": {"busy": 10, "array": 590}, "array": {"busy": 600}, "sfu": {}}
+)
+A = OperatorDiagnosis(
     "A",
     400,
     {
@@ -33,7 +35,7 @@ A = Part(
     },
     (WAIT, FREE, DRAIN),
 )
-RUN = Part(
+RUN = OperatorDiagnosis(
     TOTAL,
     1000,
     {
@@ -44,11 +46,11 @@ RUN = Part(
     (WAIT, FREE, DRAIN),
 )
 FOUND = Diagnosis(0, 1000, RUN, (L, A))
-WHAT_IF = WhatIf(
-    Freed((), 1000, {"L": 600, "A": 400}),
+WHAT_IF = WhatIfResult(
+    FreedRun((), 1000, {"L": 600, "A": 400}),
     (
-        Freed(("dram_bandwidth",), 720, {"L": 610, "A": 110}),
-        Freed(("array", "noc"), 400, {"L": 0, "A": 400}),
+        FreedRun(("dram_bandwidth",), 720, {"L": 610, "A": 110}),
+        FreedRun(("array", "noc"), 400, {"L": 0, "A": 400}),
     ),
 )
 
@@ -127,9 +129,9 @@ def test_a_speedup_needs_cycles() -> None:
 
 
 def test_verdicts_group_what_is_alike() -> None:
-    again = Part("B", 300, A.engines, A.waits)
+    again = OperatorDiagnosis("B", 300, A.engines, A.waits)
     engines = {"array": {"busy": 700, "dram_bandwidth": 600}, "sfu": {"idle": 1292, "drain": 8}}
-    total = Part(TOTAL, 1300, engines)
+    total = OperatorDiagnosis(TOTAL, 1300, engines)
     found = Diagnosis(0, 1300, total, (L, A, again))
     said = list(verdicts(Analysis(found), total))
     assert [text.split(":")[0].partition(" (mostly")[0] for text in said] == [
@@ -146,17 +148,21 @@ def test_verdicts_group_what_is_alike() -> None:
 
 
 def test_the_run_is_idle_where_its_compute_engine_is() -> None:
-    softmax = Part("softmax", 500, {"array": {"idle": 500}, "sfu": {"busy": 500}})
-    total = Part(TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}})
+    softmax = OperatorDiagnosis("softmax", 500, {"array": {"idle": 500}, "sfu": {"busy": 500}})
+    total = OperatorDiagnosis(
+        TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}}
+    )
     found = Diagnosis(0, 1100, total, (L, softmax))
     _, second, *_ = verdicts(Analysis(found), total)
     assert second == "The run: the array is busy 55%, idle 45% (in softmax)."
 
 
 def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None:
-    longer = Part("A", 700, {"array": {"busy": 100, "dram_bandwidth": 600}, "sfu": {}})
-    again = Part("B", 650, {"array": {"busy": 50, "dram_bandwidth": 600}, "sfu": {}})
-    total = Part(TOTAL, 1950, {"array": {"busy": 750, "dram_bandwidth": 1200}, "sfu": {}})
+    longer = OperatorDiagnosis("A", 700, {"array": {"busy": 100, "dram_bandwidth": 600}, "sfu": {}})
+    again = OperatorDiagnosis("B", 650, {"array": {"busy": 50, "dram_bandwidth": 600}, "sfu": {}})
+    total = OperatorDiagnosis(
+        TOTAL, 1950, {"array": {"busy": 750, "dram_bandwidth": 1200}, "sfu": {}}
+    )
     found = Diagnosis(0, 1950, total, (L, longer, again))
     proposal = Proposal("flash", ("L", "A"), 4096, 1300, 1024, 650)
     lead, second, *rest = verdicts(Analysis(found, proposal=proposal), total)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console, RenderableType
 
-from simaccel.experiment.check import Checked
+from simaccel.experiment.check import OperatorCheck
 from simaccel.experiment.run import Result, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.comparison import Compared, comparison_table, speedups, terms_lines
@@ -65,7 +65,9 @@ def test_speedup_is_against_the_first_of_the_length(result: Result) -> None:
 
 
 def test_what_stays_on_chip_is_said() -> None:
-    lines = printed(checked_table([Checked("L", 0, 9, 0.0), Checked("A", 9, 9, 1e-16)]), 100)
+    lines = printed(
+        checked_table([OperatorCheck("L", 0, 9, 0.0), OperatorCheck("A", 9, 9, 1e-16)]), 100
+    )
     assert "stays on chip" in lines[2]
     assert "1.0e-16" in lines[3]
 

@@ -5,7 +5,12 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from simaccel.experiment.difference import Difference, Field, Group, Share
+from simaccel.experiment.difference import (
+    CauseDifference,
+    Difference,
+    FieldDifference,
+    GroupDifference,
+)
 from simaccel.report.trace_diff import (
     causes_table,
     difference_json,
@@ -18,18 +23,18 @@ FOUND = Difference(
     a=1000,
     b=800,
     groups=(
-        Group("L+softmax+A", ("L", "softmax", "A"), ("L+softmax+A",), 600, 390),
-        Group("Q", ("Q",), ("Q",), 400, 410),
+        GroupDifference("L+softmax+A", ("L", "softmax", "A"), ("L+softmax+A",), 600, 390),
+        GroupDifference("Q", ("Q",), ("Q",), 400, 410),
     ),
     shares=(
-        Share("L+softmax+A", "idle", 200, 0),
-        Share("L+softmax+A", "sfu", 0, 60),
-        Share("L+softmax+A", "dram_bandwidth", 100, 30),
-        Share("Q", "dram_latency", 0, 10),
-        Share("Q", "busy", 400, 400),
-        Share("L+softmax+A", "busy", 300, 300),
+        CauseDifference("L+softmax+A", "idle", 200, 0),
+        CauseDifference("L+softmax+A", "sfu", 0, 60),
+        CauseDifference("L+softmax+A", "dram_bandwidth", 100, 30),
+        CauseDifference("Q", "dram_latency", 0, 10),
+        CauseDifference("Q", "busy", 400, 400),
+        CauseDifference("L+softmax+A", "busy", 300, 300),
     ),
-    fields=(Field("dataflow", "flex", "flat"),),
+    fields=(FieldDifference("dataflow", "flex", "flat"),),
 )
 
 
@@ -49,9 +54,9 @@ def test_operators_add_up_to_the_total() -> None:
 
 
 def test_where_no_operator_is_fused_otherwise_there_is_no_column_for_it() -> None:
-    same = Difference("array", 5, 4, (Group("Q", ("Q",), ("Q",), 5, 4),), (), ())
+    same = Difference("array", 5, 4, (GroupDifference("Q", ("Q",), ("Q",), 5, 4),), (), ())
     assert [column.header for column in groups_table(same).columns][-1] == "of A"
-    apart = Difference("array", 5, 4, (Group("Q", ("Q",), (), 5, 0),), (), ())
+    apart = Difference("array", 5, 4, (GroupDifference("Q", ("Q",), (), 5, 0),), (), ())
     assert _rows(groups_table(apart))[0][-1] == "nothing"
 
 
@@ -67,7 +72,7 @@ def test_causes_add_up_to_the_total() -> None:
 
 
 def test_many_causes_are_summed_in_a_last_row() -> None:
-    shares = tuple(Share(f"op{n}", "busy", 100 - n, 0) for n in range(30))
+    shares = tuple(CauseDifference(f"op{n}", "busy", 100 - n, 0) for n in range(30))
     whole = sum(one.a for one in shares)
     rows = _rows(causes_table(Difference("array", whole, 0, (), shares, ())))
     rest = sum(100 - n for n in range(20, 30))
@@ -91,8 +96,8 @@ def test_the_sentence_names_causes_and_operators() -> None:
 
 
 def test_a_slower_run_is_told_as_such() -> None:
-    group = Group("Q", ("Q",), ("Q",), 400, 500)
-    shares = (Share("Q", "busy", 400, 460), Share("Q", "drain", 0, 40))
+    group = GroupDifference("Q", ("Q",), ("Q",), 400, 500)
+    shares = (CauseDifference("Q", "busy", 400, 460), CauseDifference("Q", "drain", 0, 40))
     assert _said(Difference("array", 400, 500, (group,), shares, ())) == [
         (
             "B takes 100 cycles more than A (0.800 x as fast). In all, the array works 60 cycles "
@@ -102,10 +107,10 @@ def test_a_slower_run_is_told_as_such() -> None:
 
 
 def test_equal_runs() -> None:
-    group = Group("Q", ("Q",), ("Q",), 5, 5)
-    alike = Difference("array", 5, 5, (group,), (Share("Q", "busy", 5, 5),), ())
+    group = GroupDifference("Q", ("Q",), ("Q",), 5, 5)
+    alike = Difference("array", 5, 5, (group,), (CauseDifference("Q", "busy", 5, 5),), ())
     assert _said(alike) == ["A and B take the same cycles, spent alike."]
-    shares = (Share("Q", "busy", 5, 3), Share("Q", "noc", 0, 2))
+    shares = (CauseDifference("Q", "busy", 5, 3), CauseDifference("Q", "noc", 0, 2))
     assert _said(Difference("array", 5, 5, (group,), shares, ())) == [
         (
             "A and B take the same cycles, spent otherwise. In all, the array works 2 cycles "
@@ -115,7 +120,7 @@ def test_equal_runs() -> None:
 
 
 def test_few_fields_are_named() -> None:
-    fields = tuple(Field(f"f{n}", "1", "2") for n in range(10))
+    fields = tuple(FieldDifference(f"f{n}", "1", "2") for n in range(10))
     lines = _said(Difference("array", 5, 5, (), (), fields))
     assert lines[7:9] == ["f7: 1 in A, 2 in B", "and 2 fields more"]
 

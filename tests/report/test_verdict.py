@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simaccel.experiment.diagnosis import TOTAL, Part
+from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.verdict import Scene, engine_text, sentences
@@ -36,7 +36,7 @@ def _scene(
     """Put an operator of 1000 cycles together; the array's causes by name."""
     rest = {"idle": 1000 - sum(array.values())} if sum(array.values()) < 1000 else {}
     engines: dict[str, Any] = {"array": array | rest, "sfu": sfu or {"idle": 1000}}
-    part = Part(name, 1000, engines, waits, macs, moved or {})
+    part = OperatorDiagnosis(name, 1000, engines, waits, macs, moved or {})
     return Scene(part, MACHINE, gains or {})
 
 
@@ -90,7 +90,9 @@ CASES = {
         ),
     ),
     "bandwidth unknown": (
-        Scene(Part("A", 1000, {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}})),
+        Scene(
+            OperatorDiagnosis("A", 1000, {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}})
+        ),
         "A waits 50% of its time: its transfers queue for DRAM bandwidth.",
     ),
     "latency": (
@@ -252,7 +254,7 @@ def test_pes_of_a_spatial_array_are_left_unused_by_passes(spatial: Accelerator) 
 def test_array_and_sfu_take_turns() -> None:
     engines = {"array": {"busy": 600, "sfu": 400}, "sfu": {"busy": 400, "array": 600}}
     waits = (_wait("sfu", "S", "ready", "sfu"),)
-    scene = Scene(Part("L+softmax+A", 1000, engines, waits), MACHINE)
+    scene = Scene(OperatorDiagnosis("L+softmax+A", 1000, engines, waits), MACHINE)
     assert sentences(scene) == [
         (
             "L+softmax+A waits 40% of its time for S tiles from the SFU: the SFU is busy 40% with "
@@ -261,15 +263,17 @@ def test_array_and_sfu_take_turns() -> None:
     ]
 
 
-def _operator(name: str, cycles: int, **engines: dict[str, int]) -> Part:
+def _operator(name: str, cycles: int, **engines: dict[str, int]) -> OperatorDiagnosis:
     idle: dict[str, dict[str, int]] = {one: {"idle": cycles} for one in ("array", "sfu")}
-    return Part(name, cycles, idle | engines)
+    return OperatorDiagnosis(name, cycles, idle | engines)
 
 
 def test_a_run_is_idle_in_some_operators() -> None:
     gemm = _operator("L", 600, array={"busy": 600})
     softmax = _operator("softmax", 400, sfu={"busy": 400})
-    total = Part(TOTAL, 1000, {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 400}})
+    total = OperatorDiagnosis(
+        TOTAL, 1000, {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 400}}
+    )
     scene = Scene(total, operators=(gemm, softmax))
     assert sentences(scene) == ["The run: the array is busy 60%, idle 40% (in softmax)."]
 
@@ -281,7 +285,7 @@ def test_a_run_waits_mostly_in_some_operators() -> None:
         _operator("K", 200, array={"busy": 160, "dram_bandwidth": 40}),
     ]
     engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {"idle": 1000}}
-    total = Part(TOTAL, 1000, engines, moved={"dram": {"": 45_000}})
+    total = OperatorDiagnosis(TOTAL, 1000, engines, moved={"dram": {"": 45_000}})
     assert sentences(Scene(total, MACHINE, operators=tuple(parts))) == [
         "The run waits 50% of its time (mostly in FF2): DRAM runs at 45.0 of 50.0 GB/s (90%)."
     ]
@@ -298,7 +302,7 @@ def test_a_run_waits_also_where_its_array_has_nothing_to_do() -> None:
         "array": {"busy": 240, "dram_bandwidth": 450, "idle": 310},
         "sfu": {"busy": 10, "dram_bandwidth": 300, "idle": 690},
     }
-    total = Part(TOTAL, 1000, engines, moved={"dram": {"": 49_000}})
+    total = OperatorDiagnosis(TOTAL, 1000, engines, moved={"dram": {"": 49_000}})
     assert " ".join(sentences(Scene(total, MACHINE, operators=tuple(parts)))) == (
         "The run waits 75% of its time (mostly in softmax and L): DRAM runs at 49.0 of 50.0 GB/s "
         "(98%)."
@@ -315,7 +319,9 @@ def test_turnarounds_cost_bandwidth_too() -> None:
         (one, "the rest goes to turnarounds, or comes in bursts that nothing overlaps"),
         (MACHINE, "it is not full, so the transfers come in bursts that nothing overlaps"),
     ):
-        (sentence,) = sentences(Scene(Part("A", 1000, engines, (), None, moved), turnaround))
+        (sentence,) = sentences(
+            Scene(OperatorDiagnosis("A", 1000, engines, (), None, moved), turnaround)
+        )
         assert sentence == (
             f"A waits 50% of its time: DRAM runs at 20.0 of 50.0 GB/s (40%); {said}."
         )

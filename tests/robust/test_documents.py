@@ -36,6 +36,23 @@ WORKLOADS: dict[str, dict[str, Any]] = {
         "seq_len": 4,
         "scope": "la",
     },
+    "linked": {
+        "kind": "layers",
+        "name": "linked",
+        "linked": True,
+        "scope": "model",
+        "layers": {
+            "first": {
+                "kind": "conv",
+                "shape": {"M": 4, "C": 3, "P": 4, "Q": 4, "R": 3, "S": 3},
+                "stride": 1,
+                "padding": 1,
+            },
+            "pool": {"kind": "pooling", "shape": {"P": 2, "Q": 2, "R": 2, "S": 2}, "stride": 2},
+            "sum": {"kind": "residual", "reads": ["pool", "pool"]},
+            "fc": {"kind": "gemm", "shape": {"M": 1, "K": 16, "N": 4}},
+        },
+    },
     "layers": {
         "kind": "layers",
         "name": "tail",

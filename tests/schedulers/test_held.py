@@ -24,9 +24,10 @@ from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.held import tight
 from simaccel.schedulers.tenants import tenants
 from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
-from simaccel.workload.whole import IMAGE, Node, conv, linked, pooling, residual
+from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
+from tests.nodes import pooling, residual
 from tests.trees import einsum, vector, workload
 
 
@@ -43,7 +44,7 @@ def _on(capacity: int, *, resident: bool = True) -> Accelerator:
     return on.model_copy(update={"groups": GroupsSpec(resident=resident)})
 
 
-def _network(*nodes: Node, batch: int = 1) -> Workload:
+def _network(*nodes: NetworkNode, batch: int = 1) -> Workload:
     operators, kinds = linked(nodes, batch)
     tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
     return Workload("drawn", tuple(operators), tensors)

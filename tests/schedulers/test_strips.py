@@ -12,7 +12,8 @@ from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Tensor, Workload, gemm
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
-from simaccel.workload.whole import IMAGE, connected, linked, pooling, rectified
+from simaccel.workload.whole import IMAGE, linked
+from tests.nodes import connected, pooling, rectified
 
 CHIP = load_accelerator("tpu_v1")
 TILE = 256 * 256

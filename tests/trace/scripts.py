@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, EngineCycles, Wait
-from simaccel.trace import Site, Trace, TraceHeader, TraceWriter
+from simaccel.trace import CommandSite, Trace, TraceHeader, TraceWriter
 
 ENGINES = ("dma_in", "array", "sfu")
 WAITS = (NO_WAIT, Wait("K", "ready", "dma_in"), Wait("S", "free", "sfu"))
-SITES = {1: Site("L", "compute S = Q K"), 2: Site("softmax", "sfu S")}
+SITES = {1: CommandSite("L", "compute S = Q K"), 2: CommandSite("softmax", "sfu S")}
 HEADER = TraceHeader(
     accelerator="name: toy",
     workload="name: w",

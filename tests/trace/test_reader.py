@@ -9,7 +9,7 @@ import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
-from simaccel.trace.rows import _CACHED_BLOCKS, Rows
+from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
 from simaccel.trace.schema import OPENED, Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
@@ -262,13 +262,13 @@ def test_each_block_is_read_once_for_all_lanes(
     )
     script = padded([*(Again(turn, 2) for _ in range(100)), *turn * 100], ENGINES)
     read: list[int] = []
-    stored = Rows._stored
+    stored = EventColumns._stored
 
-    def counted(rows: Rows, block: int) -> Events:
+    def counted(rows: EventColumns, block: int) -> Events:
         read.append(block)
         return stored(rows, block)
 
-    monkeypatch.setattr(Rows, "_stored", counted)
+    monkeypatch.setattr(EventColumns, "_stored", counted)
     write(tmp_path / "t.h5", script, 8).close()
     with Trace.open(tmp_path / "t.h5") as trace:
         blocks = trace._rows.n_blocks

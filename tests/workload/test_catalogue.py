@@ -1,9 +1,21 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.workload import MODELS, attention_model, build, find_model, parse_workload
+from simaccel.workload import (
+    MODELS,
+    attention_model,
+    build,
+    find_model,
+    load_document,
+    parse_workload,
+)
+from simaccel.workload.attention import parse_model
+from simaccel.workload.catalogue import FOLDER, Catalogue
+
+FILES = sorted(FOLDER.glob("*/*.yaml"), key=lambda path: path.name != "flaubert-large.yaml")
 
 MIB = 2**20
 SIZE = "a whole number from 1 to 1099511627776"
@@ -76,7 +88,7 @@ def _faults(name: str, **changed: Any) -> list[str]:  # noqa: ANN401 - wrong typ
 
 def test_unknown_models_get_a_suggestion() -> None:
     assert _faults("brt") == ["workload: model: got 'brt'; allowed: did you mean 'bert'?"]
-    known = "bert, trxl, flaubert, flaubert-large, t5, xlm"
+    known = "bert, flaubert, flaubert-large, t5, trxl, xlm"
     assert _faults("gpt2") == [f"workload: model: got 'gpt2'; allowed: one of {known}"]
 
 
@@ -95,3 +107,24 @@ def test_all_faults_of_an_unknown_model_are_reported() -> None:
         f"workload: seq_len: got 0; allowed: {SIZE}",
         "workload: scope: got 'blok'; allowed: did you mean 'block'?",
     ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_published_file_is_a_workload_file_of_its_kind(path: Path) -> None:
+    """The form of a user's own file takes it, and its sizes are those of its name."""
+    by_path, by_name = load_document(path), build(path.stem)
+    assert by_path.operators == by_name.operators
+    assert by_path.tensors == by_name.tensors
+    assert by_path.name == by_name.name == path.stem
+    again = parse_workload(dict(by_path.parameters))
+    assert (again, again.parameters) == (by_path, by_path.parameters)
+
+
+def test_a_workload_is_added_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "attention").mkdir()
+    text = FILES[0].read_text(encoding="utf-8")
+    (tmp_path / "attention" / "small.yaml").write_text(text + "aliases: [tiny]\n", encoding="utf-8")
+    catalogue = Catalogue("attention", parse_model, root=tmp_path)
+    assert list(catalogue.names_and_aliases) == ["small", "tiny"]
+    assert catalogue.find("TINY") == catalogue[0]
+    assert catalogue[0].dimensions == find_model("flaubert-large").dimensions

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
 from simaccel.hardware.load import load_accelerator
+from simaccel.program.interpreter import Array
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
-from simaccel.workload import Conv, Einsum, NotAMatmul, Workload, as_matmul, conv2d, parse_workload
+from simaccel.workload import Conv, Einsum, Workload, conv2d, parse_workload
 from simaccel.workload.conv import positions
-from simaccel.workload.matmul import Array
 from tests.draws import some
 
 SIZE = "a whole number from 1 to 1073741824"
@@ -127,40 +127,6 @@ def test_all_faults_are_reported() -> None:
         f"conv: stride.height: got 0; allowed: {SIZE}",
         "conv: bytes_by_tensor.B: got 2; allowed: one of I, W, O",
     ]
-
-
-@given(CONVS)
-def test_what_is_a_matrix_product_computes_the_convolution(conv: Conv) -> None:
-    einsum, tensors = _einsum(conv), _tensors(conv)
-    slides = any(
-        moves > 1 and (reach > 1 or stride > 1)
-        for moves, reach, stride in (
-            (conv.p, conv.r, conv.stride[0]),
-            (conv.q, conv.s, conv.stride[1]),
-        )
-    )
-    dilated = any(
-        moves == 1 and reach > 1 and dilation > 1
-        for moves, reach, dilation in (
-            (conv.p, conv.r, conv.dilation[0]),
-            (conv.q, conv.s, conv.dilation[1]),
-        )
-    )
-    if slides or dilated:
-        with pytest.raises(NotAMatmul):
-            as_matmul(einsum)
-        return
-    matmul = as_matmul(einsum)
-    found = matmul.out_tensor(matmul.a_matrix(tensors["I"]) @ matmul.b_matrix(tensors["W"]))
-    assert np.array_equal(found, einsum_values(einsum, tensors))
-    assert matmul.g * matmul.m * matmul.k * matmul.n == einsum.macs
-
-
-def test_the_product_of_a_pointwise_and_of_a_whole_image_filter() -> None:
-    pointwise = as_matmul(_einsum(Conv(n=2, m=8, c=4, p=5, q=6, r=1, s=1)))
-    assert (pointwise.g, pointwise.m, pointwise.k, pointwise.n) == (1, 60, 4, 8)
-    dense = as_matmul(_einsum(Conv(n=2, m=8, c=4, p=1, q=1, r=6, s=6)))
-    assert (dense.g, dense.m, dense.k, dense.n) == (1, 2, 144, 8)
 
 
 @pytest.mark.parametrize("dataflow", some(["naive", "flex-r", "flex", "flat", "best"]))

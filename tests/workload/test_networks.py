@@ -26,7 +26,7 @@ SZE = {
 
 
 def _layers(name: str) -> dict[str, Conv | Product]:
-    return dict(find_network(name).layers())
+    return dict(find_network(name).layers)
 
 
 def _macs(shape: Conv | Product) -> int:
@@ -206,7 +206,7 @@ def test_padding_and_stride_of_deepbench_follow_the_list() -> None:
 
 @pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
 def test_networks_come_back_from_their_parameters(one: Network) -> None:
-    layer = list(one.layers())[1]
+    layer = list(one.layers)[1]
     for chosen in (None, layer):
         workload = network(one.name, layer=chosen, bytes_by_tensor={"W": 1})
         again = parse_workload(dict(workload.parameters))
@@ -229,7 +229,9 @@ def test_all_faults_are_reported() -> None:
         "alexnet: layer: got 'conv6'; allowed: did you mean 'conv5'?",
         "alexnet: bytes_per_element: got 17; allowed: a whole number from 1 to 16",
     ]
-    with pytest.raises(InputError, match="workload: model: got 'zzz'; allowed: one of resnet50, "):
+    with pytest.raises(
+        InputError, match="workload: model: got 'zzz'; allowed: one of alexnet, deepbench, "
+    ):
         network("zzz")
 
 

@@ -9,15 +9,16 @@ import pytest
 
 from simaccel.workload import Vector
 from simaccel.workload.conv import Conv
-from simaccel.workload.layers import Layers, Network, Shape
-from simaccel.workload.networks import network
-from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, NETWORKS
+from simaccel.workload.layers import Layers, Shape
+from simaccel.workload.networks import Network, find_network, network
+from validation.tpu_v1.programs import PROGRAMS, alternatives
 
 DATA = Path(__file__).parents[2] / "validation" / "tpu_v1" / "data"
+NETWORKS = [find_network(f"tpu_v1_{program}") for program in PROGRAMS]
 SHAPES = [
-    (one.name, which, layers)
-    for one in NETWORKS
-    for which, layers in {"inferred": one.layers, **ALTERNATIVES[one.name]}.items()
+    (one.name, which, shapes.layers)
+    for program, one in zip(PROGRAMS, NETWORKS, strict=True)
+    for which, shapes in {"inferred": one, **alternatives(program)}.items()
 ]
 
 
@@ -47,10 +48,8 @@ def _sum(layers: Layers, what: str) -> int:
     return sum(getattr(one, what) for one in layers.values())
 
 
-@pytest.mark.parametrize(("name", "which", "make"), SHAPES)
-def test_layers_and_weights_are_the_published_ones(name: str, which: str, make: object) -> None:
-    assert callable(make)
-    layers: Layers = make()
+@pytest.mark.parametrize(("name", "which", "layers"), SHAPES)
+def test_layers_and_weights_are_the_published_ones(name: str, which: str, layers: Layers) -> None:
     row = _published()[name]
     count = sum(int(word) for word in row["layers"].split() if word.isdigit())
     others = {"lstm0": 34, "lstm1": 19, "cnn1": 13}.get(row["program"], 0)
@@ -58,19 +57,17 @@ def test_layers_and_weights_are_the_published_ones(name: str, which: str, make: 
     assert _sum(layers, "weights") / 1e6 == pytest.approx(float(row["weights_millions"]), rel=0.05)
 
 
-@pytest.mark.parametrize(("name", "which", "make"), SHAPES)
-def test_macs_per_weight_byte_are_the_published_ones(name: str, which: str, make: object) -> None:
-    assert callable(make)
-    layers: Layers = make()
+@pytest.mark.parametrize(("name", "which", "layers"), SHAPES)
+def test_macs_per_weight_byte_are_the_published_ones(name: str, which: str, layers: Layers) -> None:
     intensity = sum(map(_macs, layers.values())) / _sum(layers, "weights")
     published = float(_published()[name]["macs_per_weight_byte"])
     assert intensity == pytest.approx(published, rel=0.03), which
 
 
 @pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
-def test_useful_macs_are_the_counted_part_of_the_active_ones(one: object) -> None:
+def test_useful_macs_are_the_counted_part_of_the_active_ones(one: Network) -> None:
     """Of what is inferred; within three points of a hundred."""
-    name, layers = one.name, one.layers()  # type: ignore[attr-defined]
+    name, layers = one.name, one.layers
     counted, program = _counted(), name.removeprefix("tpu_v1_")
     published = float(counted["useful"][program]) / float(counted["active"][program])
     found = sum(map(_macs, layers.values())) / sum(map(_active, layers.values()))

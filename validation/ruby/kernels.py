@@ -24,7 +24,7 @@ def resnet50() -> list[Layer]:
     """Give the layer types of ResNet-50, in the order in which they come first."""
     times: dict[Shape, int] = {}
     first: dict[Shape, str] = {}
-    for name, shape in find_network("resnet50").layers().items():
+    for name, shape in find_network("resnet50").layers.items():
         times[shape] = times.get(shape, 0) + 1
         first.setdefault(shape, name)
     return [
@@ -100,7 +100,7 @@ _SUBSET: Final = (
 
 def deepbench(*, subset: bool = False) -> list[Layer]:
     """Give the selection of DeepBench, or the smaller one of the sweep over arrays."""
-    every = find_network("deepbench").layers()
+    every = find_network("deepbench").layers
     return [
         Layer(_short(name), field, _rows_as_samples(every[name]))
         for field, names in _DEEPBENCH.items()

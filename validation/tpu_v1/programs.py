@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.run import Result
+from simaccel.files.documents import parse_document
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
-from simaccel.workload import Tensor, Workload, with_precision
-from simaccel.workload.layers import Layers
-from simaccel.workload.networks.tpu_v1 import ALTERNATIVES, BATCHES, NETWORKS, chained
+from simaccel.workload import Network, Tensor, Workload, find_network, with_precision
+from simaccel.workload.networks import parse_network
 from simaccel.workload.whole import linked
 
 HERE: Final = Path(__file__).parent
@@ -53,18 +53,25 @@ def counters() -> dict[str, dict[str, float]]:
     return {what: {name: float(n) for name, n in row.items()} for what, row in rows.items()}
 
 
-def shapes(program: str) -> dict[str, Callable[[], Layers]]:
+def shapes(program: str) -> dict[str, Network]:
     """Return the inferred layers of a program, and the alternatives, by what they are called."""
-    name = f"tpu_v1_{program}"
-    network = next(one for one in NETWORKS if one.name == name)
-    narrow = {NARROW: network.layers} if program in PRECISION["activations"] else {}
-    return {INFERRED: network.layers, **ALTERNATIVES[name], **narrow}
+    network = find_network(f"tpu_v1_{program}")
+    narrow = {NARROW: network} if program in PRECISION["activations"] else {}
+    return {INFERRED: network, **alternatives(program), **narrow}
+
+
+def alternatives(program: str) -> dict[str, Network]:
+    """Return other shapes that fit the published counts of a program, by what they are called."""
+    files = sorted((HERE / "data" / "alternatives").glob(f"{program}_*.yaml"))
+    networks = [parse_network(parse_document(file.read_text(encoding="utf-8"))) for file in files]
+    return {network.source: network for network in networks}
 
 
 def workload(program: str, which: str = INFERRED) -> Workload:
     """Return a program in the numbers that are inferred, or in 8 bits."""
     name = f"tpu_v1_{program}"
-    operators, kinds = linked(chained(name, shapes(program)[which]()), BATCHES[name])
+    network = shapes(program)[which]
+    operators, kinds = linked(network.nodes, network.samples)
     tensors = {one: Tensor(one, 1, kind) for one, kind in kinds.items()}
     found = Workload(name, tuple(operators), tensors)
     wide = (

@@ -21,7 +21,7 @@ from simaccel.trace.opening import MAX_CYCLE
 if TYPE_CHECKING:
     from simaccel.experiment.diagnosis import Diagnosis
     from simaccel.experiment.proposal import Proposal
-    from simaccel.experiment.what_if import WhatIf
+    from simaccel.experiment.what_if import WhatIfResult
     from simaccel.hardware import Accelerator
     from simaccel.report.stalls import Analysis
     from simaccel.trace import Trace
@@ -118,7 +118,7 @@ def _accelerator(trace: Trace) -> Accelerator | None:
     return trace.accelerator() if trace.header.accelerator else None
 
 
-def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIf | None, str]:
+def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIfResult | None, str]:
     """Run the trace's program with resources freed, or say why not."""
     from simaccel.experiment.remembered_what_if import remembered_what_if
 

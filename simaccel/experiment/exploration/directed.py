@@ -51,12 +51,12 @@ class DirectedSpace:
             InputError: tensors of the layer differ.
 
         """
-        found = {one.bytes_per_element for one in self.workload.tensors.values()}
-        if len(found) > 1:
-            sizes = ", ".join(f"{n:g}" for n in sorted(found))
+        sizes_of = {tensor.bytes_per_element for tensor in self.workload.tensors.values()}
+        if len(sizes_of) > 1:
+            sizes = ", ".join(f"{n:g}" for n in sorted(sizes_of))
             allowed = "one size for all tensors: the analysis counts elements"
             raise InputError([Fault(self.workload.name, "bytes of an element", sizes, allowed)])
-        return int(found.pop())
+        return int(sizes_of.pop())
 
     def space(self) -> Space:
         """Return what the analysis sweeps."""
@@ -75,7 +75,7 @@ class DirectedSpace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Best:
+class BestDesign:
     """One of the best designs by an objective, ``rank`` 1 the best.
 
     ``machine_cycles`` is None where, with a ``problem``, it doesn't run.
@@ -96,7 +96,7 @@ class DirectedDesigns:
     prices: Prices
     limits: Limits
     designs: Designs
-    best: tuple[Best, ...]
+    best: tuple[BestDesign, ...]
     seconds: float
 
 
@@ -114,19 +114,19 @@ def sweep_directed(
 
     """
     started = time.perf_counter()
-    one = space.directed
-    designs = sweep(one.layer, one.dataflow, space.space(), prices, limits)
+    described = space.directed
+    designs = sweep(described.layer, described.dataflow, space.space(), prices, limits)
     few = {objective: designs.best_few(objective, SHOWN) for objective in objectives}
     seconds = time.perf_counter() - started
     known: dict[tuple[int, int], tuple[int | None, str]] = {}
     best = []
-    for objective, some in few.items():
-        for rank, design in enumerate(some, 1):
+    for objective, ranked in few.items():
+        for rank, design in enumerate(ranked, 1):
             key = design.pes, design.bandwidth
             known[key] = known.get(key) or _run(space, design)
             cycles, problem = known[key]
             best.append(
-                Best(
+                BestDesign(
                     objective=objective,
                     rank=rank,
                     design=design,

@@ -14,23 +14,23 @@ from simaccel.experiment.exploration.figures import (
     objective_of,
     static_figures,
 )
-from simaccel.experiment.exploration.limits import Limit
-from simaccel.experiment.exploration.runs import Asked, Record, run
-from simaccel.experiment.exploration.space import DIRECTIVES, Design, Dimension
-from simaccel.experiment.parallel import Team, Watch, noted
-from simaccel.experiment.store import Store
+from simaccel.experiment.exploration.limits import FigureLimit
+from simaccel.experiment.exploration.runs import Record, RunKey, run
+from simaccel.experiment.exploration.space import DIRECTIVES, DesignAxis, DesignPoint
+from simaccel.experiment.parallel import TaskWorkers, Watch, noted
+from simaccel.experiment.store import ResultStore
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is wanted: limits, and what is made small."""
+class ExplorationObjective:
+    """Limits that designs have to keep, and the figures that are made small."""
 
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[FigureLimit, ...] = ()
     objective: str = "edp"
 
 
 @dataclass(frozen=True)
-class Explored:
+class ExploredPoint:
     """One design, and the figures of its runs.
 
     ``within``: all limits hold, as far as figures are known. ``frontier``: no other design of its
@@ -38,7 +38,7 @@ class Explored:
     are no figures.
     """
 
-    design: Design
+    design: DesignPoint
     figures: Figures | None = None
     within: bool = True
     frontier: bool = False
@@ -51,9 +51,9 @@ class Explored:
 class Exploration:
     """All designs in their order, and what it took."""
 
-    dimensions: tuple[Dimension, ...]
-    plan: Plan
-    points: tuple[Explored, ...]
+    dimensions: tuple[DesignAxis, ...]
+    plan: ExplorationObjective
+    points: tuple[ExploredPoint, ...]
     ran: int
     reused: int
     damaged: tuple[str, ...] = field(default=())
@@ -64,8 +64,8 @@ _TIMED: Final = 3
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What an exploration takes.
+class ExplorationCost:
+    """Runs and seconds that an exploration takes.
 
     ``outside``: designs that can't be, or are too large; ``runs``: a workload of a design each,
     without what the ``store`` has.
@@ -80,7 +80,9 @@ class Cost:
     """Of all runs, as far as the timed ones are like the others."""
 
 
-def cost_of(designs: Iterable[Design], plan: Plan, store: Store) -> Cost:
+def cost_of(
+    designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore
+) -> ExplorationCost:
     """Count the runs, and time a few of them; nothing is kept."""
     points = [_begun(design, plan) for design in designs]
     able = _open(points)
@@ -92,21 +94,23 @@ def cost_of(designs: Iterable[Design], plan: Plan, store: Store) -> Cost:
         run(each)
     seconds = (time.process_time() - started) * len(todo) / max(len(timed), 1)
     stored = len(asked) - len(todo)
-    return Cost(len(points), len(points) - len(able), len(todo), stored, len(timed), seconds)
+    return ExplorationCost(
+        len(points), len(points) - len(able), len(todo), stored, len(timed), seconds
+    )
 
 
 @dataclass
 class _Doing:
     """Runs designs, and keeps what comes out."""
 
-    team: Team
-    store: Store
+    team: TaskWorkers
+    store: ResultStore
     watch: Callable[[str], Watch]
     ran: int = 0
 
-    def records(self, designs: Sequence[Design]) -> list[list[Record]]:
-        """Give the records of all workloads of each design."""
-        asked = [_asked(one) for one in designs]
+    def records(self, designs: Sequence[DesignPoint]) -> list[list[Record]]:
+        """Return the records of all workloads of each design."""
+        asked = [_asked(design) for design in designs]
         every = {each.key: each for runs in asked for each in runs}
         tasks = [each for key, each in every.items() if self.store.get(key) is None]
         dead: dict[str, Record] = {}
@@ -122,7 +126,7 @@ class _Doing:
         self.ran += len(tasks) - len(dead)
         return [[self._found(each, dead) for each in runs] for runs in asked]
 
-    def _found(self, asked: Asked, dead: dict[str, Record]) -> Record:
+    def _found(self, asked: RunKey, dead: dict[str, Record]) -> Record:
         if asked.key in dead:
             return dead[asked.key]
         record: Record | None = self.store.get(asked.key)
@@ -130,10 +134,10 @@ class _Doing:
         return record
 
 
-def _asked(design: Design) -> list[Asked]:
+def _asked(design: DesignPoint) -> list[RunKey]:
     directed = design.dataflow == DIRECTIVES
     return [
-        Asked(
+        RunKey(
             load.workload,
             design.accelerator,
             design.dataflow,
@@ -144,24 +148,24 @@ def _asked(design: Design) -> list[Asked]:
     ]
 
 
-def _lost(_asked: Asked) -> Record:
+def _lost(_asked: RunKey) -> Record:
     return {"problem": "its process died; is there enough memory?", "lost": True}
 
 
 def explore(
-    dimensions: tuple[Dimension, ...],
-    designs: Iterable[Design],
-    plan: Plan,
-    team: Team,
+    dimensions: tuple[DesignAxis, ...],
+    designs: Iterable[DesignPoint],
+    plan: ExplorationObjective,
+    team: TaskWorkers,
     *,
-    store: Store | None = None,
+    store: ResultStore | None = None,
     watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
 ) -> Exploration:
     """Run designs on the machine, but for those that can't be or are too large.
 
     ``store`` keeps what comes out; ``watch`` gives whom to tell how a step stands.
     """
-    store = store or Store()
+    store = store or ResultStore()
     doing = _Doing(team, store, watch)
     points = [_begun(design, plan) for design in designs]
     points = _with_figures(doing, points, plan)
@@ -175,38 +179,40 @@ def explore(
     )
 
 
-def _begun(design: Design, plan: Plan) -> Explored:
+def _begun(design: DesignPoint, plan: ExplorationObjective) -> ExploredPoint:
     """Leave out what can't be, and what is too large before anything is run."""
     if design.problem:
-        return Explored(design, problem=design.problem, within=False)
+        return ExploredPoint(design, problem=design.problem, within=False)
     known = static_figures(design.accelerator)
     within = all(one.holds(known) for one in plan.limits if one.figure in known)
-    return Explored(design, within=within)
+    return ExploredPoint(design, within=within)
 
 
-def _open(points: Sequence[Explored]) -> set[int]:
+def _open(points: Sequence[ExploredPoint]) -> set[int]:
     return {at for at, one in enumerate(points) if one.within and not one.problem}
 
 
-def _with_figures(doing: _Doing, points: Sequence[Explored], plan: Plan) -> list[Explored]:
+def _with_figures(
+    doing: _Doing, points: Sequence[ExploredPoint], plan: ExplorationObjective
+) -> list[ExploredPoint]:
     """Run the designs."""
     order = sorted(_open(points))
     records = doing.records([points[at].design for at in order])
-    found = list(points)
+    explored = list(points)
     for at, each in zip(order, records, strict=True):
-        one = points[at]
+        point = points[at]
         problems = [record["problem"] for record in each if "problem" in record]
         if problems:
             lost = any(record.get("lost") for record in each)
-            found[at] = replace(one, problem=problems[0], within=False, lost=lost)
+            explored[at] = replace(point, problem=problems[0], within=False, lost=lost)
             continue
-        figures = figures_of(one.design, each)
+        figures = figures_of(point.design, each)
         within = all(limit.holds(figures) for limit in plan.limits)
-        found[at] = replace(one, within=within, figures=figures)
-    return found
+        explored[at] = replace(point, within=within, figures=figures)
+    return explored
 
 
-def _scenarios(points: Sequence[Explored], chosen: Iterable[int]) -> list[list[int]]:
+def _scenarios(points: Sequence[ExploredPoint], chosen: Iterable[int]) -> list[list[int]]:
     """Part designs by what is asked of them."""
     found: dict[tuple[str, ...], list[int]] = {}
     for at in sorted(chosen):
@@ -214,12 +220,12 @@ def _scenarios(points: Sequence[Explored], chosen: Iterable[int]) -> list[list[i
     return list(found.values())
 
 
-def _figures(one: Explored) -> Figures:
+def _figures(one: ExploredPoint) -> Figures:
     assert one.figures is not None  # noqa: S101 - it was run
     return one.figures
 
 
-def _judged(points: Sequence[Explored], plan: Plan) -> list[Explored]:
+def _judged(points: Sequence[ExploredPoint], plan: ExplorationObjective) -> list[ExploredPoint]:
     """Mark the frontier and the best among the designs within the limits."""
     found = list(points)
     for group in _scenarios(points, _open(points)):

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.experiment.exploration.runs import Record
-from simaccel.experiment.exploration.space import Design
+from simaccel.experiment.exploration.space import DesignPoint
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
@@ -30,7 +30,7 @@ FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
 """What the Pareto frontier weighs against each other."""
 
 
-def figures_of(design: Design, records: Sequence[Record]) -> Figures:
+def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
     """Sum up the workloads of a design, each as often as it counts; the buffer holds any of them.
 
     Powers are averages over all of them.
@@ -39,11 +39,11 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
     weights = [load.weight for load in design.loads]
 
     def summed(name: str) -> float:
-        return _sum((w * one[name] for w, one in zip(weights, records, strict=True)))
+        return _sum((w * record[name] for w, record in zip(weights, records, strict=True)))
 
     energy: dict[str, float] = {}
-    for weight, one in zip(weights, records, strict=True):
-        for level, pj in one["energy_pj"].items():
+    for weight, record in zip(weights, records, strict=True):
+        for level, pj in record["energy_pj"].items():
             energy[level] = energy.get(level, 0.0) + weight * (math.nan if pj is None else pj)
     cycles, every = summed("cycles"), sum(energy.values())
     seconds = cycles / accelerator.clock_hz
@@ -62,7 +62,7 @@ def figures_of(design: Design, records: Sequence[Record]) -> Figures:
         "seconds": seconds,
         **figures,
         "area_mm2": area_of(accelerator).mm2,
-        "buffer_bytes": max(one["buffer_bytes"] for one in records),
+        "buffer_bytes": max(record["buffer_bytes"] for record in records),
         "dram_bytes": summed("dram_bytes"),
         "utilisation": summed("macs") / accelerator.array.pes / cycles,
     }
@@ -86,14 +86,17 @@ def objective_of(figures: Mapping[str, float | int | None], objective: str) -> f
 
 
 def frontier(designs: Sequence[Figures]) -> list[bool]:
-    """Say which designs no other one is better than: as good in all of ``FRONTIER``, once better.
+    """Return for each design whether no other is as good in all of ``FRONTIER`` and once better.
 
     What is unknown counts as infinitely large.
     """
     if not designs:
         return []
     table = np.array(
-        [[math.inf if (v := one[name]) is None else v for name in FRONTIER] for one in designs]
+        [
+            [math.inf if (v := design[name]) is None else v for name in FRONTIER]
+            for design in designs
+        ]
     )
     order = np.lexsort(table.T[::-1])
     best: list[int] = []
@@ -104,4 +107,4 @@ def frontier(designs: Sequence[Figures]) -> list[bool]:
             best.append(int(at))
     on = np.zeros(len(designs), dtype=bool)
     on[best] = True
-    return [bool(one) for one in on]
+    return [bool(flag) for flag in on]

@@ -36,7 +36,7 @@ _LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=|<|>)\s*(.+?)\s*")
 
 
 @dataclass(frozen=True)
-class Limit:
+class FigureLimit:
     """A figure that must be so large or so small; what is unknown is never within a limit."""
 
     figure: str
@@ -48,23 +48,23 @@ class Limit:
         return f"{self.figure}{self.sign}{self.value:g}"
 
     def holds(self, figures: Mapping[str, float | int | None]) -> bool:
-        """Say whether figures are within the limit."""
+        """Return whether figures are within the limit."""
         found = figures[self.figure]
         return found is not None and _OPERATORS[self.sign](found, self.value)
 
 
-def read_limit(text: str) -> Limit:
+def read_limit(text: str) -> FigureLimit:
     """Read a limit, such as ``area_mm2<=16`` or ``buffer_bytes<=1MiB``.
 
     Raises:
         InputError: it is none, or of a figure that isn't.
 
     """
-    found = _LIMIT.fullmatch(text)
-    if found is None:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
         allowed = "FIGURE<=NUMBER (or <, >=, >), as in area_mm2<=16"
         raise InputError([Fault("command line", "--where", text, allowed)])
-    name, sign, value = found.groups()
+    name, sign, value = match.groups()
     if name not in FIGURES:
         raise InputError([Fault("command line", "--where", name, suggest(name, FIGURES))])
     number = _number(value, name)
@@ -72,7 +72,7 @@ def read_limit(text: str) -> Limit:
         unit = ", perhaps with a unit (64 KiB)" if name.endswith("_bytes") else ""
         allowed = f"a number{unit} behind {name}{sign}"
         raise InputError([Fault("command line", "--where", value, allowed)])
-    return Limit(name, sign, number)
+    return FigureLimit(name, sign, number)
 
 
 def _number(text: str, name: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import Store, is_left, read_json, sweep, write_json
+from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
 from simaccel.later import np
 from simaccel.version import version
@@ -21,7 +21,7 @@ MANIFEST: Final = "manifest.json"
 RUNS: Final = "runs"
 
 
-def store_in(folder: str | Path | None) -> Store:
+def store_in(folder: str | Path | None) -> ResultStore:
     """Return the store of runs in a folder, which may be there or not; None: in memory only.
 
     Raises:
@@ -29,13 +29,13 @@ def store_in(folder: str | Path | None) -> Store:
 
     """
     if folder is None:
-        return Store()
+        return ResultStore()
     _require_store(Path(folder))
-    return Store(Path(folder) / RUNS, is_record)
+    return ResultStore(Path(folder) / RUNS, is_record)
 
 
 def is_record(document: object) -> bool:
-    """Say whether plain data are what came out of a run: figures, or why there are none."""
+    """Return whether plain data are the record of a run: figures, or why there are none."""
     if not isinstance(document, dict):
         return False
     if "problem" in document:
@@ -50,7 +50,7 @@ def is_record(document: object) -> bool:
     return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
 
 
-def open_store(store: Store, command: str, seed: int) -> None:
+def open_store(store: ResultStore, command: str, seed: int) -> None:
     """Make the folder, and note in its manifest what is done in it; the same again adds nothing.
 
     Raises:

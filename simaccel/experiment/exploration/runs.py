@@ -30,7 +30,7 @@ _UNREAD = frozenset({"source", "description"})
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunKey:
     """One run; ``description``: that of the workload, with its dataflows."""
 
     workload: Workload
@@ -82,7 +82,7 @@ def _decisive(value: object) -> object:
     return value
 
 
-def run(asked: Asked) -> Record:
+def run(asked: RunKey) -> Record:
     """Run; what the user can cause is a record with its reason."""
     try:
         return _simulated(asked)
@@ -90,7 +90,7 @@ def run(asked: Asked) -> Record:
         return {"problem": str(error).partition("\n")[0]}
 
 
-def _directed(asked: Asked) -> Mapping | None:
+def _directed(asked: RunKey) -> Mapping | None:
     """Return the mapping that a description says; None where a scheduler is asked."""
     if not asked.description:
         return None
@@ -101,15 +101,15 @@ def _directed(asked: Asked) -> Mapping | None:
     return mapping
 
 
-def _simulated(asked: Asked) -> Record:
+def _simulated(asked: RunKey) -> Record:
     dataflow = _directed(asked) or asked.dataflow
     result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
-    found = result.run
-    moved = [n for (level, _), n in found.moved.items() if level.startswith("dram_")]
+    run = result.run
+    moved = [n for (level, _), n in run.moved.items() if level.startswith("dram_")]
     return {
-        "cycles": found.cycles,
-        "macs": found.macs,
-        "energy_pj": plain(energy_pj(found, asked.accelerator)),
+        "cycles": run.cycles,
+        "macs": run.macs,
+        "energy_pj": plain(energy_pj(run, asked.accelerator)),
         "dram_bytes": sum(moved),
         "buffer_bytes": result.reserved_bytes,
         "bound_cycles": result.prediction.bound_cycles,

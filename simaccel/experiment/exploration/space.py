@@ -35,7 +35,7 @@ _KEPT = 4096
 
 
 @dataclass(frozen=True)
-class Setting:
+class AxisSetting:
     """One value on an axis: as data has it, as people read it, and the fields that it sets."""
 
     value: Value
@@ -44,8 +44,8 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Dimension:
-    """What varies: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
+class DesignAxis:
+    """An axis: ``name`` as users write it, ``column`` as data names it, ``label`` in figures.
 
     ``of``: whose fields are set. ``log``: its values multiply.
     """
@@ -54,12 +54,12 @@ class Dimension:
     column: str
     label: str
     of: Literal["accelerator", "workload", "mapping"]
-    settings: tuple[Setting, ...]
+    settings: tuple[AxisSetting, ...]
     log: bool = False
 
 
 @dataclass(frozen=True)
-class Load:
+class WeightedWorkload:
     """A workload, and how often it counts.
 
     ``description``: the text of the MAESTRO description, ``source``, that it was read from.
@@ -82,16 +82,16 @@ def description_of(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Design:
+class DesignPoint:
     """One point: what it is made of, or why it can't be.
 
     ``scenario``: what is asked of the design (its workloads' sizes), and not a choice of it.
     """
 
     number: int
-    settings: tuple[Setting, ...]
+    settings: tuple[AxisSetting, ...]
     accelerator: Accelerator
-    loads: tuple[Load, ...]
+    loads: tuple[WeightedWorkload, ...]
     dataflow: str
     options: Options
     scenario: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _usual() -> Options:
 
 
 @dataclass(frozen=True)
-class Space:
+class DesignSpace:
     """Accelerators, weighted workloads, and axes whose product is explored.
 
     ``options``: of the scheduler, where no axis says otherwise. ``dataflows``: names of dataflows
@@ -113,19 +113,19 @@ class Space:
     """
 
     accelerators: tuple[Accelerator, ...]
-    loads: tuple[Load, ...]
-    axes: tuple[Dimension, ...] = ()
+    loads: tuple[WeightedWorkload, ...]
+    axes: tuple[DesignAxis, ...] = ()
     dataflows: tuple[str, ...] = ()
     options: Options = field(default_factory=_usual)
 
     @property
-    def dimensions(self) -> tuple[Dimension, ...]:
+    def dimensions(self) -> tuple[DesignAxis, ...]:
         """All that varies: accelerators and dataflows, where there are several, and the axes."""
-        hardware = [Setting(one.name, one.name, {}) for one in self.accelerators]
-        flows = [Setting(name, name, {"dataflow": name}) for name in self.dataflows]
+        hardware = [AxisSetting(one.name, one.name, {}) for one in self.accelerators]
+        flows = [AxisSetting(name, name, {"dataflow": name}) for name in self.dataflows]
         first = [
-            Dimension("hw", "accelerator", "accelerator", "accelerator", tuple(hardware)),
-            Dimension("dataflow", "dataflow", "dataflow", "mapping", tuple(flows)),
+            DesignAxis("hw", "accelerator", "accelerator", "accelerator", tuple(hardware)),
+            DesignAxis("dataflow", "dataflow", "dataflow", "mapping", tuple(flows)),
         ]
         return (*(one for one in first if len(one.settings) > 1), *self.axes)
 
@@ -145,7 +145,7 @@ class Space:
         """Designs in the whole product."""
         return prod(len(one.settings) for one in self.dimensions)
 
-    def designs(self, numbers: Iterable[int]) -> Iterator[Design]:
+    def designs(self, numbers: Iterable[int]) -> Iterator[DesignPoint]:
         """Make designs by their numbers in the product, the last axis running fastest."""
         accelerator, workload = _Made(with_values), _Made(_resized)
         dimensions = self.dimensions
@@ -157,37 +157,39 @@ class Space:
     def _design(
         self,
         number: int,
-        dimensions: Sequence[Dimension],
-        chosen: Sequence[Setting],
+        dimensions: Sequence[DesignAxis],
+        chosen: Sequence[AxisSetting],
         accelerator: _Made,
         workload: _Made,
-    ) -> Design:
+    ) -> DesignPoint:
         values: dict[str, dict[str, Value]] = {"accelerator": {}, "workload": {}, "mapping": {}}
-        for one, setting in zip(dimensions, chosen, strict=True):
-            values[one.of].update(setting.fields)
+        for dimension, setting in zip(dimensions, chosen, strict=True):
+            values[dimension.of].update(setting.fields)
         several = len(self.accelerators) > 1
         name = str(chosen[0].value) if several else self.accelerators[0].name
-        hardware = next(one for one in self.accelerators if one.name == name)
+        hardware = next(
+            accelerator for accelerator in self.accelerators if accelerator.name == name
+        )
         scenario = tuple(
             setting.text
-            for one, setting in zip(dimensions, chosen, strict=True)
-            if one.of == "workload"
+            for dimension, setting in zip(dimensions, chosen, strict=True)
+            if dimension.of == "workload"
         )
         flow, options = _asked(self, hardware, values["mapping"])
-        found = Design(number, tuple(chosen), hardware, self.loads, flow, options, scenario)
+        design = DesignPoint(number, tuple(chosen), hardware, self.loads, flow, options, scenario)
         try:
             hardware = accelerator(hardware, values["accelerator"])
             loads = tuple(
-                replace(one, workload=at_precision(resized, hardware))
-                for one in self.loads
-                for resized in (workload(one.workload, values["workload"]),)
+                replace(load, workload=at_precision(resized, hardware))
+                for load in self.loads
+                for resized in (workload(load.workload, values["workload"]),)
             )
         except InputError as error:
-            return replace(found, problem=str(error).partition("\n")[0])
-        return replace(found, accelerator=hardware, loads=loads)
+            return replace(design, problem=str(error).partition("\n")[0])
+        return replace(design, accelerator=hardware, loads=loads)
 
 
-def draw(space: Space, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
+def draw(space: DesignSpace, count: int | None, how: Draw = "latin", seed: int = 0) -> list[int]:
     """Return the numbers of the designs that are explored, ascending; all without a ``count``.
 
     ``random``: each design as likely as any other. ``latin``: a Latin hypercube (McKay, Beckman and
@@ -198,7 +200,7 @@ def draw(space: Space, count: int | None, how: Draw = "latin", seed: int = 0) ->
     chance = random.Random(seed)  # noqa: S311 - to be repeatable
     if how == "random":
         return sorted(chance.sample(range(space.size), count))
-    sizes = [len(one.settings) for one in space.dimensions]
+    sizes = [len(dimension.settings) for dimension in space.dimensions]
     return sorted(_number(at, sizes) for at in _latin(sizes, count, chance))
 
 
@@ -226,7 +228,7 @@ def _exchanged(
     before = [tuple(row), tuple(other)]
     row[axis], other[axis] = other[axis], row[axis]
     after = [tuple(row), tuple(other)]
-    if after[0] == after[1] or any(times[one] for one in after):
+    if after[0] == after[1] or any(times[number] for number in after):
         row[axis], other[axis] = other[axis], row[axis]
         return False
     times.subtract(before)
@@ -278,14 +280,14 @@ class _Made:
                 self._known[key] = self._make(base, values, "design")
             except InputError as error:
                 self._known[key] = error
-        found = self._known[key]
-        if isinstance(found, InputError):
-            raise found
-        return found
+        made = self._known[key]
+        if isinstance(made, InputError):
+            raise made
+        return made
 
 
 def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
-    """Give a workload other parameters, of those that it has.
+    """Return a workload with other values of parameters that it has.
 
     Raises:
         InputError: it has none of these parameters, or not with this value.
@@ -297,7 +299,7 @@ def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Wo
     return parse_workload({**workload_document(workload), **own}, source) if own else workload
 
 
-def require_sizes(axes: Sequence[Dimension], loads: Sequence[Load]) -> None:
+def require_sizes(axes: Sequence[DesignAxis], loads: Sequence[WeightedWorkload]) -> None:
     """Refuse axes of workloads that no workload has.
 
     Raises:
@@ -305,19 +307,19 @@ def require_sizes(axes: Sequence[Dimension], loads: Sequence[Load]) -> None:
 
     """
     faults = []
-    for one in axes:
-        names = [*one.settings[0].fields] if one.of == "workload" else []
+    for axis in axes:
+        names = [*axis.settings[0].fields] if axis.of == "workload" else []
         for name in names:
             having = [load for load in loads if name in load.workload.parameters]
             if not having:
                 every = sorted({key for load in loads for key in load.workload.parameters})
                 allowed = f"a parameter of a workload; {suggest(name, every)}"
-                faults.append(Fault("command line", "--axis", one.name, allowed))
+                faults.append(Fault("command line", "--axis", axis.name, allowed))
     if faults:
         raise InputError(faults)
 
 
-def require_described(dataflows: Sequence[str], loads: Sequence[Load]) -> None:
+def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload]) -> None:
     """Refuse the dataflows of a description where a workload has none.
 
     Raises:
@@ -332,10 +334,12 @@ def require_described(dataflows: Sequence[str], loads: Sequence[Load]) -> None:
         raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
     from simaccel.mapping.directives.reading import parse_directives  # noqa: PLC0415 - a parser
 
-    gather(*(partial(parse_directives, one.description, one.source) for one in loads))
+    gather(*(partial(parse_directives, load.description, load.source) for load in loads))
 
 
-def _asked(space: Space, hardware: Accelerator, values: Mapping[str, Value]) -> tuple[str, Options]:
+def _asked(
+    space: DesignSpace, hardware: Accelerator, values: Mapping[str, Value]
+) -> tuple[str, Options]:
     """Return who schedules a design, and what it is asked."""
     default = MAPSPACE if isinstance(hardware.array, SpatialArraySpec) else DATAFLOW
     flow = str(values.get("dataflow", space.dataflows[0] if space.dataflows else default))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.exploration.explore import Exploration, Explored
+from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
 from simaccel.experiment.exploration.figures import FRONTIER, objective_of
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -40,7 +40,7 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawn(found: Exploration) -> list[Explored]:
+def _drawn(found: Exploration) -> list[ExploredPoint]:
     return [one for one in found.points if one.figures is not None]
 
 
@@ -123,7 +123,7 @@ def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
     axis.set_major_formatter(write)
 
 
-def _draw_on(ax: Axes, some: Sequence[Explored], x: str, y: str) -> None:
+def _draw_on(ax: Axes, some: Sequence[ExploredPoint], x: str, y: str) -> None:
     """Draw the frontier, the best marked."""
     for one in some:
         figures = one.figures or {}
@@ -180,7 +180,7 @@ def draw_sensitivity(found: Exploration, title: str) -> Figure:
 def _draw_axis(ax: Axes, found: Exploration, number: int) -> None:
     dimension = found.dimensions[number]
     settings = dimension.settings
-    groups: dict[tuple[str, ...], list[Explored]] = {}
+    groups: dict[tuple[str, ...], list[ExploredPoint]] = {}
     for one in _drawn(found):
         if one.within:
             groups.setdefault(one.design.scenario, []).append(one)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from simaccel.experiment.disagreement import Disagreement
-from simaccel.experiment.explanation import Explained
+from simaccel.experiment.explanation import GroupExplanation
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -29,7 +29,7 @@ _GREY: Final = "#9a9a9a"
 Row = tuple[str, Disagreement]
 
 
-def shared_out(explained: Sequence[Explained]) -> list[Row]:
+def shared_out(explained: Sequence[GroupExplanation]) -> list[Row]:
     """Return the groups whose directives' runtime differs, where shares were measured."""
     return [
         (one.run.name, each)

@@ -19,7 +19,7 @@ from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
 from simaccel.report.figures.style import in_order
 from simaccel.report.figures.window import Window
 from simaccel.report.units import cycles_text
-from simaccel.trace import Trace, TraceError, Utilisation
+from simaccel.trace import Trace, TraceError, UtilisationSeries
 from simaccel.trace.schema import Cycles
 
 MOST_BARS: Final = 2_000
@@ -74,7 +74,7 @@ class Timeline:
 class BinnedTimeline:
     """The cycles of a window by engine, cause and bin."""
 
-    utilisation: Utilisation
+    utilisation: UtilisationSeries
 
     @property
     def start(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.experiment.explanation import Explained
+from simaccel.experiment.explanation import GroupExplanation
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -26,7 +26,7 @@ _LEAST_END: Final = 1.06
 _TOLD: Final = "directives"
 
 
-def draw_voices(explained: Sequence[Explained]) -> Figure:
+def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
     """Draw cycles and DRAM bytes in panels of their own. Call it inside ``style()``."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
@@ -51,7 +51,7 @@ def draw_voices(explained: Sequence[Explained]) -> Figure:
     return figure
 
 
-def _told(one: Explained) -> int | None:
+def _told(one: GroupExplanation) -> int | None:
     """Return the DRAM bytes of a group's directives; None where they leave a tensor out."""
     told = [each.told_bytes for each in one.reuse if each.dram_bytes]
     return None if None in told else sum(n for n in told if n is not None)

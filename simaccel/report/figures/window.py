@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.trace import Stretch, Trace, TraceError
+from simaccel.trace import RepeatedSegment, Trace, TraceError
 
 READABLE_EVENTS: Final = 400
 """Events of one engine that can be told apart in a figure of two columns."""
@@ -41,7 +41,7 @@ class Window:
 class _Place:
     """A segment, and the first cycle that may belong to its fill."""
 
-    segment: Stretch
+    segment: RepeatedSegment
     earliest: int
 
 
@@ -107,7 +107,7 @@ def default_window(trace: Trace, operator: str | None = None) -> Window:
 
 def _search(
     trace: Trace,
-    segment: Stretch,
+    segment: RepeatedSegment,
     operator: str | None,
     places: Sequence[_Place],
     alone: list[Window],
@@ -129,11 +129,11 @@ def _search(
     return None
 
 
-def _period(segment: Stretch) -> tuple[int, int]:
+def _period(segment: RepeatedSegment) -> tuple[int, int]:
     return segment.start, segment.start + segment.period_cycles
 
 
-def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[_Place]:
+def _alike(trace: Trace, places: Sequence[_Place], chosen: RepeatedSegment) -> Iterator[_Place]:
     """Return segments that do what the chosen one does, the earliest first, and that one last."""
     own = [place for place in places if place.segment == chosen]
     same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
@@ -145,10 +145,10 @@ def _alike(trace: Trace, places: Sequence[_Place], chosen: Stretch) -> Iterator[
 
 
 def _by_weight(
-    trace: Trace, segments: Sequence[Stretch], operator: str | None
-) -> Iterator[Stretch]:
+    trace: Trace, segments: Sequence[RepeatedSegment], operator: str | None
+) -> Iterator[RepeatedSegment]:
     """Return the first segment of each period, those with most cycles in all of them first."""
-    by_period: dict[int, list[Stretch]] = defaultdict(list)
+    by_period: dict[int, list[RepeatedSegment]] = defaultdict(list)
     for segment in segments:
         by_period[segment.period_cycles].append(segment)
     for group in sorted(by_period.values(), key=lambda group: -sum(s.end - s.start for s in group)):
@@ -158,7 +158,7 @@ def _by_weight(
                 break
 
 
-def _operators(trace: Trace, segment: Stretch) -> set[str]:
+def _operators(trace: Trace, segment: RepeatedSegment) -> set[str]:
     return worked_on(trace, *_period(segment))
 
 
@@ -171,7 +171,7 @@ def worked_on(trace: Trace, start: int, end: int) -> set[str]:
     return {row.operator for row in rows if row.cause == "busy"}
 
 
-def _places(segments: Sequence[Stretch], earliest: int) -> Iterator[_Place]:
+def _places(segments: Sequence[RepeatedSegment], earliest: int) -> Iterator[_Place]:
     """Return all segments from a cycle on, those that begin first before others."""
     for segment in segments:
         if segment.end > earliest:
@@ -187,7 +187,7 @@ def _with_fill(trace: Trace, place: _Place) -> Window:
     return Window(begin, end, segment.period_cycles, segment.repeats + 1)
 
 
-def _begin(trace: Trace, segment: Stretch, earliest: int) -> int:
+def _begin(trace: Trace, segment: RepeatedSegment, earliest: int) -> int:
     """Return the cycle from which on nothing but a segment's operators is worked on before it."""
     operators = _operators(trace, segment)
 

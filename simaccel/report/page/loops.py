@@ -29,7 +29,7 @@ from simaccel.machine.accounts import EARLY_SITES, Cause
 from simaccel.program.program import Loop, Node, Operator, Program
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
-from simaccel.trace import Site
+from simaccel.trace import CommandSite
 
 OPERATORS = "operators"
 """Stands for the critical engine of a loop around operators, each of which has its own."""
@@ -148,7 +148,7 @@ class Work:
 
 def loop_tree(
     program: Program,
-    sites: Mapping[int, Site],
+    sites: Mapping[int, CommandSite],
     works: Mapping[str, Work],
     *,
     complete: bool = True,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.trace.schema import KEY, Cycles, Events
-from simaccel.trace.track import Chain, Leaf, Node, Repeat
+from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
 _MOST_CODES = 2**62
 """More numbers would not fit their type."""
@@ -103,16 +103,16 @@ def _codes(rows: Events) -> Cycles:
     return codes
 
 
-def lane_tree(track: Chain, activities: Activities) -> Tree:
+def lane_tree(track: ChainTrack, activities: Activities) -> Tree:
     """Turn a track of a trace into the page's tree."""
 
-    def nodes_of(node: Node) -> Iterator[Rows | Again]:
-        if isinstance(node, Leaf):
+    def nodes_of(node: Track) -> Iterator[Rows | Again]:
+        if isinstance(node, RowTrack):
             rows = node.rows
             yield Rows(rows["end"] - rows["start"], activities.number(rows), rows["served"])
-        elif isinstance(node, Repeat):
+        elif isinstance(node, RepeatTrack):
             yield Again(node.times + 1, list(nodes_of(node.body)))
-        elif isinstance(node, Chain):
+        elif isinstance(node, ChainTrack):
             for inner in node.nodes:
                 yield from nodes_of(inner)
 

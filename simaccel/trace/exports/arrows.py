@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Arrows:
+class FlowArrows:
     """Arrows from slice to slice, in the Trace Event Format.
 
     While an engine waits for a tile it shares the cause of the engine that holds it; when that

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import TextIO
 
 from simaccel.trace.events import Event
-from simaccel.trace.exports.arrows import Arrows, Json
+from simaccel.trace.exports.arrows import FlowArrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
 from simaccel.trace.opening import TraceError
 from simaccel.trace.schema import IN_PES
@@ -59,8 +59,8 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     head = json.dumps({"displayTimeUnit": "ns", "otherData": _about(part)}, separators=(",", ":"))
     stream.write(f'{head[:-1]},"traceEvents":[')
     separator = "\n"
-    for one in _trace_events(part):
-        stream.write(separator + json.dumps(one, separators=(",", ":")))
+    for event in _trace_events(part):
+        stream.write(separator + json.dumps(event, separators=(",", ":")))
         separator = ",\n"
     stream.write("\n]}\n")
 
@@ -86,7 +86,7 @@ def _trace_events(part: Excerpt) -> Iterator[Json]:
     }
     yield from _names(part, where)
     yield from _bandwidth(part)
-    arrows = Arrows()
+    arrows = FlowArrows()
     held: dict[str, int] = {}
     for cycle, events in groupby(part.events(), lambda event: max(event.start, part.start)):
         before = dict(held)
@@ -100,8 +100,8 @@ def _trace_events(part: Excerpt) -> Iterator[Json]:
                 yield from arrows.at_start_of(event, where[event.lane])
         for in_pes, name in _HELD.items():
             now, then = (
-                {tile: n for tile, n in one.items() if tile.startswith(IN_PES) == in_pes}
-                for one in (held, before)
+                {tile: n for tile, n in tiles.items() if tile.startswith(IN_PES) == in_pes}
+                for tiles in (held, before)
             )
             if now != then:
                 yield _counter("tile", name, cycle, now)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from simaccel.workload.einsum import Kind, Operand
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
-from simaccel.workload.language.phase import RowBlock, Tokens
+from simaccel.workload.language.phase import PhaseTokens, RowBlock
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Attention:
 
     graph: Graph
     model: Transformer
-    tokens: Tokens
+    tokens: PhaseTokens
     window: int | None
 
     @property
@@ -35,14 +35,14 @@ class Attention:
         """Ranks of Q and Z."""
         return ("b", "n", *self.heads, "d")
 
-    def add(self, given: str) -> str:
+    def add(self, source: str) -> str:
         """Add all operators behind the norm and return the output of O."""
         graph, model = self.graph, self.model
-        self._project("Q", given, part(graph.prefix + "Q", self.queries))
+        self._project("Q", source, part(graph.prefix + "Q", self.queries))
         keys = self.tokens.keys(self.window)
         start = {"n": keys - self.tokens.rows} if keys > self.tokens.rows else None
         for name in ("K", "V"):
-            self._project(name, given, part(self.stored(name), ("b", "n", "g", "d"), start))
+            self._project(name, source, part(self.stored(name), ("b", "n", "g", "d"), start))
         self.attend()
         made = graph.prefix + "Y"
         out = made + "0" if "o" in model.biased else made
@@ -57,7 +57,7 @@ class Attention:
         kind: Kind = "intermediate" if self.model.is_encoder else "cache"
         return self.graph.tensor(self.graph.prefix + name, kind)
 
-    def _project(self, name: str, given: str, target: Operand) -> None:
+    def _project(self, name: str, source: str, target: Operand) -> None:
         """Add an einsum, its bias and a rotary embedding, as far as the model has them."""
         graph, ranks = self.graph, target.ranks
         steps = ["einsum", *(["bias"] if "qkv" in self.model.biased else [])]
@@ -68,11 +68,13 @@ class Attention:
                 out = part(f"{graph.prefix}{name}{at}", ranks)
             if step == "einsum":
                 weights = part(graph.weight(f"W{name.lower()}"), ("e", *ranks[2:]))
-                graph.einsum(name, (part(given, "bne"), weights), out)
+                graph.einsum(name, (part(source, "bne"), weights), out)
             elif step == "bias":
                 add_bias(graph, name, f"{graph.prefix}{name}{at - 1}", out, ranks[2:])
             else:
-                tables = [part(graph.tensor(one, "input"), "nd") for one in ("cosines", "sines")]
+                tables = [
+                    part(graph.tensor(table, "input"), "nd") for table in ("cosines", "sines")
+                ]
                 inputs = (part(f"{graph.prefix}{name}{at - 1}", ranks), *tables)
                 graph.vector(f"rotary.{name}", "rotary", inputs, out, axis="d")
 
@@ -88,18 +90,18 @@ class Attention:
         all_keys = block.keys == self.tokens.keys(self.window)
         rows = None if alone else {"n": block.first}
         keys = None if all_keys else {"c": block.first_key}
-        scores, weights = (f"{graph.prefix}{one}{name}" for one in "SP")
+        scores, weights = (f"{graph.prefix}{letter}{name}" for letter in "SP")
         ranks = ("b", *self.heads, "n", "c")
-        stored = {one: part(self.stored(one), ("b", "c", "g", "d"), keys) for one in "KV"}
+        stored = {cache: part(self.stored(cache), ("b", "c", "g", "d"), keys) for cache in "KV"}
         inputs = (part(graph.prefix + "Q", self.queries, rows), stored["K"])
         if model.attention_cap:
             capped, scores = scores, scores + "0"
         graph.einsum(f"L{name}", inputs, part(scores, ranks), sizes)
         if model.attention_cap:
             cap = model.attention_cap / model.scale
-            given, scores = part(scores, ranks), capped
+            source, scores = part(scores, ranks), capped
             graph.vector(
-                f"cap.L{name}", "soft_cap", (given,), part(capped, ranks), scale=cap, sizes=sizes
+                f"cap.L{name}", "soft_cap", (source,), part(capped, ranks), scale=cap, sizes=sizes
             )
         graph.vector(
             f"softmax{name}",
@@ -129,7 +131,7 @@ def add_bias(
 
 
 def la_graph(
-    model: Transformer, tokens: Tokens, sizes: Mapping[str, int], widths: Mapping[str, int]
+    model: Transformer, tokens: PhaseTokens, sizes: Mapping[str, int], widths: Mapping[str, int]
 ) -> Graph:
     """Return L, softmax and A alone, of the last layer of the repeated run."""
     window = model.windows[-1]

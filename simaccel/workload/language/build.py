@@ -20,13 +20,12 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
-from simaccel.workload.language.catalogue import find_transformer, is_known
 from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
-from simaccel.workload.language.model import Transformer
+from simaccel.workload.language.model import Transformer, find_transformer, is_published
 from simaccel.workload.language.own import size_faults_of
-from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, Tokens
+from simaccel.workload.language.phase import CAUSAL_BLOCKS, PHASES, PhaseTokens
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document, said_bytes
 from simaccel.workload.workload import Workload
@@ -64,7 +63,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     if model is not None and model.is_encoder:
         faults += _encoder_faults(model, phase, kv_len)
         rows, past = model.positions if model.is_vision else prompt, 0
-    tokens = Tokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
+    tokens = PhaseTokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
     widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **(bytes_by_tensor or {})}
     said = bytes_by_tensor or {}
     assumed = {name for name in CLASSES if bytes_per_element is None and name not in said}
@@ -77,13 +76,13 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         raise InputError(faults)
     graph = _graph(model, tokens, scope, experts, widths)
     graph.tensors = {
-        one.name: replace(one, assumed=class_of(one.kind) in assumed)
-        for one in graph.tensors.values()
+        tensor.name: replace(tensor, assumed=class_of(tensor.kind) in assumed)
+        for tensor in graph.tensors.values()
     }
     _set_widths(graph, model, widths)
     parameters: dict[str, Any] = {
         "kind": "transformer",
-        **({"model": model.name} if is_known(model) else model.document()),
+        **({"model": model.name} if is_published(model) else model.document()),
         "phase": phase,
         "prompt": prompt,
         **({} if kv_len is None else {"kv_len": kv_len}),
@@ -139,7 +138,7 @@ def _encoder_faults(model: Transformer, phase: str, kv_len: int | None) -> list[
 
 
 def _faults(
-    tokens: Tokens, phase: str, prompt: int, scope: str, widths: Mapping[str, int]
+    tokens: PhaseTokens, phase: str, prompt: int, scope: str, widths: Mapping[str, int]
 ) -> list[Fault]:
     file = "workload"
     faults = size_faults(file, {"batch": tokens.batch, "prompt": prompt})
@@ -151,11 +150,11 @@ def _faults(
         faults.append(Fault(file, "phase", phase, suggest(str(phase), PHASES)))
     faults += scope_faults(file, scope)
     faults += size_faults(file, {"causal_blocks": tokens.blocks}, MAX_BLOCKS)
-    given = {f"bytes_by_tensor.{name}": size for name, size in widths.items()}
-    return faults + size_faults(file, given, MAX_BYTES_PER_ELEMENT)
+    sizes = {f"bytes_by_tensor.{name}": size for name, size in widths.items()}
+    return faults + size_faults(file, sizes, MAX_BYTES_PER_ELEMENT)
 
 
-def _model_faults(model: Transformer, tokens: Tokens, experts: Spread) -> list[Fault]:
+def _model_faults(model: Transformer, tokens: PhaseTokens, experts: Spread) -> list[Fault]:
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     faults = spread_faults(model.name, experts, model.experts, model.chosen, rows)
     most, need = model.positions, tokens.past + tokens.rows
@@ -166,7 +165,7 @@ def _model_faults(model: Transformer, tokens: Tokens, experts: Spread) -> list[F
 
 
 def _graph(
-    model: Transformer, tokens: Tokens, scope: str, experts: Spread, widths: Mapping[str, int]
+    model: Transformer, tokens: PhaseTokens, scope: str, experts: Spread, widths: Mapping[str, int]
 ) -> Graph:
     sizes = {
         "b": tokens.batch,
@@ -184,39 +183,39 @@ def _graph(
     graph = Graph(sizes, widths)
     if scope == "model":
         _embed(graph, model, tokens)
-        graph.once.update(one.name for one in graph.operators)
+        graph.once.update(operator.name for operator in graph.operators)
     else:
         graph.tensor("X", "input")
-    given, several = "X", len(model.windows) > 1
+    source, several = "X", len(model.windows) > 1
     for at, window in enumerate(model.windows):
         graph.prefix = f"layer{at}." if several else ""
         last = at + 1 == len(model.windows)
         made = "Xout" if last else f"X{at + 1}"
         graph.tensor(made, "output" if last and scope == "block" else "intermediate")
-        _layer(graph, model, tokens, (window, experts), (given, made))
-        given = made
+        _layer(graph, model, tokens, (window, experts), (source, made))
+        source = made
     graph.prefix = ""
     if scope == "model":
         known = len(graph.operators)
-        _head(graph, model, tokens, given)
-        graph.once.update(one.name for one in graph.operators[known:])
+        _head(graph, model, tokens, source)
+        graph.once.update(operator.name for operator in graph.operators[known:])
     return graph
 
 
 def _layer(
     graph: Graph,
     model: Transformer,
-    tokens: Tokens,
+    tokens: PhaseTokens,
     how: tuple[int | None, Spread],
     ends: tuple[str, str],
 ) -> None:
     """Add a layer with its window and spread over experts, from one tensor to another."""
-    (window, experts), (given, made), prefix = how, ends, graph.prefix
-    attended = Attention(graph, model, tokens, window).add(_norm(graph, model, "norm1", given))
+    (window, experts), (source, made), prefix = how, ends, graph.prefix
+    attended = Attention(graph, model, tokens, window).add(_norm(graph, model, "norm1", source))
     if model.post_norms:
         attended = _norm(graph, model, "post1", attended)
     inner = prefix + "X1"
-    _add(graph, "add1", given, attended, inner)
+    _add(graph, "add1", source, attended, inner)
     normed, out = _norm(graph, model, "norm2", inner), prefix + "F"
     if model.experts:
         add_experts(graph, model, tokens, experts, normed, out)
@@ -242,7 +241,7 @@ def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
     graph.vector(name, "residual", (part(one, "bne"), part(other, "bne")), part(made, "bne"))
 
 
-def _embed(graph: Graph, model: Transformer, tokens: Tokens) -> None:
+def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
     """Add the embedding of tokens, or of patches and the class token."""
     if model.patches:
         _embed_patches(graph, model)
@@ -272,17 +271,17 @@ def _embed_patches(graph: Graph, model: Transformer) -> None:
     graph.vector("embed", "residual", (part("T", "bne"), positions), part("X", "bne"))
 
 
-def _head(graph: Graph, model: Transformer, tokens: Tokens, given: str) -> None:
+def _head(graph: Graph, model: Transformer, tokens: PhaseTokens, source: str) -> None:
     """Add the last norm and the logits of the last token (of an image: the class token).
 
     An encoder of tokens has the norm of all of them alone.
     """
     if model.is_encoder and not model.is_vision:
         graph.tensor("norm.out", "output")
-        _norm(graph, model, "norm", given)
+        _norm(graph, model, "norm", source)
         return
     row = 0 if model.is_vision else tokens.rows - 1
-    normed = _norm(graph, model, "norm", given, row if tokens.rows > 1 else None)
+    normed = _norm(graph, model, "norm", source, row if tokens.rows > 1 else None)
     sizes = {"n": 1}
     ranks = "ve" if model.tied else "ev"
     weights = part(graph.weight("embedding" if model.tied else "Wlogits"), ranks)

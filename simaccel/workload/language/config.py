@@ -48,7 +48,7 @@ PART: Final = "part"
 
 
 @dataclass
-class Config:
+class Configuration:
     """A configuration while it is read: what was taken of it, and what it lacks.
 
     ``left``: what its family has and is not taken.
@@ -111,7 +111,7 @@ def load_config(path: str | Path) -> tuple[Transformer, Account]:
         raise InputError([Fault(file, "document", type(document).__name__, "a mapping")])
     inner = document.get("text_config")
     outer = document if isinstance(inner, dict) else {}
-    config = Config(file, inner if isinstance(inner, dict) else document)
+    config = Configuration(file, inner if isinstance(inner, dict) else document)
     family = str(config.get("model_type", default=document.get("model_type", "")))
     read = _FAMILIES.get(family.removesuffix("_text"))
     if read is None:
@@ -126,7 +126,7 @@ def load_config(path: str | Path) -> tuple[Transformer, Account]:
     return model, Account(file, tuple(_entries(config, outer)))
 
 
-def _entries(config: Config, outer: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield what became of each key."""
     for name, value in outer.items():
         if name == "text_config":
@@ -136,7 +136,7 @@ def _entries(config: Config, outer: Mapping[str, Any]) -> Iterator[Entry]:
         else:
             yield from account_keys([name], ("model_type",), _harmless(name), macs=0)
     yield from config.left
-    left = {one.name for one in config.left}
+    left = {entry.name for entry in config.left}
     for name, value in config.given.items():
         if name in left:
             continue
@@ -155,7 +155,7 @@ def _harmless(name: str) -> dict[str, str]:
     return {name: _NAMING} if known else {}
 
 
-def _usual(config: Config) -> dict[str, Any]:
+def _usual(config: Configuration) -> dict[str, Any]:
     """Return the sizes that most families call alike."""
     heads = config.size("num_attention_heads")
     hidden = config.size("hidden_size")
@@ -172,7 +172,7 @@ def _usual(config: Config) -> dict[str, Any]:
     }
 
 
-def _llama(config: Config, family: str) -> dict[str, Any]:
+def _llama(config: Configuration, family: str) -> dict[str, Any]:
     found = _usual(config)
     attention = bool(config.get("attention_bias", default=False))
     feed = bool(config.get("mlp_bias", default=False))
@@ -181,61 +181,61 @@ def _llama(config: Config, family: str) -> dict[str, Any]:
     return found
 
 
-def _qwen(config: Config, family: str) -> dict[str, Any]:
-    found = _usual(config)
+def _qwen(config: Configuration, family: str) -> dict[str, Any]:
+    sizes = _usual(config)
     used = bool(config.get("use_sliding_window", default=False))
-    found["windows"] = _windows(config, found["layers"], used=used)
+    sizes["windows"] = _windows(config, sizes["layers"], used=used)
     config.taken |= {"max_window_layers", "attention_bias"}
     if used and "layer_types" not in config.given:
         config.leave("max_window_layers", "all layers have the window here")
     if family.startswith("qwen2"):
-        found["biased"] = ("qkv",)
+        sizes["biased"] = ("qkv",)
     else:
         bias = bool(config.get("attention_bias", default=False))
-        found["biased"] = ("qkv", "o") if bias else ()
+        sizes["biased"] = ("qkv", "o") if bias else ()
         config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Qwen 3"))
     if family.endswith("_moe"):
-        found |= _experts(config, "num_experts")
-        found["ff_size"] = config.size("moe_intermediate_size")
+        sizes |= _experts(config, "num_experts")
+        sizes["ff_size"] = config.size("moe_intermediate_size")
         if config.given.get("shared_expert_intermediate_size"):
             config.leave("shared_expert_intermediate_size", "an expert of all tokens", "layer")
         for name in ("decoder_sparse_step", "mlp_only_layers"):
             if config.given.get(name) not in (None, 1, []):
                 config.leave(name, "all layers have experts here", "layer")
             config.taken.add(name)
-    return found
+    return sizes
 
 
-def _mixtral(config: Config, family: str) -> dict[str, Any]:
+def _mixtral(config: Configuration, family: str) -> dict[str, Any]:
     return {**_llama(config, family), **_experts(config, "num_local_experts")}
 
 
-def _experts(config: Config, name: str) -> dict[str, int]:
+def _experts(config: Configuration, name: str) -> dict[str, int]:
     return {"experts": config.size(name), "chosen": config.size("num_experts_per_tok")}
 
 
-def _gemma(config: Config, family: str) -> dict[str, Any]:
+def _gemma(config: Configuration, family: str) -> dict[str, Any]:
     act = config.activation("hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
-    found = {**_usual(config), "activation": act, "scaled_embedding": True}
-    found["tied"] = bool(config.get("tie_word_embeddings", default=True))
+    sizes = {**_usual(config), "activation": act, "scaled_embedding": True}
+    sizes["tied"] = bool(config.get("tie_word_embeddings", default=True))
     if config.get("attention_bias", default=False):
-        found["biased"] = ("qkv", "o")
+        sizes["biased"] = ("qkv", "o")
     if family == "gemma":
-        return found
-    found["post_norms"] = True
+        return sizes
+    sizes["post_norms"] = True
     scale = config.get("query_pre_attn_scalar", default=256)
-    found["score_scale"] = float(scale) ** -0.5
-    found["attention_cap"] = config.get("attn_logit_softcapping", default=None)
-    found["logits_cap"] = config.get("final_logit_softcapping", default=None)
+    sizes["score_scale"] = float(scale) ** -0.5
+    sizes["attention_cap"] = config.get("attn_logit_softcapping", default=None)
+    sizes["logits_cap"] = config.get("final_logit_softcapping", default=None)
     if family.startswith("gemma3"):
         config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Gemma 3"))
     every = config.size("sliding_window_pattern", default=6 if "gemma3" in family else 2)
-    found["windows"] = _windows(config, found["layers"], used=True, every=every)
-    return found
+    sizes["windows"] = _windows(config, sizes["layers"], used=True, every=every)
+    return sizes
 
 
 def _windows(
-    config: Config,
+    config: Configuration,
     layers: int,
     *,
     used: bool,
@@ -247,18 +247,20 @@ def _windows(
     if not window or (not used and not kinds):
         return (None,)
     if isinstance(kinds, list) and len(kinds) == layers:
-        found = tuple(window if kind == "sliding_attention" else None for kind in kinds)
+        windows = tuple(window if kind == "sliding_attention" else None for kind in kinds)
     elif every:
-        found = tuple(None if (at + 1) % every == 0 else window for at in range(layers))
+        windows = tuple(None if (at + 1) % every == 0 else window for at in range(layers))
     else:
         return (window,)
     period = next(
-        n for n in range(1, layers + 1) if layers % n == 0 and found == found[:n] * (layers // n)
+        n
+        for n in range(1, layers + 1)
+        if layers % n == 0 and windows == windows[:n] * (layers // n)
     )
-    return found[:period]
+    return windows[:period]
 
 
-def _gpt2(config: Config, _family: str) -> dict[str, Any]:
+def _gpt2(config: Configuration, _family: str) -> dict[str, Any]:
     hidden, heads = config.size("n_embd", "hidden_size"), config.size("n_head")
     return {
         "hidden": hidden,
@@ -283,7 +285,7 @@ _OLDER: Final[Mapping[str, Any]] = {
 """Of families before Llama: norms with biases, biases everywhere, no gate."""
 
 
-def _bert(config: Config, family: str) -> dict[str, Any]:
+def _bert(config: Configuration, family: str) -> dict[str, Any]:
     distilled = family == "distilbert"
     heads = config.size("n_heads" if distilled else "num_attention_heads")
     hidden = config.size("dim" if distilled else "hidden_size")
@@ -308,7 +310,7 @@ def _bert(config: Config, family: str) -> dict[str, Any]:
     }
 
 
-def _t5(config: Config, _family: str) -> dict[str, Any]:
+def _t5(config: Configuration, _family: str) -> dict[str, Any]:
     how = str(config.get("feed_forward_proj", default="relu"))
     act = how.rpartition("-")[2]
     if act not in _ACTIVATIONS:
@@ -337,7 +339,7 @@ def _t5(config: Config, _family: str) -> dict[str, Any]:
     }
 
 
-def _vit(config: Config, _family: str) -> dict[str, Any]:
+def _vit(config: Configuration, _family: str) -> dict[str, Any]:
     heads, hidden = config.size("num_attention_heads"), config.size("hidden_size")
     image, patch = config.size("image_size"), config.size("patch_size")
     channels = config.size("num_channels", default=3)
@@ -364,7 +366,7 @@ def _vit(config: Config, _family: str) -> dict[str, Any]:
     }
 
 
-_FAMILIES: Final[Mapping[str, Callable[[Config, str], dict[str, Any]]]] = {
+_FAMILIES: Final[Mapping[str, Callable[[Configuration, str], dict[str, Any]]]] = {
     **dict.fromkeys(("llama", "mistral"), _llama),
     "mixtral": _mixtral,
     **dict.fromkeys(("qwen2", "qwen3", "qwen2_moe", "qwen3_moe"), _qwen),

@@ -16,7 +16,7 @@ from simaccel.later import np
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
-from simaccel.workload.language.phase import Tokens
+from simaccel.workload.language.phase import PhaseTokens
 
 Spread = str | Sequence[int]
 """How tokens are spread over experts: ``uniform``, ``expected``, ``drawn:SEED``, or counts.
@@ -43,7 +43,7 @@ def spread_faults(file: str, spread: Spread, experts: int, chosen: int, rows: in
     faults = []
     if len(spread) != experts:
         faults.append(Fault(file, "experts", f"{len(spread)} counts", f"{experts} counts"))
-    if any(type(one) is not int or not 0 <= one <= rows for one in spread):
+    if any(type(count) is not int or not 0 <= count <= rows for count in spread):
         allowed = f"counts from 0 to {rows}, the tokens"
         faults.append(Fault(file, "experts", list(spread), allowed))
     elif sum(spread) != rows * chosen:
@@ -66,8 +66,8 @@ def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[
         used = experts if spread == UNIFORM else _expected(experts, chosen, rows)
         least, more = divmod(rows * chosen, used)
         return [(least + (at < more)) * (at < used) for at in range(experts)]
-    found = _DRAWN.fullmatch(spread)
-    seed = int(found[1] or 0) if found else 0
+    match = _DRAWN.fullmatch(spread)
+    seed = int(match[1] or 0) if match else 0
     keys = np.random.default_rng(seed).random((rows, experts))
     drawn = np.argsort(keys, axis=1)[:, :chosen]
     return [int(n) for n in np.bincount(drawn.ravel(), minlength=experts)]
@@ -80,14 +80,14 @@ def _expected(experts: int, chosen: int, rows: int) -> int:
 
 
 def add_experts(
-    graph: Graph, model: Transformer, tokens: Tokens, spread: Spread, given: str, made: str
+    graph: Graph, model: Transformer, tokens: PhaseTokens, spread: Spread, read: str, made: str
 ) -> None:
     """Add router, experts and the weighted sum of what they make."""
     rank = "n" if tokens.rows > 1 else "b"
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
     prefix = graph.prefix
     router = part(graph.weight("Wrouter"), "ex")
-    graph.einsum("router", (part(given, "bne"), router), part(prefix + "R", "bnx"))
+    graph.einsum("router", (part(read, "bne"), router), part(prefix + "R", "bnx"))
     gates = part(prefix + "G", "bnx")
     graph.vector("router.softmax", "softmax", (part(prefix + "R", "bnx"),), gates, axis="x")
     first = 0
@@ -96,7 +96,7 @@ def add_experts(
             continue
         graph.prefix = f"{prefix}expert{at}."
         start = min(first % rows, rows - count)
-        source = part(given, "bne", None if count == rows else {rank: start})
+        source = part(read, "bne", None if count == rows else {rank: start})
         all_slots = count == rows * model.chosen
         target = part(prefix + "E", "bne", None if all_slots else {rank: first})
         add_feed_forward(graph, model, source, target, {rank: count})

@@ -21,8 +21,8 @@ def add_feed_forward(
     for name in names:
         _linear(graph, model, name, source, part(graph.prefix + name, "bnf"), sizes)
     active = graph.prefix + "active"
-    given = (part(graph.prefix + names[0], "bnf"),)
-    graph.vector(model.activation, model.activation, given, part(active, "bnf"), sizes=sizes)
+    gate = part(graph.prefix + names[0], "bnf")
+    graph.vector(model.activation, model.activation, (gate,), part(active, "bnf"), sizes=sizes)
     if model.gated:
         inputs = (part(active, "bnf"), part(graph.prefix + "up", "bnf"))
         active = graph.prefix + "gated"

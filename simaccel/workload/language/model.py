@@ -1,9 +1,12 @@
-"""What a transformer is made of: sizes, norms, positions, heads, feed-forward layers, experts."""
+"""Transformers: sizes, norms, positions, heads, feed-forward layers, experts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from simaccel.workload.catalogue import Catalogue
 
 _NAMES_IN_FILES = {"experts": "expert_count", "chosen": "experts_per_token"}
 """Fields that files call otherwise: `experts` is there how tokens are spread."""
@@ -82,7 +85,7 @@ class Transformer:
 
     @property
     def scale(self) -> float:
-        """What attention scores are multiplied by."""
+        """The factor of attention scores."""
         return self.score_scale or self.head_size**-0.5
 
     @property
@@ -133,3 +136,29 @@ class Transformer:
             return self.parameters
         idle = (self.experts - self.chosen) * 3 * self.hidden * self.ff_size
         return self.parameters - self.layers * idle
+
+
+def parse_transformer(document: Mapping[str, Any]) -> Transformer:
+    """Return the transformer of a document; `parameters` count as its authors publish them."""
+    fields_of = {name: field for field, name in _NAMES_IN_FILES.items()}
+    sizes: dict[str, Any] = {
+        fields_of.get(name, name): tuple(value) if isinstance(value, list) else value
+        for name, value in document.items()
+        if name != "kind"
+    }
+    return Transformer(**sizes)
+
+
+TRANSFORMERS: Final = Catalogue("transformers", parse_transformer)
+"""The published transformers."""
+find_transformer = TRANSFORMERS.find
+
+
+def transformer_names() -> Mapping[str, str]:
+    """Return the names of the transformers by their names and aliases."""
+    return TRANSFORMERS.names_and_aliases
+
+
+def is_published(model: Transformer) -> bool:
+    """Return whether a transformer is the one that the catalogue has by its name."""
+    return model.name in TRANSFORMERS.names and find_transformer(model.name) == model

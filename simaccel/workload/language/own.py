@@ -15,28 +15,30 @@ BIASED: Final = ("qkv", "o", "ff")
 def size_faults_of(model: Transformer) -> list[Fault]:
     """Return what is wrong with the sizes of a transformer, each by its field."""
     names = ("hidden", "layers", "heads", "kv_heads", "head_size", "ff_size", "vocabulary")
-    found = size_faults(model.name, {name: getattr(model, name) for name in names})
-    if found:
-        return found
+    faults = size_faults(model.name, {name: getattr(model, name) for name in names})
+    if faults:
+        return faults
     if model.heads % model.kv_heads:
         allowed = f"a divisor of heads, {model.heads}"
-        found.append(Fault(model.name, "kv_heads", model.kv_heads, allowed))
+        faults.append(Fault(model.name, "kv_heads", model.kv_heads, allowed))
     if model.turns and model.head_size % 2:
         allowed = "an even number, as Q and K are turned in pairs"
-        found.append(Fault(model.name, "head_size", model.head_size, allowed))
+        faults.append(Fault(model.name, "head_size", model.head_size, allowed))
     if not model.windows or model.layers % len(model.windows):
         allowed = f"a list as long as a divisor of layers, {model.layers}"
-        found.append(Fault(model.name, "windows", list(model.windows), allowed))
-    widths = {f"windows[{at}]": one for at, one in enumerate(model.windows) if one is not None}
-    found += size_faults(model.name, widths)
-    found += [
-        Fault(model.name, "biased", one, f"some of {', '.join(BIASED)}")
-        for one in model.biased
-        if one not in BIASED
+        faults.append(Fault(model.name, "windows", list(model.windows), allowed))
+    widths = {
+        f"windows[{at}]": window for at, window in enumerate(model.windows) if window is not None
+    }
+    faults += size_faults(model.name, widths)
+    faults += [
+        Fault(model.name, "biased", layer, f"some of {', '.join(BIASED)}")
+        for layer in model.biased
+        if layer not in BIASED
     ]
     if not 0 <= model.positions <= MAX_SIZE:
-        found.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
-    return [*found, *_expert_faults(model)]
+        faults.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
+    return [*faults, *_expert_faults(model)]
 
 
 def _expert_faults(model: Transformer) -> list[Fault]:

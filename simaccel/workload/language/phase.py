@@ -1,4 +1,4 @@
-"""What a run of a transformer computes: which tokens are new, and what they see."""
+"""The tokens of a transformer's run: those that are new, and the ones that each sees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAUSAL_BLOCKS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tokens:
+class PhaseTokens:
     """``rows`` new tokens of each of ``batch`` sequences, ``past`` before them in the cache.
 
     ``blocks``: how many blocks of rows attention has at most, each with the keys that it sees.

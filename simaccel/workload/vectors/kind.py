@@ -1,4 +1,4 @@
-"""What a vector operator is: steps of work on blocks, each with its passes and its meaning."""
+"""Kinds of vector operators: steps of work on blocks, each with its passes and its meaning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEEDS_STATISTICS = ("normalise", "rescale", "divide")
 
 @dataclass(frozen=True, kw_only=True)
 class Passes:
-    """What a vector unit does with one block.
+    """Passes of a vector unit over one block.
 
     ``passes`` over all elements of the block (the product of its ranks); each element of the
     block of input i is read ``reads[i]`` times, each of the output's is written ``writes`` times.

@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.exploration.explore import Exploration, Plan, explore
+from simaccel.experiment.exploration.explore import Exploration, ExplorationObjective, explore
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.manifest import open_store, store_in
-from simaccel.experiment.exploration.space import Dimension, Load, Setting, Space
+from simaccel.experiment.exploration.space import (
+    AxisSetting,
+    DesignAxis,
+    DesignSpace,
+    WeightedWorkload,
+)
 from simaccel.experiment.parallel import working
 from simaccel.experiment.run import result_json, simulate
-from simaccel.experiment.store import Store
+from simaccel.experiment.store import ResultStore
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.schedulers import make_mapping
@@ -24,22 +29,27 @@ from tests.draws import some
 
 BUFFERS = (1024, 4096)
 AXES = (
-    Dimension("array", "array", "array", "accelerator", tuple(
-        Setting(f"{n}x{n}", f"{n}x{n}", {"array.rows": n, "array.cols": n}) for n in (2, 4, 8)
+    DesignAxis("array", "array", "array", "accelerator", tuple(
+        AxisSetting(f"{n}x{n}", f"{n}x{n}", {"array.rows": n, "array.cols": n}) for n in (2, 4, 8)
     )),
-    Dimension("buffer", "buffer_bytes", "buffer", "accelerator", tuple(
-        Setting(n, f"{n} B", {"buffer.capacity_bytes": n}) for n in BUFFERS
+    DesignAxis("buffer", "buffer_bytes", "buffer", "accelerator", tuple(
+        AxisSetting(n, f"{n} B", {"buffer.capacity_bytes": n}) for n in BUFFERS
     )),
-    Dimension("latency", "latency", "latency", "accelerator", tuple(
-        Setting(n, str(n), {"dram.latency_cycles": n}) for n in (0, 9)
+    DesignAxis("latency", "latency", "latency", "accelerator", tuple(
+        AxisSetting(n, str(n), {"dram.latency_cycles": n}) for n in (0, 9)
     )),
 )  # fmt: skip
 WORK = (gemm(m=30, k=20, n=10), gemm(m=7, k=9, n=64))
-SPACE = Space((load_accelerator("toy"),), (Load(WORK[0], 3), Load(WORK[1])), AXES, ("naive",))
+SPACE = DesignSpace(
+    (load_accelerator("toy"),),
+    (WeightedWorkload(WORK[0], 3), WeightedWorkload(WORK[1])),
+    AXES,
+    ("naive",),
+)
 
 
-def explored(*limits: str, store: Store | None = None) -> Exploration:
-    plan = Plan(tuple(map(read_limit, limits)), "edp")
+def explored(*limits: str, store: ResultStore | None = None) -> Exploration:
+    plan = ExplorationObjective(tuple(map(read_limit, limits)), "edp")
     with working(1) as team:
         designs = SPACE.designs(range(SPACE.size))
         return explore(SPACE.dimensions, designs, plan, team, store=store)
@@ -106,7 +116,13 @@ def test_limits_leave_designs_out_before_and_after_they_run() -> None:
 def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
     spatial = replace(SPACE, accelerators=(load_accelerator("toy_linear"),), axes=())
     with working(1) as team:
-        found = explore(spatial.dimensions, spatial.designs([0]), Plan(), team, store=Store())
+        found = explore(
+            spatial.dimensions,
+            spatial.designs([0]),
+            ExplorationObjective(),
+            team,
+            store=ResultStore(),
+        )
     assert [one.figures for one in found.points] == [None]
     assert found.points[0].problem == (
         "dataflow naive takes systolic arrays; toy_linear has a spatial one"
@@ -138,13 +154,13 @@ class _Stopping:
 
 @pytest.mark.parametrize("after", some([0, 1, 5, 20, 23]))
 def test_an_interrupted_exploration_goes_on_where_it_was(tmp_path: Path, after: int) -> None:
-    whole = explored(store=Store())
+    whole = explored(store=ResultStore())
     first = store_in(tmp_path / "s")
     open_store(first, "explore", 0)
     team: Any = _Stopping(after)
     designs = SPACE.designs(range(SPACE.size))
     with pytest.raises(KeyboardInterrupt):
-        explore(SPACE.dimensions, designs, Plan(), team, store=first)
+        explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=first)
     again = explored(store=store_in(tmp_path / "s"))
     assert again.reused == after
     assert again.ran == whole.ran - after
@@ -183,7 +199,7 @@ def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     open_store(store, "explore", 0)
     team: Any = Losing(0)
     designs = SPACE.designs(range(SPACE.size))
-    found = explore(SPACE.dimensions, designs, Plan(), team, store=store)
+    found = explore(SPACE.dimensions, designs, ExplorationObjective(), team, store=store)
     lost = [one for one in found.points if one.lost]
     assert [one.problem for one in lost] == ["its process died; is there enough memory?"]
     settings = lost[0].design.settings

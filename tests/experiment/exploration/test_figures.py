@@ -15,7 +15,7 @@ from simaccel.experiment.exploration.figures import (
     frontier,
 )
 from simaccel.experiment.exploration.limits import read_limit
-from simaccel.experiment.exploration.space import Load, Space
+from simaccel.experiment.exploration.space import DesignSpace, WeightedWorkload
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import gemm
 
@@ -38,7 +38,9 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
 def test_workloads_count_as_often_as_they_weigh() -> None:
     """At 1 GHz: 2 x 100 + 3 x 50 cycles; toy has 16 MACs a cycle."""
     work = gemm(m=9, k=7, n=5)
-    space = Space((load_accelerator("toy"),), (Load(work, 2), Load(work, 3)))
+    space = DesignSpace(
+        (load_accelerator("toy"),), (WeightedWorkload(work, 2), WeightedWorkload(work, 3))
+    )
     (design,) = space.designs([0])
     found = figures_of(design, [_record(100, 40, 60, 512), _record(50, 20, 30, 700)])
     assert found["cycles"] == 350

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.experiment.exploration.space import (
-    Dimension,
-    Load,
-    Setting,
-    Space,
+    AxisSetting,
+    DesignAxis,
+    DesignSpace,
+    WeightedWorkload,
     draw,
     require_sizes,
 )
@@ -21,21 +21,21 @@ TOY = load_accelerator("toy")
 BUFFERS, LATENCIES = (1024, 2048, 4096), (0, 7)
 
 
-def _axis(name: str, field: str, values: tuple[int, ...], of: str = "accelerator") -> Dimension:
-    settings = tuple(Setting(value, str(value), {field: value}) for value in values)
-    return Dimension(name, name, name, of, settings)  # type: ignore[arg-type]
+def _axis(name: str, field: str, values: tuple[int, ...], of: str = "accelerator") -> DesignAxis:
+    settings = tuple(AxisSetting(value, str(value), {field: value}) for value in values)
+    return DesignAxis(name, name, name, of, settings)  # type: ignore[arg-type]
 
 
-def _space(*sizes: int) -> Space:
+def _space(*sizes: int) -> DesignSpace:
     """Make a space that is as large as it is said, whatever it is of."""
     axes = [_axis(f"a{at}", "dram.latency_cycles", tuple(range(n))) for at, n in enumerate(sizes)]
-    return Space((TOY,), (Load(gemm(m=9, k=7, n=5)),), tuple(axes))
+    return DesignSpace((TOY,), (WeightedWorkload(gemm(m=9, k=7, n=5)),), tuple(axes))
 
 
 def test_the_product_of_everything_in_order() -> None:
-    space = Space(
+    space = DesignSpace(
         (TOY, load_accelerator("edge")),
-        (Load(gemm(m=9, k=7, n=5)),),
+        (WeightedWorkload(gemm(m=9, k=7, n=5)),),
         (
             _axis("buffer", "buffer.capacity_bytes", BUFFERS),
             _axis("latency", "dram.latency_cycles", LATENCIES),
@@ -56,7 +56,7 @@ def test_the_product_of_everything_in_order() -> None:
 
 
 def test_what_no_hardware_can_be_is_said() -> None:
-    space = Space((TOY,), (), (_axis("buffer", "buffer.capacity_bytes", (8, 1024)),))
+    space = DesignSpace((TOY,), (), (_axis("buffer", "buffer.capacity_bytes", (8, 1024)),))
     bad, good = space.designs(range(2))
     assert bad.problem.startswith("design: buffer.capacity_bytes: got 8; allowed: at least 32 B")
     assert good.problem == ""
@@ -64,7 +64,8 @@ def test_what_no_hardware_can_be_is_said() -> None:
 
 def test_sizes_of_workloads_are_scenarios_and_not_choices() -> None:
     bert = build("bert", seq_len=8, batch=1, scope="la")
-    space = Space((TOY,), (Load(bert), Load(gemm(m=9, k=7, n=5), 2)), (
+    loads = (WeightedWorkload(bert), WeightedWorkload(gemm(m=9, k=7, n=5), 2))
+    space = DesignSpace((TOY,), loads, (
         _axis("seq-len", "seq_len", (4, 16), "workload"),
     ))  # fmt: skip
     require_sizes(space.axes, space.loads)

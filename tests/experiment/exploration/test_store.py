@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.experiment.exploration.manifest import open_store, store_in
-from simaccel.experiment.exploration.runs import Asked
+from simaccel.experiment.exploration.runs import RunKey
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 
-ASKED = Asked(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
+ASKED = RunKey(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
 RECORD: dict[str, object] = {
     "cycles": 12,
     "macs": 30,

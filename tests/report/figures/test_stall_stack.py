@@ -15,7 +15,7 @@ from simaccel.report.figures.stall_stack import (
     stall_stacks,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
-from simaccel.trace import Site, Stall, Trace
+from simaccel.trace import CommandSite, Stall, Trace
 
 
 def test_stacks_are_what_the_run_booked(trace: Trace) -> None:
@@ -67,9 +67,9 @@ class Many:
         return self
 
     @property
-    def sites(self) -> dict[int, Site]:
+    def sites(self) -> dict[int, CommandSite]:
         """One command of each operator."""
-        return {n: Site(f"op{n}", "") for n in range(1, 26)}
+        return {n: CommandSite(f"op{n}", "") for n in range(1, 26)}
 
     def account(self, by: tuple[str, ...], start: int, end: int) -> list[Stall]:
         """Each operator works and waits."""

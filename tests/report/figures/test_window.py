@@ -15,7 +15,7 @@ from simaccel.report.figures.window import (
     operator_span,
     worked_on,
 )
-from simaccel.trace import Site, Stall, Stretch, Trace, TraceError
+from simaccel.trace import CommandSite, RepeatedSegment, Stall, Trace, TraceError
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Plain:
     """
 
     cycles: int
-    stretches: list[Stretch]
+    stretches: list[RepeatedSegment]
     event_cycles: int = 10
     work: dict[str, int] = field(default_factory=lambda: {"X": 0})
     engines: tuple[str, ...] = ("array",)
@@ -39,11 +39,11 @@ class Plain:
         return self
 
     @property
-    def sites(self) -> dict[int, Site]:
+    def sites(self) -> dict[int, CommandSite]:
         """One command of each operator."""
-        return dict(enumerate(Site(name, "") for name in self.work))
+        return dict(enumerate(CommandSite(name, "") for name in self.work))
 
-    def segments(self) -> list[Stretch]:
+    def segments(self) -> list[RepeatedSegment]:
         """What repeats."""
         return self.stretches
 
@@ -71,8 +71,8 @@ def default_of(plain: Plain, operator: str | None = None) -> Window:
     return default_window(cast("Trace", plain), operator)
 
 
-def stretch(start: int, period: int, times: int, *children: Stretch) -> Stretch:
-    return Stretch(start, start + period * times, period, times - 1, children)
+def stretch(start: int, period: int, times: int, *children: RepeatedSegment) -> RepeatedSegment:
+    return RepeatedSegment(start, start + period * times, period, times - 1, children)
 
 
 def test_a_steady_period_and_all_before_it() -> None:

@@ -21,7 +21,7 @@ from simaccel.report.page.data import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, Place, Work, loop_tree
 from simaccel.report.page.tree import Again, Rows, Tree
 from simaccel.schedulers import Options
-from simaccel.trace import Event, Site, Trace
+from simaccel.trace import CommandSite, Event, Trace
 from simaccel.workload import Dimensions, attention, gemm
 from tests.trace.scripts import SCRIPTS, Script, written
 
@@ -267,7 +267,7 @@ def test_finding_does_not_take_longer_in_a_longer_run() -> None:
 
 def test_an_unfinished_run_has_shares_and_no_windows() -> None:
     program = parse_program(PROGRAM)
-    sites = {1: Site("o", "load A queue 0")}
+    sites = {1: CommandSite("o", "load A queue 0")}
     rows = Rows(np.array([4, 6]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
     works = {"dma_in0": Work([rows], np.array([0, 2]), np.array([1, 1]))}
     operator, loop, load = loop_tree(program, sites, works, complete=False)
@@ -278,7 +278,7 @@ def test_an_unfinished_run_has_shares_and_no_windows() -> None:
 
 def test_sites_of_another_program_are_refused() -> None:
     with pytest.raises(ValueError, match="sites are not the commands"):
-        loop_tree(parse_program(PROGRAM), {1: Site("o", "load B queue 0")}, {})
+        loop_tree(parse_program(PROGRAM), {1: CommandSite("o", "load B queue 0")}, {})
 
 
 PROGRAM = """program p

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
-from simaccel.trace import Event, Site, Trace, TraceHeader, TraceWriter
+from simaccel.trace import CommandSite, Event, Trace, TraceHeader, TraceWriter
 from tests.trace.scripts import (
     ENGINES,
     HEADER,
@@ -27,7 +27,7 @@ from tests.trace.scripts import (
 
 FOLDER = Path(__file__).parents[3] / "traces"
 REFERENCES = ("toy_gemm_naive", "toy_attention_flat", "edge_bert_flat")
-NOWHERE = Site("", "")
+NOWHERE = CommandSite("", "")
 ACCELERATOR = (FOLDER.parent / "hwconfigs" / "toy.yaml").read_text(encoding="utf-8")
 CHANNELS, TILES = ("dram0", "noc_collection"), ("tile K", "tile.K", "tile pe.K")
 ALL = ("engine", "channel", "tile")
@@ -124,7 +124,7 @@ LANES = ("dma in/0", "dma in.0")
 
 def nasty(folder: Path) -> Trace:
     """Two engines whose names differ only in what VCD can't say, and texts that need escapes."""
-    header = TraceHeader(version="9", sites={1: Site("a,b", NASTY)})
+    header = TraceHeader(version="9", sites={1: CommandSite("a,b", NASTY)})
     wait = Wait("tile, \u20ac 1", "ready", LANES[0])
     with TraceWriter(folder / "t.h5", header) as writer:
         writer.interval(LANES[0], 0, 5, Cause.BUSY, NO_WAIT, 1)

@@ -1,0 +1,191 @@
+"""Layers of a document as the nodes of a whole network: each with what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.workload.conv import Conv, Pair
+from simaccel.workload.layers import Layers, Product, Shape
+from simaccel.workload.whole import IMAGE, NetworkNode, Window, conv
+
+Linked = Literal["loosely"] | bool
+"""Whether layers read what others make; loosely: whatever its channels and positions."""
+LayerDocument = Mapping[str, Any]
+"""A layer as a file has it: its kind, and by kind its shape, stride, padding and what it reads."""
+_ALONE = "nothing without `linked: true`, as each layer has tensors of its own"
+
+
+def read_shape(layer: LayerDocument) -> Shape | None:
+    """Return the sizes of a layer with weights; None of poolings, sums and rectifiers."""
+    sizes = {rank.lower(): size for rank, size in layer.get("shape", {}).items()}
+    if layer["kind"] == "gemm":
+        first, second = layer.get("transposed", (False, False))
+        return Product(**sizes, transposed=(first, second))
+    if layer["kind"] == "conv":
+        stride, dilation = _pair(layer, "stride"), _pair(layer, "dilation")
+        return Conv(**sizes, stride=stride, dilation=dilation)
+    return None
+
+
+def link_layers(
+    network: str, documents: Mapping[str, LayerDocument], layers: Layers, linked: Linked
+) -> list[NetworkNode]:
+    """Return the nodes of a network in the order of its file; none if its layers stand alone.
+
+    Raises:
+        InputError: all layers that don't fit what they read, or read what is not there.
+
+    """
+    if not linked:
+        faults = [
+            fault for name, layer in documents.items() for fault in _alone(network, name, layer)
+        ]
+        if faults:
+            raise InputError(faults)
+        return []
+    linker = _Linker(network, is_exact=linked is True)
+    for name, document in documents.items():
+        linker.add(name, document, layers.get(name))
+    if linker.faults:
+        raise InputError(linker.faults)
+    return linker.nodes
+
+
+def _alone(network: str, name: str, layer: LayerDocument) -> Iterator[Fault]:
+    if layer["kind"] not in ("conv", "gemm"):
+        yield Fault(network, f"layers.{name}.kind", layer["kind"], _ALONE)
+    for field in ("reads", "padding"):
+        if layer.get(field):
+            yield Fault(network, f"layers.{name}.{field}", layer[field], _ALONE)
+
+
+def _pair(layer: LayerDocument, field: str) -> Pair:
+    sizes = layer.get(field, 1)
+    height, width = sizes if isinstance(sizes, Sequence) else (sizes, sizes)
+    return height, width
+
+
+class _Linker:
+    """Nodes so far, and by the layer's name the one whose output is read (None: unknown)."""
+
+    def __init__(self, network: str, *, is_exact: bool) -> None:
+        self.nodes: list[NetworkNode] = []
+        self.faults: list[Fault] = []
+        self._network = network
+        self._is_exact = is_exact
+        self._outputs: dict[str, NetworkNode | None] = {IMAGE: None}
+        self._last = IMAGE
+        self._samples: int | None = None
+
+    def add(self, name: str, layer: LayerDocument, shape: Shape | None) -> None:
+        """Add a layer of the document; it reads the one before if it doesn't say what."""
+        reads = layer.get("reads") or [self._last]
+        sources = [reads] if isinstance(reads, str) else list(reads)
+        count = len(self.faults)
+        self._check_sources(name, layer, sources)
+        if shape is not None:
+            self._check_samples(name, shape)
+        nodes: list[NetworkNode] = []
+        if len(self.faults) == count:
+            nodes = self._make(name, layer, shape, sources)
+        self.nodes += nodes
+        self._outputs[name] = nodes[-1] if nodes else None
+        self._last = name
+
+    def _fault(self, name: str, field: str, value: object, allowed: str) -> None:
+        self.faults.append(Fault(self._network, f"layers.{name}.{field}", value, allowed))
+
+    def _check_sources(self, name: str, layer: LayerDocument, sources: Sequence[str]) -> None:
+        for source in sources:
+            if source not in self._outputs:
+                self._fault(
+                    name, "reads", source, f"a layer above; {suggest(source, self._outputs)}"
+                )
+            elif source == IMAGE and layer["kind"] not in ("conv", "gemm"):
+                self._fault(name, "reads", source, "a layer above, as the image has no sizes")
+        count = 2 if layer["kind"] == "residual" else 1
+        if len(sources) != count:
+            self._fault(name, "reads", f"{len(sources)} layers", str(count))
+
+    def _check_samples(self, name: str, shape: Shape) -> None:
+        samples, rank = (shape.n, "N") if isinstance(shape, Conv) else (shape.m, "M")
+        self._samples = self._samples or samples
+        if samples != self._samples:
+            allowed = f"{self._samples}, the samples of the first layer"
+            self._fault(name, f"shape.{rank}", samples, allowed)
+        if isinstance(shape, Product) and any(shape.transposed):
+            self._fault(name, "transposed", list(shape.transposed), "nothing in a linked network")
+
+    def _make(
+        self, name: str, layer: LayerDocument, shape: Shape | None, sources: Sequence[str]
+    ) -> list[NetworkNode]:
+        """Return the node of a layer; several of a product of several matrices."""
+        images = [self._outputs[source] for source in sources]
+        made_by = [
+            image.name if image else source for image, source in zip(images, sources, strict=True)
+        ]
+        padding = layer.get("padding", 0)
+        if isinstance(shape, Product):
+            return self._matrices(name, made_by[0], images[0], shape)
+        if isinstance(shape, Conv):
+            node = conv(name, made_by[0], replace(shape, n=1), padding)
+            self._check_channels(name, shape, images[0])
+            self._check_windows(node, images[0])
+            return [node]
+        image = images[0]
+        if image is None:  # of which a fault was told
+            return []
+        channels = image.channels
+        whole = Conv(g=channels, m=1, c=1, p=image.sizes.p, q=image.sizes.q, r=1, s=1)
+        if layer["kind"] == "relu":
+            return [NetworkNode(name, "relu", (made_by[0],), whole)]
+        if layer["kind"] == "residual":
+            self._check_sum(name, images)
+            return [NetworkNode(name, "residual", (made_by[0], made_by[1]), whole)]
+        ranks = {rank.lower(): size for rank, size in layer["shape"].items()}
+        sizes = Conv(g=channels, m=1, c=1, **ranks, stride=_pair(layer, "stride"))
+        node = NetworkNode(name, cast("Window", layer["kind"]), (made_by[0],), sizes, padding)
+        self._check_windows(node, image)
+        return [node]
+
+    def _matrices(
+        self, name: str, source: str, image: NetworkNode | None, shape: Product
+    ) -> list[NetworkNode]:
+        """Return the matrices of a product; each reads the same, all of an image if that fits."""
+        channels, rows, columns = shape.k, 1, 1
+        if image is not None and shape.k == image.channels * image.sizes.p * image.sizes.q:
+            channels, rows, columns = image.channels, image.sizes.p, image.sizes.q
+        elif image is not None and self._is_exact:
+            sizes = f"{image.channels} channels of {image.sizes.p} x {image.sizes.q}"
+            self._fault(name, "shape.K", shape.k, f"what {image.name} makes: {sizes}")
+        sizes_of = Conv(m=shape.n, c=channels, p=1, q=1, r=rows, s=columns)
+        names = [name] if shape.b == 1 else [f"{name}.{number}" for number in range(shape.b)]
+        return [conv(matrix, source, sizes_of) for matrix in names]
+
+    def _check_channels(self, name: str, shape: Conv, image: NetworkNode | None) -> None:
+        if image is not None and self._is_exact and shape.g * shape.c != image.channels:
+            allowed = f"{image.channels} in all groups, which {image.name} makes"
+            self._fault(name, "shape.C", shape.c, allowed)
+
+    def _check_windows(self, node: NetworkNode, image: NetworkNode | None) -> None:
+        """Refuse windows that leave a whole step of their image unread, or lie beside it."""
+        if image is None or not self._is_exact:
+            return
+        sizes = node.sizes
+        for at, rank in enumerate("PQ"):
+            beyond = node.reach[at] - node.padding - (image.sizes.p, image.sizes.q)[at]
+            wide = ((sizes.r, sizes.s)[at] - 1) * sizes.dilation[at]
+            if not (-sizes.stride[at] < beyond <= wide and node.padding <= wide):
+                count = (sizes.p, sizes.q)[at]
+                extent = (image.sizes.p, image.sizes.q)[at]
+                allowed = f"windows that cover the {extent} of {image.name}, with their padding"
+                self._fault(node.name, f"shape.{rank}", count, allowed)
+
+    def _check_sum(self, name: str, images: Sequence[NetworkNode | None]) -> None:
+        sizes = {(one.channels, one.sizes.p, one.sizes.q) for one in images if one is not None}
+        if len(sizes) > 1:
+            text = ", ".join(" x ".join(map(str, one)) for one in sorted(sizes))
+            self._fault(name, "reads", text, "layers of as many channels and positions")

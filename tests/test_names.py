@@ -1,0 +1,180 @@
+"""Names of types and variables: words of the glossary, one meaning each, nothing vague.
+
+Packages in the lists of exceptions were named before the rule was; the lists only shrink: what
+keeps the rule must not stand there.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+PACKAGE = REPOSITORY / "simaccel"
+GLOSSARY = REPOSITORY / "docs" / "glossary.md"
+
+VAGUE = {"one", "found", "some", "here", "mine", "given"}
+"""What a variable of a longer function is not called: say what it holds."""
+SHORT_LINES = 12
+VAGUE_STILL = {
+    *("analytic", "cli", "files", "hardware", "machine", "mapping", "mapspace", "report"),
+    *("schedulers", "verbs", "__main__.py", "errors.py", "plugins.py"),
+    *("experiment/conservation.py", "workload/onnx_files", "workload/files.py"),
+    *("workload/building.py", "workload/conv.py", "workload/described.py"),
+    *("workload/describe.py", "workload/einsum.py"),
+    *("workload/precision.py", "workload/products.py"),
+    *("workload/timeloop.py", "workload/topology.py"),
+    "workload/workload.py",
+}
+"""Modules and packages that have vague names."""
+NO_NOUN_STILL = {
+    *("analytic", "cli", "files", "hardware", "machine", "mapping", "mapspace", "report"),
+    *("schedulers", "verbs", "later.py", "plugins.py", "version.py"),
+    *("workload/onnx_files", "workload/topology.py"),
+}
+"""Modules and packages with docstrings that begin with a question word."""
+NOT_IN_GLOSSARY = {
+    *("analytic", "cli", "files", "hardware", "machine", "mapping", "mapspace", "report"),
+    *("schedulers", "verbs", "experiment/conservation.py", "workload/onnx_files"),
+    *("workload/conv.py", "workload/building.py", "workload/described.py"),
+    *("workload/einsum.py", "workload/frozen.py", "workload/vectors"),
+    "program/program.py",
+}
+"""Modules and packages with public types that the glossary hasn't."""
+NAMED_TWICE = {
+    *("Account", "Asked", "Bound", "Cut", "Dimensions", "Do", "Entry", "Exploration", "Found"),
+    *("Front", "Lane", "Limits", "Loop", "Network", "Operand", "Outcome", "Part"),
+    *("Place", "Point", "Prices", "Problem", "Reading", "Result", "Rows", "Run", "Sfu", "Share"),
+    *("Space", "Span", "Stage", "Step", "Task", "Trace", "Transfer", "Use", "View", "Walk"),
+    "Window",
+}
+"""Types of several modules, of which each is of another package than those that keep the rule."""
+
+Place = tuple[int, int]
+_QUESTION = re.compile(r"(What|Who|Whom|Where|Which|How)\b(?!-)")
+
+
+def _modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _is_among(path: str, exceptions: set[str]) -> str | None:
+    """Return the exception that a module falls under."""
+    return next((name for name in exceptions if path == name or path.startswith(f"{name}/")), None)
+
+
+def _vague(module: ast.Module) -> set[Place]:
+    """Return where functions of more than `SHORT_LINES` lines store under a vague name."""
+    places: set[Place] = set()
+    for function in ast.walk(module):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if (function.end_lineno or 0) - function.lineno < SHORT_LINES:
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE:
+                places.add((node.lineno, node.col_offset))
+            if isinstance(node, ast.arg) and node.arg in VAGUE:
+                places.add((node.lineno, node.col_offset))
+    return places
+
+
+def _types() -> Iterator[tuple[str, str]]:
+    """Go over the public types: their names, and their modules."""
+    for path, module in _modules():
+        for node in module.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, path
+
+
+def _rows() -> list[list[str]]:
+    lines = GLOSSARY.read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line[:2] == "| "]
+    return [row for row in rows if row[0] != "word"]
+
+
+def _glossary() -> set[str]:
+    """Return the words of the glossary without spaces, in lower case."""
+    words = {word for row in _rows() for word in row[0].split(", ")}
+    return {word.lower().replace(" ", "").replace("-", "") for word in words}
+
+
+def _is_named(name: str, words: set[str]) -> bool:
+    """Return whether a type is a word of the glossary, or a compound that ends in one."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", name)
+    ends = {"".join(parts[at:]).lower() for at in range(len(parts))}
+    singular = {end.removesuffix(suffix) for end in ends for suffix in ("s", "es")}
+    return not words.isdisjoint(ends | singular)
+
+
+def test_variables_of_long_functions_say_what_they_hold() -> None:
+    faults: list[str] = []
+    excused: set[str | None] = set()
+    for path, module in _modules():
+        if places := sorted(_vague(module)):
+            exception = _is_among(path, VAGUE_STILL)
+            excused.add(exception)
+            faults += [f"{path}:{line}" for line, _ in places if exception is None]
+    assert faults == []
+    assert VAGUE_STILL - excused == set(), "keeps the rule: take it from the list"
+
+
+def _without_noun(module: ast.Module) -> set[int]:
+    """Return the lines of docstrings that begin with What, Who, Where or How instead of a noun."""
+    nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return {
+        getattr(node, "lineno", 1)
+        for node in ast.walk(module)
+        if isinstance(node, nodes) and _QUESTION.match(ast.get_docstring(node) or "")
+    }
+
+
+def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
+    faults: list[str] = []
+    excused: set[str | None] = set()
+    for path, module in _modules():
+        if lines := _without_noun(module):
+            exception = _is_among(path, NO_NOUN_STILL)
+            excused.add(exception)
+            faults += [f"{path}:{line}" for line in sorted(lines) if exception is None]
+    assert faults == []
+    assert NO_NOUN_STILL - excused == set(), "keeps the rule: take it from the list"
+
+
+def test_public_types_are_words_of_the_glossary() -> None:
+    words, excused = _glossary(), set[str | None]()
+    faults = []
+    for name, path in _types():
+        if not _is_named(name, words):
+            exception = _is_among(path, NOT_IN_GLOSSARY)
+            excused.add(exception)
+            faults += [f"{path}: {name}"] * (exception is None)
+    assert faults == []
+    assert NOT_IN_GLOSSARY - excused == set(), "keeps the rule: take it from the list"
+
+
+def test_a_type_name_stands_once() -> None:
+    places = defaultdict(list)
+    for name, path in _types():
+        places[name].append(path)
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert {name: paths for name, paths in twice.items() if name not in NAMED_TWICE} == {}
+    assert NAMED_TWICE - {*twice} == set(), "stands once: take it from the list"
+
+
+def test_the_glossary_names_modules_that_are_there() -> None:
+    modules = [
+        name for row in _rows() if len(row) > 2 for name in re.findall(r"`([\w/]+\.py)`", row[2])
+    ]
+    assert len(modules) > 60
+    assert [name for name in modules if not (PACKAGE / name).exists()] == []
+
+
+def test_words_stand_once_and_in_order() -> None:
+    for width in (2, 4):
+        words = [row[0].split(",")[0] for row in _rows() if len(row) == width]
+        assert len(words) == len(set(words))
+    code = [row[0].lower() for row in _rows() if len(row) == 4]
+    assert code == sorted(code)
