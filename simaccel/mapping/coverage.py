@@ -98,6 +98,12 @@ def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
     return int(found.sum())
 
 
+def overlapping(site: Site, terms: Terms) -> bool:
+    """Say whether blocks of a sum of ranks have positions in common, in all loops outside."""
+    total, union, _ = _spans(site, terms)
+    return total > union
+
+
 def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
     """Return the positions of a sum of ranks in all blocks, those of their union, and all of them.
 
