@@ -128,7 +128,7 @@ def _overlaps(walk: Walk, site: Site, seen: Seen, name: str) -> Iterator[Finding
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
         terms = walk.space.derived.get(dim[0][0], ())
-        if not overlapping(site, terms):
+        if not terms or not overlapping(site, terms, keep):
             continue
         for _, rank in site.cutting(start=keep):
             if rank in dict(terms):

@@ -44,8 +44,9 @@ def judged(of: Workload, one: Mapping, on: Accelerator) -> Judged:
         return Judged(legal=False, wrong=wrong)
     if wrong:
         return Judged(legal=False)
-    others = [one for one in found if not any(known in one.allowed for known in REFUSED)]
-    return Judged(legal=False, refused=True, wrong="; ".join(map(str, others)))
+    if any(known in one.allowed for one in found for known in REFUSED):
+        return Judged(legal=False, refused=True)
+    return Judged(legal=False, refused=True, wrong="; ".join(map(str, found)))
 
 
 def _wrong(of: Workload, one: Mapping) -> str:

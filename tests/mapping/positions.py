@@ -24,8 +24,7 @@ Counts = npt.NDArray[np.int64]
 Range = tuple[int, int]
 """Start and size of a block of a rank."""
 Loops = tuple[tuple[str, int], ...]
-Key = tuple[str, Loops]
-"""The keep of a tile, and the iterations of the loops that move it."""
+"""Which tile of a tensor it is: the iterations of the loops and parts that move it."""
 
 
 class WrongPositionsError(Exception):
@@ -83,7 +82,7 @@ class _Executed:
     group: Group
     space: Space
     dram: dict[str, Counts]
-    tiles: dict[str, tuple[Key, Counts]] = field(default_factory=dict)
+    tiles: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
     """The tile of each tensor made here: which one it is, and counts over the whole tensor."""
     made: dict[str, Counts] = field(default_factory=dict)
     gone: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
@@ -256,9 +255,9 @@ class _Executed:
         """Return the counts of a tensor in the tile that holds it; a new tile is empty."""
         if root not in here.keeps:
             raise WrongPositionsError(f"{root} is kept nowhere")
-        place, outside = here.keeps[root]
+        _, outside = here.keeps[root]
         moving = self.moving(root)
-        key = place, tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
+        key = tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
         known = self.tiles.get(tensor)
         if known is None or known[0] != key:
             fresh = np.zeros_like(self.dram[tensor])
