@@ -58,6 +58,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.language_models.run
 	$(BIN)/python -m validation.residency.run
 	$(BIN)/python -m validation.onnx.run
+	$(BIN)/python -m validation.onnx.values
 	$(BIN)/python -m validation.dram.run
 	$(BIN)/python -m validation.rtl.run
 	$(BIN)/python -m validation.rtl.sequences

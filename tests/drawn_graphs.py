@@ -93,17 +93,20 @@ class _Graph:
         return (*shape[:2], *made), more
 
 
-def drawn_model(seed: int) -> onnx.ModelProto:
-    """Return a model of two to five nodes; what none of them reads is an output."""
+def drawn_model(seed: int, most_size: int = _MOST_SIZE, most_nodes: int = 5) -> onnx.ModelProto:
+    """Return a model of two or more nodes; what none of them reads is an output.
+
+    ``most_size``: rows and columns of its input at most.
+    """
     numbers = random.Random(seed)  # noqa: S311 - tests
     shape = (
         numbers.choice((1, 1, 1, 2)),
         numbers.choice((1, 2, 3, 4)),
-        numbers.randint(1, _MOST_SIZE),
-        numbers.randint(1, _MOST_SIZE),
+        numbers.randint(1, most_size),
+        numbers.randint(1, most_size),
     )
     graph = _Graph(numbers, {"x": shape})
-    for _ in range(numbers.randint(2, 5)):
+    for _ in range(numbers.randint(2, most_nodes)):
         graph.add(numbers.choice(KINDS))
     if all(node.op_type == "Concat" for node in graph.nodes):  # there is nothing to run
         graph.add("Relu")
@@ -130,9 +133,9 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-def drawn_workload(seed: int) -> Workload:
+def drawn_workload(seed: int, most_size: int = _MOST_SIZE, most_nodes: int = 5) -> Workload:
     """Return a drawn model as a workload."""
-    return workload_of(drawn_model(seed))
+    return workload_of(drawn_model(seed, most_size, most_nodes))
 
 
 def workload_of(model: onnx.ModelProto) -> Workload:

@@ -213,8 +213,8 @@ def _latest(*ends: Counter[str] | None) -> Counter[str] | None:
     return max(ends, key=_total)
 
 
-def _behind(end: Counter[str] | None, cycles: Counter[str]) -> Counter[str] | None:
-    return None if end is None else end + cycles
+def _behind(end: Counter[str] | None, cycles: Counter[str] | None) -> Counter[str] | None:
+    return None if end is None or cycles is None else end + cycles
 
 
 @dataclass
@@ -233,13 +233,15 @@ class _Ends:
 
     def add(self, group: _Placed, previous: _Placed | None, *, again: bool = False) -> None:
         """Put a group behind; ``again``: the one before is of the layer before."""
-        stay = _stay(group)
-        unit = _unit(group)
-        end = _behind(_latest(self.units.get(unit), self.before), stay)
+        stay, unit, turns = _stay(group), _unit(group), _turns(group)
+        known = self.units.get(unit)
+        end = _latest(_behind(known, stay - turns.front), _behind(self.before, stay))
+        of_unit = [known, _behind(known, stay - turns.all), _behind(self.before, stay - turns.rear)]
         if previous is not None:
-            work = _late_work(group, _late(group, previous, again=again), stay)
-            end = _latest(end, None if work is None else _behind(self.last, work))
-        self.units[unit] = _latest(self.units.get(unit), end)
+            late = _late_work(group, _late(group, previous, again=again), stay)
+            end = _latest(end, _behind(self.last, late.whole))
+            of_unit.append(_behind(self.last, late.of_unit))
+        self.units[unit] = _latest(*of_unit)
         stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
         self.last, self.before = _latest(self.last, stored), self.last
 
@@ -247,6 +249,29 @@ class _Ends:
 def _unit(group: _Placed) -> str:
     """Return the unit whose first and last command a group's stay is between."""
     return "array" if int(group.totals.path["array"]) else "sfu"
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """Cycles in which vector operators take turns with the array in its stay: all of them.
+
+    ``front``: that may come before its first command; ``rear``: behind its last one.
+    """
+
+    all: Counter[str]
+    front: Counter[str]
+    rear: Counter[str]
+
+
+def _turns(group: _Placed) -> _Turns:
+    """Return the cycles of a group's only array operator and vector operators by turns."""
+    zero: Counter[str] = Counter()
+    units = [path.leaf.unit for path in group.totals.family.paths()]
+    if _unit(group) == "sfu" or units.count("array") != 1:
+        return _Turns(zero, zero, zero)
+    some = Counter({"sfu": int(group.totals.path["sfu"])})
+    is_first, is_last = units[0] == "array", units[-1] == "array"
+    return _Turns(some, zero if is_first else some, zero if is_last else some)
 
 
 def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
@@ -299,24 +324,39 @@ def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
     return {name for name in tensors if tensors[name].kind != WEIGHT}
 
 
-def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> Counter[str] | None:
-    """Return the cycles of what works on late tensors, or on tiles that are kept around groups.
+@dataclass(frozen=True)
+class _LateWork:
+    """Cycles of what works on late tensors; None where nothing does.
 
-    None where nothing does.
+    ``whole``: until the group's last command; ``of_unit``: until the last one of its unit.
     """
+
+    whole: Counter[str] | None = None
+    of_unit: Counter[str] | None = None
+
+
+def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> _LateWork:
+    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
     made, found = set(late), set()
-    first = next(group.totals.family.paths()).leaf.operator
     for name in group.group.operators:
         *inputs, output = (one.tensor for _, one in operands_of(group.workload.operator(name)))
         if made.intersection(inputs) or _is_around(group, (*inputs, output)):
             found.add(name)
             made.add(output)
     if not found:
-        return None
+        return _LateWork()
+    first = next(group.totals.family.paths()).leaf
     fill: Counter[str] = Counter()
-    if first in found:
+    if first.operator in found:
         fill = Counter({"fill": int(group.totals.fill(late))})
-    return fill + _own_work(group, found, stay)
+    if found.issuperset(group.group.operators):
+        return _LateWork(fill + stay, fill + stay - _turns(group).rear)
+    work = {
+        unit: Counter({unit: n}) + (fill if unit == first.unit else Counter())
+        for unit, n in _work_by_unit(group, found).items()
+    }
+    longest = max(work.values(), key=_total, default=Counter[str]())
+    return _LateWork(longest, work.get(_unit(group)))
 
 
 def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
@@ -334,17 +374,12 @@ def _stay(group: _Placed) -> Counter[str]:
     return Counter({name: int(n) for name, n in path.items() if name not in ("fill", "drain")})
 
 
-def _own_work(group: _Placed, operators: set[str], stay: Counter[str]) -> Counter[str]:
-    """Return the cycles of some operators of a group: its ``stay`` where those are all."""
-    if operators.issuperset(group.group.operators):
-        return stay
+def _work_by_unit(group: _Placed, operators: set[str]) -> Counter[str]:
+    """Return the cycles of some operators of a group by the unit that runs them."""
     counts, leaves = group.totals.counts, group.totals.family.paths()
     unit_of = {path.leaf.operator: path.leaf.unit for path in leaves}
     work: Counter[str] = Counter()
     for name, cycles in counts.chains.items():
         if name in operators:
             work["sfu" if unit_of.get(name) == "sfu" else "array"] += int(cycles)
-    if not work:
-        return work
-    unit = max(work, key=lambda name: work[name])
-    return Counter({unit: work[unit]})
+    return work

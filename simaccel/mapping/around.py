@@ -36,15 +36,19 @@ class Life:
 def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep]) -> str | None:
     """Return the tensor kept around a group whose tile has one that the group uses, or nothing.
 
-    It is the tensor itself, or the one that it is made over in place. What the group's tree keeps
-    has a tile of its own, but where a part of it is kept around: that is in the other parts.
+    It is the tensor itself, or the one that it is made over in place. What the group's tree keeps,
+    and what is made over that, has a tile of its own, but where a part of it is kept around: that
+    is in the other parts.
     """
     whole = {keep.tensor: not keep.region for keep in keeps}
     held = held_around(workload, tensor, keeps)
     if held not in whole:
         return None
-    own = held != tensor and whole[held] and tensor in _kept(group.tree)
-    return None if own else held
+    while whole[held] and tensor != held:
+        if tensor in _kept(group.tree):
+            return None
+        tensor = workload.in_place[tensor]
+    return held
 
 
 @lru_cache(maxsize=4096)

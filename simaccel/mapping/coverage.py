@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import space_of
 from simaccel.mapping.structure import Finding
-from simaccel.mapping.tree import Loop, Part, Spread
+from simaccel.mapping.tree import Loop, Node, Part, Spread
 from simaccel.mapping.tree import Mapping as Mapped
 from simaccel.mapping.walk import Site, Terms, Walk, walk
 from simaccel.workload import Workload
@@ -98,6 +98,25 @@ def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
     return int(found.sum())
 
 
+def overlapping(site: Site, terms: Terms, start: int) -> bool:
+    """Say whether blocks of a sum of ranks have positions in common in one tile.
+
+    ``start``: the step that keeps it; loops from there on cut its block, the largest that there is.
+    """
+    inside = site.steps[start:]
+    if any(isinstance(step.node, Part) and step.cuts in dict(terms) for step in inside):
+        return True
+    starts: Ints = np.zeros(1, dtype=np.int64)
+    sizes: Ints = np.ones(1, dtype=np.int64)
+    for rank, c in terms:
+        mine = _cut(inside[0].sizes[rank], (step.node for step in inside), rank)
+        starts = (starts[:, None] + c * (np.cumsum(mine) - mine)).reshape(-1)
+        sizes = (sizes[:, None] + c * (mine - 1)).reshape(-1)
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], (starts + sizes)[order]
+    return bool((starts[1:] < np.maximum.accumulate(ends)[:-1]).any())
+
+
 def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
     """Return the positions of a sum of ranks in all blocks, those of their union, and all of them.
 
@@ -146,7 +165,13 @@ def _pieces(size: int, tiles: tuple[int, ...]) -> int:
 
 def _sizes(site: Site, rank: str) -> Ints:
     """Return the sizes of the pieces of a rank, in order."""
-    found = [site.box[rank][1]]
-    for tile in _tiles(site, rank):
-        found = [min(tile, n - at) for n in found for at in range(0, n, tile)]
+    return _cut(site.box[rank][1], (step.node for step in site.steps), rank)
+
+
+def _cut(size: int, some: Iterable[Node], rank: str) -> Ints:
+    """Return the sizes of the pieces that nodes cut a block of a rank into, in order."""
+    found = [size]
+    for node in some:
+        if isinstance(node, Loop | Spread) and node.rank == rank:
+            found = [min(node.tile, n - at) for n in found for at in range(0, n, node.tile)]
     return np.array(found, dtype=np.int64)

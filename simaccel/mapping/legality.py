@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from simaccel.hardware import PLACES
+from simaccel.mapping.coverage import overlapping
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import Seen
 from simaccel.mapping.structure import Finding
@@ -127,6 +128,8 @@ def _overlaps(walk: Walk, site: Site, seen: Seen, name: str) -> Iterator[Finding
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
         terms = walk.space.derived.get(dim[0][0], ())
+        if not terms or not overlapping(site, terms, keep):
+            continue
         for _, rank in site.cutting(start=keep):
             if rank in dict(terms):
                 allowed = f"a keep {name} inside of loop {rank}: its pieces overlap in {dim[0][0]}"

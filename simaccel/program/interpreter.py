@@ -249,8 +249,8 @@ def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Ar
     low = [s - o for s, o in zip(slot.start, origin, strict=True)]
     if min(low, default=0) < 0:
         raise ProgramError(f"tile {tile.name} at {slot.start} starts before {name}")
-    where = tuple(slice(s, s + n) for s, n in zip(low, tile.shape, strict=True))
-    return name, values[where]
+    where = [slice(s, s + n) for s, n in zip(low, tile.shape, strict=True)]
+    return name, _view(values, where)
 
 
 def _slide(command: Load, slot: _Slot, state: _State) -> None:
@@ -318,12 +318,15 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
         strict=True,
     ):
         if first < start or first + n > start + there:
-            raise ProgramError(
-                f"rank {rank} {first}..{first + n} is outside tile {tile.name} "
-                f"{start}..{start + there}"
-            )
+            here = f"rank {rank} {first}..{first + n}"
+            raise ProgramError(f"{here} is outside tile {tile.name} {start}..{start + there}")
         where.append(slice(first - start, first - start + n))
-    return slot.values[tuple(where)]
+    return _view(slot.values, where)
+
+
+def _view(values: Array, where: Sequence[slice]) -> Array:
+    """Return a box of an array as a view of it, also of one without dimensions."""
+    return values[(*where, ...)]  # type: ignore[arg-type]
 
 
 def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:

@@ -14,7 +14,7 @@ from simaccel.workload import Dimensions, Workload, attention, build, gemm
 from tests.draws import some
 from tests.machine.accelerators import accelerator
 from tests.program.programs import attention_workload, gemm_case
-from tests.trees import einsum, mapping, workload
+from tests.trees import einsum, mapping, vector, workload
 
 
 def test_energy_by_hand() -> None:
@@ -172,3 +172,59 @@ def test_no_overflow_with_a_million_on_every_side(hw: str) -> None:
         assert predicted.macs == 2**60
         assert predicted.bound_cycles >= 2**60 // on.array.pes
         assert min(predicted.moved.values()) >= 2**40 * 2
+
+
+# -- groups that overlap -------------------------------------------------------------------------
+
+BEHIND = """
+    group two+relu
+      keep A buffer, B buffer, T buffer
+      fork
+        | do two array ws
+        | keep V buffer
+          do relu sfu
+    group three
+      keep C buffer, D buffer, U buffer
+      do three array ws
+"""
+LATE = """
+    group one
+      keep C buffer, X buffer
+      do one sfu
+    group two+add
+      keep A buffer, B buffer, T buffer x2
+      fork
+        | do two array ws
+        | keep X buffer, V buffer
+          do add sfu
+    group three
+      keep C buffer x2, D buffer, U buffer
+      do three array ws
+"""
+GEMM, OTHER = (
+    einsum(name, f"{out} m n", f"{x} m k", f"{w} k n", m=4, k=4, n=4)
+    for name, out, x, w in (("two", "T", "A", "B"), ("three", "U", "C", "D"))
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "sizes", "cycles"),
+    [(BEHIND, (("relu", "relu", "V m n", "T m n"),), 14 + 16), (LATE, (), 16 + 16)],
+)
+def test_the_array_does_not_wait_for_vector_operators(
+    body: str, sizes: tuple[tuple[str, str, str, str], ...], cycles: int
+) -> None:
+    """A fold takes 4 cycles of weights and 10 of a stream, the SFU 16 for 16 elements.
+
+    `relu` takes what `two` makes, in a tile of its own; `add` takes what `one` makes. In both
+    groups the array is free after 14 cycles, and then `three` has its fold.
+    """
+    vectors = [vector(*one, m=4, n=4) for one in sizes] or [
+        vector("one", "relu", "X m n", "C m n", m=4, n=4),
+        vector("add", "residual", "V m n", "X m n", "T m n", m=4, n=4),
+    ]
+    of = workload(*(vectors[:-1]), GEMM, vectors[-1], OTHER)
+    on = accelerator(groups={"overlap": True})
+    one = mapping(of, body)
+    assert Machine(on, lower(of, one)).run().cycles == cycles
+    assert predict(of, one, on).bound_cycles <= cycles

@@ -24,6 +24,7 @@ from simaccel.workload import (
 )
 from simaccel.workload.attention import Scope
 from tests.draws import some
+from tests.trees import mapping, vector, workload
 
 SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7, layers=2)
 TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
@@ -140,3 +141,21 @@ def test_vector_operators_are_computed_on_whole_tensors() -> None:
     image = numbers.normal(size=(6, 6))
     means = [[image[2 * p : 2 * p + 2, q : q + 3].mean() for p in range(3)] for q in range(4)]
     np.testing.assert_allclose(vector_values(pool, {"I": image}), means)
+
+
+def test_tensors_without_dimensions_are_compared() -> None:
+    """As of a mean over everything: x' = max(x, 0), then x' + y."""
+    of = workload(vector("one", "relu", "T", "x"), vector("two", "residual", "O", "T", "y"))
+    one = mapping(
+        of,
+        """
+        group one+two
+          keep x buffer, T buffer, y buffer
+          fork
+            | do one sfu
+            | keep O buffer
+              do two sfu
+        """,
+    )
+    found = check(of, one, lower(of, one))
+    assert [(done.compared, done.elements) for done in found] == [(0, 1), (1, 1)]

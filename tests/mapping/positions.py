@@ -17,13 +17,14 @@ from simaccel.mapping.classes import Classes
 from simaccel.mapping.space import Seen, Space, aliases_of, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree
 from simaccel.mapping.tree import Mapping as Mapped
+from simaccel.mapping.view import View
 from simaccel.workload import Einsum, Operand, Operator, Workload
 
 Counts = npt.NDArray[np.int64]
 Range = tuple[int, int]
 """Start and size of a block of a rank."""
-Key = tuple[str, tuple[tuple[str, int], ...]]
-"""The keep of a tile, and the iterations of the loops that move it."""
+Loops = tuple[tuple[str, int], ...]
+"""Which tile of a tensor it is: the iterations of the loops and parts that move it."""
 
 
 class WrongPositionsError(Exception):
@@ -69,6 +70,8 @@ class _Here:
     """(place of the loop, its rank, iteration)."""
     keeps: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """Of each tensor the place of the innermost keep, and how many loops stand outside of it."""
+    full: Mapping[str, int] = field(default_factory=dict)
+    """The size of a full block of each rank."""
 
 
 @dataclass
@@ -79,9 +82,11 @@ class _Executed:
     group: Group
     space: Space
     dram: dict[str, Counts]
-    tiles: dict[str, tuple[Key, Counts]] = field(default_factory=dict)
+    tiles: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
     """The tile of each tensor made here: which one it is, and counts over the whole tensor."""
     made: dict[str, Counts] = field(default_factory=dict)
+    gone: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
+    """The tile of each tensor from DRAM that was written over: which one it is, and where."""
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -91,7 +96,8 @@ class _Executed:
             one.output.name: np.zeros_like(self.dram[one.output.name])
             for one in self.space.operators
         }
-        self.tree(self.group.tree, _Here("", {r: (0, n) for r, n in self.space.sizes.items()}))
+        sizes = self.space.sizes
+        self.tree(self.group.tree, _Here("", {r: (0, n) for r, n in sizes.items()}, full=sizes))
         for seen in self.space.operators:
             self.leave(seen)
 
@@ -123,17 +129,21 @@ class _Executed:
             keeps = {**here.keeps, node.tensor: (place, len(here.loops))}
             self.tree(rest, replace(here, place=place, keeps=keeps))
         else:
+            cuts = here.full[node.rank] > node.tile
+            full = {**here.full, node.rank: min(here.full[node.rank], node.tile)}
             for at, piece in enumerate(_pieces(node, here)):
-                loops = (*here.loops, (place, node.rank, at))
+                loops = (*here.loops, (place, node.rank, at)) if cuts else here.loops
                 ranges = {**here.ranges, node.rank: piece}
-                self.tree(rest, replace(here, place=place, ranges=ranges, loops=loops))
+                self.tree(rest, _Here(place, ranges, loops, here.keeps, full))
 
     def parts(self, node: Part, here: _Here) -> None:
         """Walk over the branches of a part."""
         for at, (branch, piece) in enumerate(zip(node.branches, _parts(node, here), strict=True)):
             ranges = {**here.ranges, node.rank: piece}
+            full = {**here.full, node.rank: piece[1]}
+            loops = (*here.loops, (here.place, node.rank, at))
             if piece[1]:
-                self.tree(branch, replace(here, place=f"{here.place}[{at}]", ranges=ranges))
+                self.tree(branch, _Here(f"{here.place}[{at}]", ranges, loops, here.keeps, full))
 
     # -- one block of one operator
 
@@ -146,10 +156,26 @@ class _Executed:
         for use, given in zip(seen.names, operator.inputs, strict=True):
             self.read(seen, use, _elements(given, points), here)
         self.write(seen, _elements(operator.output, points), here)
-        source = seen.names[0].partition("#")[0]
-        if seen.output.name in self.aliases and source in self.made:  # what was there is gone
-            tile = self.tile(self.aliases[seen.output.name], source, here)
-            tile[_elements(operator.inputs[0], points)] = 0
+        if seen.output.name in self.aliases:
+            self.write_over(seen, points, here)
+
+    def write_over(self, seen: Seen, points: Mapping[str, Counts], here: _Here) -> None:
+        """Take away what was where an output is made in place: each element over its own."""
+        given, output, source = seen.operator.inputs[0], seen.operator.output, seen.names[0]
+        where, root = _elements(given, points), self.aliases[seen.output.name]
+        mine, its = _places(output, points), _places(given, points)
+        if len(mine) != len(its) or any((a != b).any() for a, b in zip(mine, its, strict=True)):
+            raise WrongPositionsError(f"{seen.name} writes over other elements of {source}")
+        if source not in self.made:
+            key = self.iterations(root, seen.inputs[0], here)
+            known = self.gone.get(source)
+            if known is None or known[0] != key:
+                known = self.gone[source] = key, np.zeros_like(self.dram[source])
+            known[1][where] = 1
+        elif source in self.space.escapes:
+            raise WrongPositionsError(f"{seen.name} writes over {source} before it leaves")
+        else:
+            self.tile(root, source, here)[where] = 0
 
     def points(self, seen: Seen, here: _Here) -> dict[str, Counts]:
         """Return the positions of an operator's own ranks, point by point."""
@@ -204,6 +230,11 @@ class _Executed:
         counts = self.dram[tensor]
         if tensor in self.made:
             counts = self.tile(self.aliases.get(use, use), tensor, here)
+        elif tensor in self.gone:
+            key, gone = self.gone[tensor]
+            view = next(view for name, view in seen.uses if name == use)
+            if key == self.iterations(use, view, here) and gone[where].any():
+                raise WrongPositionsError(f"{seen.name} reads of {tensor} what was written over")
         for one in makers:
             box = one.output.box(one.ranks)
             held = np.zeros(counts.shape, dtype=np.bool_)
@@ -224,9 +255,9 @@ class _Executed:
         """Return the counts of a tensor in the tile that holds it; a new tile is empty."""
         if root not in here.keeps:
             raise WrongPositionsError(f"{root} is kept nowhere")
-        place, outside = here.keeps[root]
+        _, outside = here.keeps[root]
         moving = self.moving(root)
-        key = place, tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
+        key = tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
         known = self.tiles.get(tensor)
         if known is None or known[0] != key:
             fresh = np.zeros_like(self.dram[tensor])
@@ -234,6 +265,12 @@ class _Executed:
                 fresh = self.made[tensor].copy()  # sums come back
             known = self.tiles[tensor] = key, fresh
         return known[1]
+
+    def iterations(self, root: str, view: View, here: _Here) -> Loops:
+        """Return which tile of a tensor from DRAM it is: the iterations that load it anew."""
+        moving = self.space.moves(view)
+        _, outside = here.keeps.get(root, ("", 0))
+        return tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
 
     def moving(self, root: str) -> set[str]:
         """Return the ranks whose loops move a tile, as who makes it sees it, or else who reads."""
@@ -264,10 +301,15 @@ def _pieces(node: Loop | Spread, here: _Here) -> Iterator[Range]:
 def _elements(given: Operand, points: Mapping[str, Counts]) -> tuple[Counts, ...]:
     """Return the elements of a tensor that an operand has at some points."""
     starts: Sequence[int] = given.start or (0,) * len(given.projection)
+    return tuple(start + one for start, one in zip(starts, _places(given, points), strict=True))
+
+
+def _places(given: Operand, points: Mapping[str, Counts]) -> tuple[Counts, ...]:
+    """Return the places of some points in an operand's box."""
     length = len(next(iter(points.values()))) if points else 1
     found = []
-    for dim, start in zip(given.projection, starts, strict=True):
-        place = np.full(length, start, dtype=np.int64)
+    for dim in given.projection:
+        place = np.zeros(length, dtype=np.int64)
         for rank, c in dim.terms:
             place = place + c * points[rank]
         found.append(place)

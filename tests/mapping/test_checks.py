@@ -5,8 +5,12 @@
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.experiment.check import check
 from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.around import lives
 from simaccel.mapping.checks import faults, require_mapping
+from simaccel.mapping.tree import Around
+from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 from tests.trees import einsum, mapping, vector, workload
 
@@ -413,6 +417,28 @@ def test_what_is_made_in_place_of_what_is_kept_has_a_tile_in_all_groups_or_none(
     ):
         text = IN_PLACE.format(keep="") + last.format(keep=keep).replace(", \n", "\n")
         assert [one.allowed for one in faults(of, mapping(of, text))] == allowed
+
+
+def test_what_is_made_over_a_tile_of_its_own_is_not_in_what_is_kept() -> None:
+    """`V` is made over `U`, whose tile is in the group, and `U` could be made over `T`."""
+    of = workload(
+        einsum("one", "T m k", "A m e", "B e k", m=7, e=3, k=5),
+        vector("act", "relu", "U m k", "T m k", m=7, k=5),
+        vector("add", "residual", "V m k", "U m k", "T m k", m=7, k=5),
+        vector("last", "relu", "W m k", "V m k", m=7, k=5),
+    )
+    text = IN_PLACE.format(keep="keep U buffer\n    ") + (
+        "  group add\n    keep U buffer\n    do add sfu\n"
+        "group last\n  keep V buffer\n  do last sfu\n"
+    )
+    one = mapping(of, text)
+    assert faults(of, one) == []
+    (around, _) = one.body
+    assert isinstance(around, Around)
+    (life,) = lives(of, around)
+    assert life.tensors == ("T",)
+    checked = check(of, one, lower(of, one))
+    assert [done.compared for done in checked] == [0, 35, 35, 35]
 
 
 def test_pes_take_what_is_kept_around_from_there() -> None:

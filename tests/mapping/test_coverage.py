@@ -9,11 +9,9 @@ import pytest
 from simaccel.analytic.family import take, tree_of
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.checks import faults
-from simaccel.mapping.coverage import made, work_of
+from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import space_of
-from simaccel.mapping.structure import structure
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.mapping.walk import walk
 from simaccel.program.accounting import points_of
 from simaccel.program.lowering import lower
 from simaccel.program.program import enclosed
@@ -22,7 +20,8 @@ from simaccel.workload import Einsum, Workload
 from tests.drawn_graphs import drawn_workload
 from tests.drawn_trees import draw_mapping
 from tests.draws import DRAWS
-from tests.mapping.positions import WrongPositionsError, require_positions
+from tests.mapping.oracle import judged
+from tests.mapping.positions import require_positions
 from tests.program.programs import mapping_of
 from tests.trees import einsum, mapping, vector, workload
 
@@ -30,40 +29,27 @@ EDGE = load_accelerator("edge")
 TREES = 20
 
 
-def _is_right(of: Workload, one: Mapping) -> bool:
-    try:
-        require_positions(of, one)
-    except WrongPositionsError:
-        return False
-    return True
-
-
-def _leaves_out_or_repeats(of: Workload, one: Mapping) -> bool:
-    return any(
-        not structure(of, group) and any(made(walk(space_of(of, group), group, around)))
-        for group, around in one.placed()
-    )
-
-
 def test_random_trees_over_random_graphs() -> None:
-    """Legal ones are right; those that leave out positions, or make some twice, are not.
+    """Those that make each position once are legal, and no others, but for what is named.
 
     The work that a legal tree says it has is what its program goes over.
     """
-    legal = fused = 0
+    legal = fused = refused = 0
     for seed in range(70 * DRAWS):
         of, draw = drawn_workload(seed), random.Random(seed)  # noqa: S311 - tests
         for _ in range(TREES):
             one = draw_mapping(draw, of, EDGE)
-            if faults(of, one, EDGE):
-                assert not (_leaves_out_or_repeats(of, one) and _is_right(of, one))
+            found = judged(of, one, EDGE)
+            assert not found.wrong
+            refused += found.refused
+            if not found.legal:
                 continue
-            require_positions(of, one)
             assert work_of(of, one) == _in_program(of, one)
             legal += 1
             fused += any(len(group.operators) > 1 for group in one.groups)
     assert legal > 140 * DRAWS
     assert fused > 70 * DRAWS
+    assert refused < legal // 5
 
 
 def _in_program(of: Workload, one: Mapping) -> dict[str, int]:
@@ -144,11 +130,40 @@ def test_blocks_of_a_sum_of_ranks(of: Workload, tile: int, work: int | None) -> 
     )
     one = mapping(of, BODY.format(rank=rank.removeprefix("p"), tile=tile))
     found = faults(of, one)
-    assert _is_right(of, one) == (not found) == (work is not None)
+    assert not judged(of, one, EDGE).wrong
+    assert (not found) == (work is not None)
     if work is None:
         assert "its pieces leave out some of p" in found[0].allowed
     else:
         assert work_of(of, one)["one"] == work
+
+
+APART = workload(
+    einsum("one", "T m p", "I c p", "W m c", m=2, c=2, p=9),
+    einsum("two", "O n p", "T m 3*p+r", "U n m r", n=2, m=2, p=3, r=3),
+)
+"""Windows of 3 at stride 3: each position is in one of them."""
+
+
+@pytest.mark.parametrize(("of", "is_legal"), [(APART, True), (WINDOWS, False)])
+def test_pieces_of_a_halo_in_one_tile(of: Workload, *, is_legal: bool) -> None:
+    """Windows that don't overlap are pieces like others: one tile has them all, each once."""
+    body = """
+        group one+two
+          keep I buffer, W buffer, T buffer, U buffer, O buffer
+          fork
+            | loop p2 1
+              do one array ws
+            | do two array ws
+    """
+    one = mapping(of, body)
+    found = faults(of, one)
+    assert not judged(of, one, EDGE).wrong
+    assert (not found) == is_legal
+    if is_legal:
+        assert work_of(of, one) == {"one": 9 * 2 * 2, "two": 3 * 2 * 2 * 3}
+    else:
+        assert "its pieces overlap in p" in found[0].allowed
 
 
 def test_what_leaves_a_group_is_made_once() -> None:

@@ -3,7 +3,7 @@
 ``python -m validation.graphs.run [--draws N] [--seed S] [--trees T]`` maps N graphs by each
 dataflow, the machine judging, runs them, and compares the values of all outputs with plain numpy.
 Then it draws T random trees over random graphs, and holds what is legal against a brute force over
-positions. It writes `graphs.csv`, and fails if anything is wrong.
+positions: both ways. It writes `graphs.csv`, and fails if anything is wrong.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import scheduled
 from simaccel.experiment.store import OFF, VARIABLE
-from simaccel.mapping.checks import faults
 from simaccel.schedulers.accounts import Account
 from tests.drawn_graphs import drawn_workload
 from tests.drawn_trees import draw_mapping
-from tests.mapping.positions import WrongPositionsError, require_positions
+from tests.mapping.oracle import judged
 
 TABLE: Final = Path(__file__).with_name("graphs.csv")
 FIELDS: Final = (
@@ -78,21 +77,30 @@ def mapped(dataflow: str, seed: int) -> Mapped:
     return Mapped(seed, dataflow, fused=fused, left_out=left_out, cycles=cycles)
 
 
-def trees(count: int, seed: int) -> tuple[int, int, list[str]]:
-    """Return how many of some random trees of a graph are legal, how many fuse, what is wrong."""
+@dataclass(frozen=True)
+class Judgements:
+    """Random trees: how many are legal, fuse, or are refused though right; and what is wrong."""
+
+    trees: int
+    legal: int
+    fused: int
+    refused: int
+    wrong: tuple[str, ...]
+
+
+def trees(count: int, seed: int) -> Judgements:
+    """Hold what is legal of some random trees of a graph against a brute force, both ways."""
     on, of, draw = load_accelerator("edge"), drawn_workload(seed), random.Random(seed)  # noqa: S311
-    legal, fused, wrong = 0, 0, []
+    legal, fused, refused, wrong = 0, 0, 0, []
     for number in range(count):
         one = draw_mapping(draw, of, on)
-        if faults(of, one, on):
-            continue
-        legal += 1
-        fused += any(len(group.operators) > 1 for group in one.groups)
-        try:
-            require_positions(of, one)
-        except WrongPositionsError as error:
-            wrong.append(f"graph {seed}, tree {number}: {error}")
-    return legal, fused, wrong
+        found = judged(of, one, on)
+        legal += found.legal
+        refused += found.refused
+        fused += found.legal and any(len(group.operators) > 1 for group in one.groups)
+        if found.wrong:
+            wrong.append(f"graph {seed}, tree {number}: {found.wrong}")
+    return Judgements(count, legal, fused, refused, tuple(wrong))
 
 
 def _row(dataflow: str, found: list[Mapped]) -> dict[str, object]:
@@ -137,9 +145,12 @@ def main() -> None:
             print(rows[-1], flush=True)
         graphs = range(asked.seed, asked.seed + -(-asked.trees // _AT_ONCE))
         drawn = list(pool.map(partial(trees, _AT_ONCE), graphs, chunksize=4))
-    legal, fused = sum(one[0] for one in drawn), sum(one[1] for one in drawn)
-    complaints += [text for _, _, wrong in drawn for text in wrong]
-    print(f"{len(drawn) * _AT_ONCE:,} trees, {legal:,} legal, {fused:,} of them fused")
+    complaints += [text for one in drawn for text in one.wrong]
+    counts = {
+        name: sum(getattr(one, name) for one in drawn)
+        for name in ("trees", "legal", "fused", "refused")
+    }
+    print(", ".join(f"{n:,} {name}" for name, n in counts.items()))
     if asked.draws >= parser.get_default("draws"):
         with TABLE.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, FIELDS, lineterminator="\n")

@@ -34,14 +34,14 @@ OCR, VAD = "rapidocr_onnxruntime/models", "silero_vad/data"
 LIGHT = "onnx/backend/test/data/light"
 _MOST_HELD = 10**8
 """MACs of a model that is run with and without what is held: minutes of search for larger ones."""
-_P = "p2o.DynamicDimension"
+P = "p2o.DynamicDimension"
 NETWORKS = (
     *("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50"),
     *("shufflenet", "squeezenet", "vgg19", "zfnet512"),
 )
 MODELS: dict[str, dict[str, int]] = {
-    f"{OCR}/ch_PP-OCRv4_det_infer.onnx": {f"{_P}.0": 1, f"{_P}.1": 320, f"{_P}.2": 320},
-    f"{OCR}/ch_PP-OCRv4_rec_infer.onnx": {f"{_P}.0": 1, "?": 48, f"{_P}.1": 320},
+    f"{OCR}/ch_PP-OCRv4_det_infer.onnx": {f"{P}.0": 1, f"{P}.1": 320, f"{P}.2": 320},
+    f"{OCR}/ch_PP-OCRv4_rec_infer.onnx": {f"{P}.0": 1, "?": 48, f"{P}.1": 320},
     f"{OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx": {"x.0": 1, "x.2": 48, "x.3": 192},
     f"{VAD}/silero_vad_16k_op15.onnx": {"batch": 1, "sequence": 576},
     f"{VAD}/silero_vad_16k_sequence.onnx": {"sequence_length": 4},
@@ -173,7 +173,7 @@ def held(path: Path, dims: Mapping[str, int]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _write(name: str, fields: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+def write(name: str, fields: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
     with (HERE / name).open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fields, lineterminator="\n")
         writer.writeheader()
@@ -196,8 +196,8 @@ def main() -> None:
             kept += list(held(path, dims))
             print(*kept[-2:], sep="\n")
     if len(rows) == len(MODELS):
-        _write("models.csv", (*FIELDS, *FIGURES), rows)
-        _write("held.csv", HELD, kept)
+        write("models.csv", (*FIELDS, *FIGURES), rows)
+        write("held.csv", HELD, kept)
     wrong = [one["model"] for one in rows if one["macs"] != one["macs_counted"] and one["read"]]
     assert not wrong, wrong
 

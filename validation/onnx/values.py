@@ -1,0 +1,193 @@
+"""Values of the models' convolutions and products: the import and its mappings against onnx.
+
+``python -m validation.onnx.values [--dataflows flat best] [--models PART]``: each model on random
+values, of a reduced size. Of each Conv, MatMul and Gemm the operator of the same name gets what
+onnx's reference evaluator gave that node, in the box that it reads, and has to make what the
+evaluator made of it, less the bias. Then the whole workload is mapped on `edge`, run, and its
+values compared. It writes `values.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import permutations, product
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_conv import Conv
+from onnx.reference.ops.op_gemm import Gemm_7
+from onnx.reference.ops.op_matmul import MatMul
+
+from simaccel import load_accelerator, simulate
+from simaccel.experiment.check import check, einsum_values
+from simaccel.schedulers import make_mapping
+from simaccel.workload import Einsum, Workload
+from simaccel.workload.onnx_files import load_onnx
+from validation.onnx.run import OCR, VAD, P, write
+
+SMALL: Final[dict[str, dict[str, int]]] = {
+    f"{OCR}/ch_ppocr_mobile_v2.0_cls_infer.onnx": {"x.0": 1, "x.2": 48, "x.3": 64},
+    f"{OCR}/ch_PP-OCRv4_det_infer.onnx": {f"{P}.0": 1, f"{P}.1": 32, f"{P}.2": 32},
+    f"{OCR}/ch_PP-OCRv4_rec_infer.onnx": {f"{P}.0": 1, "?": 48, f"{P}.1": 16},
+    f"{VAD}/silero_vad_16k_op15.onnx": {"batch": 1, "sequence": 576},
+    f"{VAD}/silero_vad_openvino_16k.onnx": {},
+    f"{VAD}/silero_vad_half.onnx": {"batch": 1, "sequence": 576},
+}
+"""Models, and the sizes of their inputs."""
+FIELDS: Final = (
+    "model",
+    "macs",
+    "nodes",
+    "macs_compared",
+    "wrong",
+    "dataflow",
+    "cycles",
+    "checked",
+)
+_CLOSE: Final = 1e-3
+"""Of the largest value: the evaluator has 32-bit numbers, one model 16-bit ones."""
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Seen = dict[str, tuple[list[Array], Array, dict[str, Any]]]
+"""Of each node: what it got, what it made, and its attributes."""
+
+
+def _recording(base: type, kind: str, seen: Seen) -> type:
+    """Return an operator of the reference that notes what its nodes get and make."""
+
+    def run(self: Any, *given: Any, **how: Any) -> Any:  # noqa: ANN401 - of the evaluator
+        made = base._run(self, *given, **how)  # type: ignore[attr-defined]
+        seen[self.onnx_node.name] = [one for one in given if one is not None], made[0], how
+        return made
+
+    return type(kind, (base,), {"op_domain": "", "_run": run})
+
+
+def evaluated(path: Path, dims: Mapping[str, int]) -> Seen:
+    """Run a model on random values in onnx's evaluator; return what its products got and made."""
+    seen: Seen = {}
+    model, numbers, inputs = onnx.load(str(path)), np.random.default_rng(0), {}
+    kinds: list[tuple[type, str]] = [(Conv, "Conv"), (Gemm_7, "Gemm"), (MatMul, "MatMul")]
+    evaluator = ReferenceEvaluator(model, new_ops=[_recording(*one, seen) for one in kinds])
+    constants = {one.name for one in model.graph.initializer}
+    for given in model.graph.input:
+        if given.name in constants:
+            continue
+        kind = given.type.tensor_type
+        shape = [
+            dims.get(f"{given.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
+            for at, dim in enumerate(kind.shape.dim)
+        ]
+        number = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        values = numbers.normal(size=shape)
+        inputs[given.name] = np.full(shape, 16_000 if given.name == "sr" else values).astype(number)
+    evaluator.run(None, inputs)
+    return seen
+
+
+def _padded(x: Array, how: Mapping[str, Any]) -> Array:
+    """Return what a convolution's windows go over."""
+    pads, spatial = how.get("pads") or [0, 0] * (x.ndim - 2), x.ndim - 2
+    return np.pad(x, [(0, 0), (0, 0), *zip(pads[:spatial], pads[spatial:], strict=True)])
+
+
+def compared(einsum: Einsum, of: Workload, node: tuple[list[Array], Array, dict[str, Any]]) -> str:
+    """Return in what an operator differs from what onnx's evaluator made of a node, if it does.
+
+    A product may read and leave its tensors in another order of axes: a Transpose costs nothing.
+    """
+    (x, weights, *bias), made, how = node
+    is_conv = "kernel_shape" in how
+    expected = made.astype(np.float64)
+    if bias:
+        expected = expected - bias[0].reshape(-1, *[1] * (made.ndim - 2) * is_conv)
+    limit = _CLOSE * float(np.abs(expected).max())
+    least = float("inf")
+    values = [_padded(x, how) if is_conv else x, weights]
+    shapes = [given.shape(einsum.ranks) for given in einsum.inputs]
+    ways = [list(_blocks(one, shape, is_conv)) for one, shape in zip(values, shapes, strict=True)]
+    for blocks in product(*ways):
+        found = _made(einsum, of, blocks)
+        for one in _blocks(expected, found.shape, is_conv):
+            least = min(least, float(np.abs(found - one).max()))
+    return "" if least <= limit else f"{least:.3g} off, at most {limit:.3g}"
+
+
+def _made(einsum: Einsum, of: Workload, blocks: Sequence[Array]) -> Array:
+    tensors = {}
+    for given, block in zip(einsum.inputs, blocks, strict=True):
+        tensors[given.tensor] = np.zeros(of.shapes[given.tensor])
+        tensors[given.tensor][given.box(einsum.ranks)] = block
+    return einsum_values(einsum, tensors)
+
+
+def _blocks(value: Array, shape: Sequence[int], is_conv: bool) -> Iterator[Array]:  # noqa: FBT001
+    """Yield a tensor as an operator reads it, in its box: as much as it reads.
+
+    Axes of size 1 may be gone. Of a product in each order of its axes.
+    """
+    value = value.reshape([n for n in value.shape if n > 1] or [1]).astype(np.float64)
+    if math.prod(shape) == value.size:
+        yield value.reshape(shape)
+        for one in () if is_conv else permutations(range(value.ndim)):
+            yield value.transpose(one).reshape(shape)
+        for one in () if is_conv else permutations(range(len(shape))):
+            yield value.reshape([shape[at] for at in one]).transpose(np.argsort(one))
+        return
+    most = [n for n in shape if n > 1]
+    if is_conv and len(most) == value.ndim:
+        yield value[tuple(slice(n) for n in most)].reshape(shape)
+
+
+def rows(path: Path, dims: Mapping[str, int], dataflows: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Compare a model by nodes, then run it by each dataflow."""
+    of, seen = load_onnx(path, dims).workload, evaluated(path, dims)
+    wrong, nodes, macs = [], 0, 0
+    for one in of.operators:
+        if not isinstance(one, Einsum) or one.name not in seen:
+            continue
+        nodes, macs = nodes + 1, macs + one.macs
+        if problem := compared(one, of, seen[one.name]):
+            wrong.append(f"{path.name}: {one.name}: {problem}")
+    if wrong:
+        print(*wrong, sep="\n")
+    counts = {"model": path.name, "macs": of.macs, "nodes": nodes, "macs_compared": macs}
+    counts["wrong"] = len(wrong)
+    yield counts
+    on = load_accelerator("edge")
+    for dataflow in dataflows:
+        mapping = make_mapping(of, on, dataflow)
+        result = simulate(of, on, mapping)
+        checked = sum(one.compared for one in check(of, mapping, result.program))
+        cycles = result.run.cycles
+        yield {**counts, "dataflow": dataflow, "cycles": cycles, "checked": checked}
+
+
+def main() -> None:
+    """Write `values.csv`; models whose package isn't installed are left out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataflows", nargs="*", default=("flat", "best"))
+    parser.add_argument("--models", default="", help="those whose name has this in it")
+    asked = parser.parse_args()
+    found = []
+    for name, dims in SMALL.items():
+        package, _, inside = name.partition("/")
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            print(f"{name}: package {package} is not installed")
+        elif asked.models in name:
+            for one in rows(Path(spec.origin).parent / inside, dims, asked.dataflows):
+                found.append(one)
+                print(one, flush=True)
+    if len({one["model"] for one in found}) == len(SMALL):
+        write("values.csv", FIELDS, found)
+    assert not any(one["wrong"] for one in found)
+
+
+if __name__ == "__main__":
+    main()
