@@ -23,6 +23,7 @@ from simaccel.errors import SimaccelError
 from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying, rows_of
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
@@ -81,6 +82,7 @@ class Accelerator(Spec):
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
     dma: DmaSpec = Field(default_factory=DmaSpec)
     groups: GroupsSpec = Field(default_factory=GroupsSpec)
+    chips: ChipsSpec = Field(default_factory=ChipsSpec)
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)
@@ -89,12 +91,10 @@ class Accelerator(Spec):
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        if self.area == AreaSpec():
-            found.pop("area", None)
-        if not self.memories.by_class():
-            found.pop("memories", None)
-        if self.precision == PrecisionSpec():
-            found.pop("precision", None)
+        unsaid = (AreaSpec(), MemoriesSpec(), PrecisionSpec(), ChipsSpec())
+        for name, empty in zip(("area", "memories", "precision", "chips"), unsaid, strict=True):
+            if getattr(self, name) == empty:
+                found.pop(name, None)
         return found
 
     @model_validator(mode="before")
@@ -110,6 +110,7 @@ class Accelerator(Spec):
             buffer=self.buffer,
             dram=self.dram,
             memories=self.memories,
+            chips=self.chips,
             spatial=isinstance(self.array, SpatialArraySpec),
         )
         details = [
@@ -259,7 +260,7 @@ class Accelerator(Spec):
         elif self.array.accumulator is not None:
             sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
             found["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return found
+        return found | self.chips.energy_pj(moved)
 
     @property
     def _accumulator_pj_per_byte(self) -> float:
