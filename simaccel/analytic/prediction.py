@@ -13,9 +13,11 @@ from typing import Final
 
 from simaccel.analytic.evaluation import Totals, evaluate, require_countable
 from simaccel.analytic.family import family_of
+from simaccel.analytic.link_work import LinkWork
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.around import Life, holder, lives
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
@@ -113,19 +115,32 @@ class Prediction:
         return total
 
 
-def predict(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -> Prediction:
-    """Predict a mapping of a whole workload.
+def predict(
+    workload: Workload,
+    mapping: MappingTree,
+    accelerator: Accelerator,
+    exchanges: Sequence[Exchange] = (),
+) -> Prediction:
+    """Predict a mapping of a whole workload; of one of several chips with its ``exchanges``.
 
     Raises:
         CountError: the counts would not fit 64-bit integers.
 
     """
     require_countable(workload)
-    placed = [_evaluated(workload, accelerator, *one) for one in _placed(workload, mapping)]
-    groups = tuple(map(_predicted, placed))
+    placed: list[_Placed | LinkWork] = []
+    for one in _placed(workload, mapping):
+        group = _evaluated(workload, accelerator, *one)
+        placed.append(group)
+        placed += [
+            LinkWork(exchange, accelerator, group.times)
+            for exchange in exchanges
+            if exchange.after in group.group.operators
+        ]
+    groups = tuple(_sent(one) if isinstance(one, LinkWork) else _predicted(one) for one in placed)
     if not accelerator.groups.overlap:
         return Prediction(groups, dict(_added(one.bound_terms for one in groups)))
-    if len(placed) == 1 and placed[0].times == 1:
+    if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
     work = _added(one.resources for one in groups)
     busiest = max(work, key=lambda name: work[name])
@@ -194,6 +209,21 @@ def _predicted(placed: _Placed) -> GroupPrediction:
     )
 
 
+def _sent(work: LinkWork) -> GroupPrediction:
+    moved = {level: n * work.times for level, n in work.moved.items()}
+    energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
+    return GroupPrediction(
+        name=work.exchange.name,
+        bound_terms={name: n * work.times for name, n in work.path.items()},
+        macs=0,
+        elements=0,
+        moved=moved,
+        buffer_bytes=work.buffer_bytes,
+        resources={name: n * work.times for name, n in work.resources.items()},
+        energy_pj={level: float(n) for level, n in energy.items()},
+    )
+
+
 def _added(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for terms in some:
@@ -231,8 +261,17 @@ class _Ends:
     last: Counter[str] | None = None
     before: Counter[str] | None = None
 
-    def add(self, group: _Placed, previous: _Placed | None, *, again: bool = False) -> None:
-        """Put a group behind; ``again``: the one before is of the layer before."""
+    def add(
+        self, group: _Placed | LinkWork, previous: _Placed | LinkWork | None, *, again: bool = False
+    ) -> None:
+        """Put a group behind; ``again``: the one before is of the layer before.
+
+        An exchange takes what the one before it stores, or an exchange of that.
+        """
+        if isinstance(group, LinkWork):
+            end = _behind(self.last, Counter(group.path))
+            self.last, self.before = _latest(self.last, end), self.last
+            return
         stay = _stay(group)
         unit = _unit(group)
         end = _behind(_latest(self.units.get(unit), self.before), stay)
@@ -249,12 +288,13 @@ def _unit(group: _Placed) -> str:
     return "array" if int(group.totals.path["array"]) else "sfu"
 
 
-def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
+def _longest_path(placed: Sequence[_Placed | LinkWork]) -> Counter[str]:
     """Return the cycles on the longest path through groups that overlap, by term."""
     zero: Counter[str] = Counter()
-    fill = Counter({"fill": int(placed[0].totals.path["fill"])})
-    ends = _Ends({"array": zero, "sfu": zero, _unit(placed[0]): fill}, zero, zero)
-    previous: _Placed | None = None
+    first = next(one for one in placed if isinstance(one, _Placed))
+    fill = Counter({"fill": int(first.totals.path["fill"])})
+    ends = _Ends({"array": zero, "sfu": zero, _unit(first): fill}, zero, zero)
+    previous: _Placed | LinkWork | None = None
     for times, run in groupby(placed, lambda one: one.times):
         layer = list(run)
         for group in layer:
@@ -265,7 +305,7 @@ def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
     return ends.last or zero
 
 
-def _repeat(ends: _Ends, layer: Sequence[_Placed], times: int) -> None:
+def _repeat(ends: _Ends, layer: Sequence[_Placed | LinkWork], times: int) -> None:
     """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
     zero: Counter[str] = Counter()
     found = [_behind(ends.last, _multiplied(_round(_Ends({}, zero), layer).last, times))]
@@ -276,7 +316,7 @@ def _repeat(ends: _Ends, layer: Sequence[_Placed], times: int) -> None:
     ends.last, ends.before = _latest(*found), zero
 
 
-def _round(ends: _Ends, layer: Sequence[_Placed]) -> _Ends:
+def _round(ends: _Ends, layer: Sequence[_Placed | LinkWork]) -> _Ends:
     previous = layer[-1]
     for at, group in enumerate(layer):
         ends.add(group, previous, again=not at)
@@ -288,7 +328,7 @@ def _multiplied(terms: Counter[str] | None, times: int) -> Counter[str]:
     return Counter({name: n * times for name, n in (terms or {}).items()})
 
 
-def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
+def _late(group: _Placed, before: _Placed | LinkWork, *, again: bool) -> set[str]:
     """Return the tensors that come to a group when the one before has ended.
 
     Those that it stores; ``again``: where that is of the layer before, all but weights.

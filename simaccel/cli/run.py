@@ -114,7 +114,7 @@ def run(
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    found = check(result.workload, result.mapping, result.program) if check else ()
+    found = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
     if table is not None:
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
@@ -129,12 +129,20 @@ def run(
         show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
 
 
-def _checker(workload: Workload) -> Callable[..., tuple[Checked, ...]]:
+def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[Checked, ...]]:
     """Refuse a workload whose values are too many to check; return what checks them."""
     from simaccel.experiment.check import check, require_small
 
     require_small(workload)
-    return check
+
+    def checked(whole: Workload, result: Result) -> tuple[Checked, ...]:
+        if not result.pod.cuts:
+            return check(result.workload, result.mapping, result.program)
+        from simaccel.experiment.check_chips import check_chips
+
+        return check_chips(whole, result.pod, result.accelerator.chips.count)
+
+    return checked
 
 
 def _require_files(
@@ -235,7 +243,8 @@ def _forecast(
         return
     from simaccel.experiment.forecast import forecast
     from simaccel.experiment.scheduling import scheduled
-    from simaccel.program.lowering import lower
+    from simaccel.mapping.chips.sharding import pod_of
+    from simaccel.program.exchanges import lower_pod
     from simaccel.report.costs import forecast_json, forecast_table
     from simaccel.report.outlook import outlook_json, written_lines
 
@@ -251,7 +260,7 @@ def _forecast(
         workload,
         accelerator,
         mapping,
-        lower(workload, mapping),
+        lower_pod(pod_of(workload, mapping, accelerator.chips), accelerator),
         fast_forward=fast_forward,
         scheduling_seconds=seconds,
     )

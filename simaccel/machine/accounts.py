@@ -28,6 +28,7 @@ class Cause(IntEnum):
     SFU = 8
     DRAIN = 9
     DRAM_BANKS = 10
+    LINK = 11
 
 
 STALLS = tuple(c for c in Cause if c not in (Cause.BUSY, Cause.IDLE))

@@ -259,6 +259,13 @@ class Sfu(Engine):
         self.stage = 0
 
 
+class Link(Sfu):
+    """The links of a chip: one collective after the other, of messages from and to the buffer."""
+
+    kind = EngineKind.LINK
+    busy_root = Cause.LINK
+
+
 class Dma(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 

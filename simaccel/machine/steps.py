@@ -16,6 +16,7 @@ class EngineKind(Enum):
     NOC_IN = auto()
     ARRAY = auto()
     SFU = auto()
+    LINK = auto()
     NOC_OUT = auto()
     DMA_OUT = auto()
 
