@@ -28,6 +28,8 @@ _FIELDS = (
     "patience",
     "budget_seconds",
     "seed",
+    "tensor_parallel",
+    "data_parallel",
 )
 
 
@@ -42,6 +44,8 @@ class Sought:
     patience: int | None = None
     budget_seconds: float | None = None
     seed: int | None = None
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
 
     def given(self) -> Iterator[tuple[str, object]]:
         """Give the options that were used."""
@@ -154,4 +158,14 @@ SEARCH_OPTIONS = (
         "cost of repeatability.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
+    click.option(
+        "--tensor-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: how many share a layer (default: the rest).",
+    ),
+    click.option(
+        "--data-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
 )

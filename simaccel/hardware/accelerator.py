@@ -148,7 +148,7 @@ class Accelerator(Spec):
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
         """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
-        return unknown_energies(self.energy, self.dram.part, self.array)
+        return unknown_energies(self.energy, self.dram.part, self.array, self.chips)
 
     @cached_property
     def account(self) -> Account:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.hardware.chips import Axis, ChipsSpec
@@ -23,7 +24,7 @@ from simaccel.mapping.tree import Around, Group, Spread, WorkloadReference, node
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
 
-CHIPS = "chips"
+CHIPS: Final = "chips"
 Finding = tuple[str, object, str]
 """(place in the mapping, value, what is allowed)."""
 
