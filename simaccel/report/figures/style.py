@@ -41,6 +41,7 @@ CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "noc": ("#999933", "++++"),
         "array": ("#56B4E9", ""),
         "sfu": ("#F0E442", ".."),
+        "link": ("#117733", "**"),
         "drain": ("#888888", "||||"),
         "idle": ("#E8E8E8", ""),
     }
@@ -58,6 +59,7 @@ CAUSE_LABELS: Final[Mapping[str, str]] = MappingProxyType(
         "noc": "NoC",
         "array": "array",
         "sfu": "SFU",
+        "link": "links",
         "drain": "drain",
         "idle": "idle",
     }
