@@ -120,7 +120,11 @@ def run(
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
             stream.write(csv_text(operator_rows(result, given)))
     if as_json:
-        show_json({**result_json(result), **_check_json(found), **_told_json(told)})
+        from simaccel.report.pods import pod_json
+
+        show_json(
+            {**result_json(result), **pod_json(result), **_check_json(found), **_told_json(told)}
+        )
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
@@ -287,6 +291,7 @@ def _show(
     told: Told,
 ) -> None:
     from simaccel.report.energy import energy_table
+    from simaccel.report.pods import pod_lines
     from simaccel.report.results import (
         against_bound,
         bound_line,
@@ -307,6 +312,7 @@ def _show(
     if told.explain:
         show(told.table(asked.objective))
     show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
+    show(*pod_lines(result))
     if result.workload.parameters.get("kind") == "transformer":
         from simaccel.report.generation import classes_line
 
