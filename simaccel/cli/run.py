@@ -107,7 +107,6 @@ def run(
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
-    from simaccel.experiment.run import result_json
     from simaccel.report.results import against_bound
     from simaccel.report.rows import csv_text, operator_rows
 
@@ -120,11 +119,7 @@ def run(
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
             stream.write(csv_text(operator_rows(result, given)))
     if as_json:
-        from simaccel.report.pods import pod_json
-
-        show_json(
-            {**result_json(result), **pod_json(result), **_check_json(found), **_told_json(told)}
-        )
+        show_json(_json(result, found, told))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
@@ -273,6 +268,13 @@ def _forecast(
         show_json({**searched, **forecast_json(expected)})
     else:
         show(f"{title}: not run", forecast_table(expected), *written_lines(files))
+
+
+def _json(result: Result, found: tuple[Checked, ...], told: Told) -> dict[str, Any]:
+    from simaccel.experiment.run import result_json
+    from simaccel.report.pods import pod_json
+
+    return {**result_json(result), **pod_json(result), **_check_json(found), **_told_json(told)}
 
 
 def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:

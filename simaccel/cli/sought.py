@@ -120,17 +120,18 @@ def take_sought(given: dict[str, Any]) -> Sought:
     return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
 
 
+OBJECTIVE_OPTION = click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    help="What is made small (default cycles; of mapspaces edp).",
+)
 SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
         help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
-    click.option(
-        "--objective",
-        type=click.Choice(OBJECTIVES),
-        help="What is made small (default cycles; of mapspaces edp).",
-    ),
+    OBJECTIVE_OPTION,
     click.option(
         "--stationarity",
         type=click.Choice(STATIONARITIES),
