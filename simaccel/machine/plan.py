@@ -45,6 +45,7 @@ class Op:
     target: int = 0
     operator: str = ""
     works: bool = False
+    links: bool = False
     tokens: Handover | None = None
     tile: str = ""
     n_bytes: int = 0
@@ -214,6 +215,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
             trips=step.trips,
             operator=step.operator,
             works=step.works,
+            links=step.links,
             tokens=step.tokens,
             tile=step.tile,
             n_bytes=step.n_bytes,

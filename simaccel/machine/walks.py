@@ -193,6 +193,7 @@ class _Builder:
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
         works = {engine: bool(project(items, engine)) for engine in self.engines}
+        links = any(isinstance(command, Link) for command in commands(node.body))
         overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
@@ -201,7 +202,8 @@ class _Builder:
             elif not overlap.whole:
                 put_gate(items, engine, ())
         for engine in self.engines:
-            meet = Step(Act.MEET, site, operator=node.name, works=works[engine])
+            worked = works[engine]
+            meet = Step(Act.MEET, site, operator=node.name, works=worked, links=links)
             items.append(Do(engine, meet))
         return items
 

@@ -58,7 +58,6 @@ class Curve:
 CURVES = (
     Curve("decode, 16 sequences", "decode", 4096, 16),
     Curve("decode, 2 sequences a chip", "decode", 4096, 2, weak=True),
-    Curve("prefill, 1,024 tokens", "prefill", 1024, 1),
 )
 
 
@@ -122,10 +121,10 @@ def efficiency(some: list[dict[str, object]], field: str, *, weak: bool) -> list
 
 def draw(found: list[dict[str, object]]) -> None:
     """Draw efficiency with links and with infinitely fast ones, a panel for each curve."""
-    figure, panels = plt.subplots(1, len(CURVES), figsize=(11, 3.4), sharey=True)
+    figure, panels = plt.subplots(1, len(CURVES), figsize=(9, 3.6))
     for panel, curve in zip(panels, CURVES, strict=True):
         _panel(panel, curve, [row for row in found if row["curve"] == curve.name])
-    panels[0].set_ylabel("efficiency against one chip")
+    panels[0].set_ylabel("tokens/s of a chip, against one chip alone")
     panels[-1].legend(frameon=False, fontsize=8)
     figure.suptitle("A layer of Llama-3-70B on TPU v5e, tensor parallel", fontsize=10)
     figure.tight_layout()
@@ -141,7 +140,7 @@ def _panel(panel: Axes, curve: Curve, some: list[dict[str, object]]) -> None:
     panel.fill_between(chips, real, free, color="#117733", alpha=0.25, label="lost to links")
     panel.set_xscale("log", base=2)
     panel.set_xticks(chips, [str(n) for n in chips])
-    panel.set_ylim(0, 1.1)
+    panel.set_ylim(bottom=0)
     panel.set_xlabel("chips")
     panel.set_title(f"{curve.name} ({'weak' if curve.weak else 'strong'})", fontsize=9)
     panel.grid(visible=True, alpha=0.3)
