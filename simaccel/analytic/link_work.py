@@ -17,6 +17,20 @@ from simaccel.hardware.chips import LINK_SENT
 from simaccel.mapping.chips.exchanges import Exchange
 
 
+def loaded_from(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:
+    """Return bytes with those that loads of parts bring under the tensors that they are parts of.
+
+    ``parts``: part -> tensor.
+    """
+    found = Counter(moved)
+    for part, tensor in parts.items():
+        n = found.pop(("dram_read", part), 0)
+        found["dram_read", tensor] += n
+        found["buffer_write", tensor] += n
+        found["buffer_write", part] -= n
+    return {level: n for level, n in found.items() if n}
+
+
 @dataclass(frozen=True)
 class LinkWork:
     """An exchange ``times`` times on a chip of a pod."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final
 
 from simaccel.analytic.evaluation import Totals, evaluate, require_countable
 from simaccel.analytic.family import family_of
-from simaccel.analytic.link_work import LinkWork
+from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.around import Life, holder, lives
@@ -120,8 +120,11 @@ def predict(
     mapping: MappingTree,
     accelerator: Accelerator,
     exchanges: Sequence[Exchange] = (),
+    parts: Mapping[str, str] | None = None,
 ) -> Prediction:
-    """Predict a mapping of a whole workload; of one of several chips with its ``exchanges``.
+    """Predict a mapping of a whole workload.
+
+    Of one of several chips with its ``exchanges``, and ``parts`` of tensors that it has.
 
     Raises:
         CountError: the counts would not fit 64-bit integers.
@@ -137,7 +140,8 @@ def predict(
             for exchange in exchanges
             if exchange.after in group.group.operators
         ]
-    groups = tuple(_sent(one) if isinstance(one, LinkWork) else _predicted(one) for one in placed)
+    told = (_sent(one) if isinstance(one, LinkWork) else _predicted(one) for one in placed)
+    groups = tuple(replace(one, moved=loaded_from(one.moved, parts or {})) for one in told)
     if not accelerator.groups.overlap:
         return Prediction(groups, dict(_added(one.bound_terms for one in groups)))
     if len(groups) == 1 and placed[0].times == 1:

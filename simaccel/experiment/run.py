@@ -120,7 +120,7 @@ def simulate(
         heard = listener(mapping, program, walks)
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
-    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges)
+    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     work.require_run(accelerator, predicted, run)
     seconds = time.perf_counter() - started
     done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds

@@ -112,5 +112,5 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
 def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> EstimateResult:
     """Return what is predicted of a mapping."""
     pod = pod_of(workload, mapping, accelerator.chips)
-    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges)
+    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     return EstimateResult(pod.workload, accelerator, pod.mapping, predicted)

@@ -12,6 +12,7 @@ from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.chips.sharding import replace_groups, shard
 from simaccel.mapping.tree import Group, Loop, Mapping
 from simaccel.workload import Workload
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.mapping.chips.feed_forward import feed_forward, spread
 
@@ -93,7 +94,8 @@ def _figures(result: Result) -> object:
 
 
 @settings(
-    max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=100 * DRAWS,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(cases())
 def test_fast_forward_counts_and_bound_on_chips(
@@ -109,8 +111,11 @@ def test_fast_forward_counts_and_bound_on_chips(
 
 
 @settings(
-    max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=30 * DRAWS,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(cases())
 def test_chips_compute_what_one_computes(case: tuple[Workload, Accelerator, Mapping]) -> None:
-    check_chips(case[0], simulate(*case).pod, case[1].chips.count)
+    pod = simulate(*case).pod
+    assume(pod.cuts)
+    check_chips(case[0], pod, case[1].chips.count)
