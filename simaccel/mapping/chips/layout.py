@@ -120,7 +120,7 @@ def moves(made: Layout, read: Layout) -> Iterator[Move]:
     more = {one for dim, n in zip(read.dims, kept, strict=True) for one in dim[n:]}
     if swapped := rest & more:
         dims = tuple(
-            (*mine[:n], *(one for one in mine[n:] if one not in swapped), *_in(its[n:], swapped))
+            (*mine[:n], *_in(its[n:], swapped), *(one for one in mine[n:] if one not in swapped))
             for mine, its, n in zip(here.dims, read.dims, kept, strict=True)
         )
         here = Layout(dims)
