@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Final
+from dataclasses import dataclass, replace
 
-from simaccel.analytic.evaluation import Totals, evaluate, require_countable
+from simaccel.analytic.evaluation import evaluate, require_countable
 from simaccel.analytic.family import family_of
+from simaccel.analytic.link_work import LinkWork, loaded_from
+from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
-from simaccel.mapping.around import Life, holder, lives
+from simaccel.mapping.around import Life, lives
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
-from simaccel.workload import Workload, operands_of
+from simaccel.workload import Workload
 
-WEIGHT: Final = "weight"
 Terms = Mapping[str, int]
 """Cycles by term; a bound is their sum."""
 
@@ -113,42 +113,41 @@ class Prediction:
         return total
 
 
-def predict(workload: Workload, mapping: MappingTree, accelerator: Accelerator) -> Prediction:
+def predict(
+    workload: Workload,
+    mapping: MappingTree,
+    accelerator: Accelerator,
+    exchanges: Sequence[Exchange] = (),
+    parts: Mapping[str, str] | None = None,
+) -> Prediction:
     """Predict a mapping of a whole workload.
+
+    Of one of several chips with its ``exchanges``, and ``parts`` of tensors that it has.
 
     Raises:
         CountError: the counts would not fit 64-bit integers.
 
     """
     require_countable(workload)
-    placed = [_evaluated(workload, accelerator, *one) for one in _placed(workload, mapping)]
-    groups = tuple(map(_predicted, placed))
+    placed: list[PlacedGroup | LinkWork] = []
+    for one in _placed(workload, mapping):
+        group = _evaluated(workload, accelerator, *one)
+        placed.append(group)
+        placed += [
+            LinkWork(exchange, accelerator, group.times)
+            for exchange in exchanges
+            if exchange.after in group.group.operators
+        ]
+    told = (_sent(one) if isinstance(one, LinkWork) else _predicted(one) for one in placed)
+    groups = tuple(replace(one, moved=loaded_from(one.moved, parts or {})) for one in told)
     if not accelerator.groups.overlap:
         return Prediction(groups, dict(_added(one.bound_terms for one in groups)))
-    if len(placed) == 1 and placed[0].times == 1:
+    if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
     work = _added(one.resources for one in groups)
     busiest = max(work, key=lambda name: work[name])
-    path, bound = _longest_path(placed), Counter({busiest: work[busiest]})
-    return Prediction(groups, path if _total(path) >= _total(bound) else bound)
-
-
-@dataclass(frozen=True)
-class _Placed:
-    """A group in its place: its counts, and the bytes that are kept around it."""
-
-    workload: Workload
-    group: Group
-    around: tuple[Keep, ...]
-    totals: Totals
-    kept_bytes: int
-    times: int
-
-    @property
-    def stored(self) -> set[str]:
-        """Tensors that the group stores in memory."""
-        moved = self.totals.counts.moved
-        return {name for (level, name), n in moved.items() if level == "dram_write" and int(n)}
+    path, bound = longest_path(placed), Counter({busiest: work[busiest]})
+    return Prediction(groups, path if total_of(path) >= total_of(bound) else bound)
 
 
 def _placed(
@@ -170,14 +169,14 @@ def _evaluated(
     group: Group,
     around: tuple[Keep, ...],
     living: Sequence[Life],
-) -> _Placed:
+) -> PlacedGroup:
     bits = {one.keep.tensor: one.bits for one in living}
     totals = evaluate(family_of(space_of(workload, group), group, around, bits), accelerator)
     kept = sum(one.n_bytes for one in living)
-    return _Placed(workload, group, around, totals, kept, workload.times(group.operators[0]))
+    return PlacedGroup(workload, group, around, totals, kept, workload.times(group.operators[0]))
 
 
-def _predicted(placed: _Placed) -> GroupPrediction:
+def _predicted(placed: PlacedGroup) -> GroupPrediction:
     totals, times = placed.totals, placed.times
     counts = totals.counts
     return GroupPrediction(
@@ -194,6 +193,21 @@ def _predicted(placed: _Placed) -> GroupPrediction:
     )
 
 
+def _sent(work: LinkWork) -> GroupPrediction:
+    moved = {level: n * work.times for level, n in work.moved.items()}
+    energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
+    return GroupPrediction(
+        name=work.exchange.name,
+        bound_terms={name: n * work.times for name, n in work.path.items()},
+        macs=0,
+        elements=0,
+        moved=moved,
+        buffer_bytes=work.buffer_bytes,
+        resources={name: n * work.times for name, n in work.resources.items()},
+        energy_pj={level: float(n) for level, n in energy.items()},
+    )
+
+
 def _added(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for terms in some:
@@ -202,184 +216,3 @@ def _added(some: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 # -- where groups overlap -------------------------------------------------------------------------
-
-
-def _total(terms: Counter[str] | None) -> float:
-    """Return the sum of terms; nothing is before all that is something."""
-    return -1.0 if terms is None else sum(terms.values())
-
-
-def _latest(*ends: Counter[str] | None) -> Counter[str] | None:
-    return max(ends, key=_total)
-
-
-def _behind(end: Counter[str] | None, cycles: Counter[str] | None) -> Counter[str] | None:
-    return None if end is None or cycles is None else end + cycles
-
-
-@dataclass
-class _Ends:
-    """The earliest ends, by term, on the way through groups; None where none is known.
-
-    ``units``: of the last command of array and SFU; ``last``: of the last group; ``before``: of the
-    one before it. A group may begin while the one before it ends, never before that began, and each
-    unit does one group after the other. What works on data that the one before makes waits for its
-    end.
-    """
-
-    units: dict[str, Counter[str] | None] = field(default_factory=dict)
-    last: Counter[str] | None = None
-    before: Counter[str] | None = None
-
-    def add(self, group: _Placed, previous: _Placed | None, *, again: bool = False) -> None:
-        """Put a group behind; ``again``: the one before is of the layer before."""
-        stay, unit, turns = _stay(group), _unit(group), _turns(group)
-        known = self.units.get(unit)
-        end = _latest(_behind(known, stay - turns.front), _behind(self.before, stay))
-        of_unit = [known, _behind(known, stay - turns.all), _behind(self.before, stay - turns.rear)]
-        if previous is not None:
-            late = _late_work(group, _late(group, previous, again=again), stay)
-            end = _latest(end, _behind(self.last, late.whole))
-            of_unit.append(_behind(self.last, late.of_unit))
-        self.units[unit] = _latest(*of_unit)
-        stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
-        self.last, self.before = _latest(self.last, stored), self.last
-
-
-def _unit(group: _Placed) -> str:
-    """Return the unit whose first and last command a group's stay is between."""
-    return "array" if int(group.totals.path["array"]) else "sfu"
-
-
-@dataclass(frozen=True)
-class _Turns:
-    """Cycles in which vector operators take turns with the array in its stay: all of them.
-
-    ``front``: that may come before its first command; ``rear``: behind its last one.
-    """
-
-    all: Counter[str]
-    front: Counter[str]
-    rear: Counter[str]
-
-
-def _turns(group: _Placed) -> _Turns:
-    """Return the cycles of a group's only array operator and vector operators by turns."""
-    zero: Counter[str] = Counter()
-    units = [path.leaf.unit for path in group.totals.family.paths()]
-    if _unit(group) == "sfu" or units.count("array") != 1:
-        return _Turns(zero, zero, zero)
-    some = Counter({"sfu": int(group.totals.path["sfu"])})
-    is_first, is_last = units[0] == "array", units[-1] == "array"
-    return _Turns(some, zero if is_first else some, zero if is_last else some)
-
-
-def _longest_path(placed: Sequence[_Placed]) -> Counter[str]:
-    """Return the cycles on the longest path through groups that overlap, by term."""
-    zero: Counter[str] = Counter()
-    fill = Counter({"fill": int(placed[0].totals.path["fill"])})
-    ends = _Ends({"array": zero, "sfu": zero, _unit(placed[0]): fill}, zero, zero)
-    previous: _Placed | None = None
-    for times, run in groupby(placed, lambda one: one.times):
-        layer = list(run)
-        for group in layer:
-            ends.add(group, previous)
-            previous = group
-        if times > 1:
-            _repeat(ends, layer, times - 1)
-    return ends.last or zero
-
-
-def _repeat(ends: _Ends, layer: Sequence[_Placed], times: int) -> None:
-    """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
-    zero: Counter[str] = Counter()
-    found = [_behind(ends.last, _multiplied(_round(_Ends({}, zero), layer).last, times))]
-    for unit in ("array", "sfu"):
-        after = _round(_Ends({unit: zero}), layer).units.get(unit)
-        ends.units[unit] = _behind(ends.units[unit], _multiplied(after, times))
-        found.append(ends.units[unit])
-    ends.last, ends.before = _latest(*found), zero
-
-
-def _round(ends: _Ends, layer: Sequence[_Placed]) -> _Ends:
-    previous = layer[-1]
-    for at, group in enumerate(layer):
-        ends.add(group, previous, again=not at)
-        previous = group
-    return ends
-
-
-def _multiplied(terms: Counter[str] | None, times: int) -> Counter[str]:
-    return Counter({name: n * times for name, n in (terms or {}).items()})
-
-
-def _late(group: _Placed, before: _Placed, *, again: bool) -> set[str]:
-    """Return the tensors that come to a group when the one before has ended.
-
-    Those that it stores; ``again``: where that is of the layer before, all but weights.
-    """
-    if not again:
-        return before.stored
-    tensors = group.workload.tensors
-    return {name for name in tensors if tensors[name].kind != WEIGHT}
-
-
-@dataclass(frozen=True)
-class _LateWork:
-    """Cycles of what works on late tensors; None where nothing does.
-
-    ``whole``: until the group's last command; ``of_unit``: until the last one of its unit.
-    """
-
-    whole: Counter[str] | None = None
-    of_unit: Counter[str] | None = None
-
-
-def _late_work(group: _Placed, late: set[str], stay: Counter[str]) -> _LateWork:
-    """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
-    made, found = set(late), set()
-    for name in group.group.operators:
-        *inputs, output = (one.tensor for _, one in operands_of(group.workload.operator(name)))
-        if made.intersection(inputs) or _is_around(group, (*inputs, output)):
-            found.add(name)
-            made.add(output)
-    if not found:
-        return _LateWork()
-    first = next(group.totals.family.paths()).leaf
-    fill: Counter[str] = Counter()
-    if first.operator in found:
-        fill = Counter({"fill": int(group.totals.fill(late))})
-    if found.issuperset(group.group.operators):
-        return _LateWork(fill + stay, fill + stay - _turns(group).rear)
-    work = {
-        unit: Counter({unit: n}) + (fill if unit == first.unit else Counter())
-        for unit, n in _work_by_unit(group, found).items()
-    }
-    longest = max(work.values(), key=_total, default=Counter[str]())
-    return _LateWork(longest, work.get(_unit(group)))
-
-
-def _is_around(group: _Placed, tensors: Sequence[str]) -> bool:
-    """Return whether one of some tensors has its tile around the group: that is in use."""
-    held = (holder(group.workload, group.group, one, group.around) for one in tensors)
-    return any(one is not None for one in held)
-
-
-def _stay(group: _Placed) -> Counter[str]:
-    """Return the cycles from a group's first command to its last, by term.
-
-    Tiles that come early are no more than their slots, which no term counts.
-    """
-    path = group.totals.path
-    return Counter({name: int(n) for name, n in path.items() if name not in ("fill", "drain")})
-
-
-def _work_by_unit(group: _Placed, operators: set[str]) -> Counter[str]:
-    """Return the cycles of some operators of a group by the unit that runs them."""
-    counts, leaves = group.totals.counts, group.totals.family.paths()
-    unit_of = {path.leaf.operator: path.leaf.unit for path in leaves}
-    work: Counter[str] = Counter()
-    for name, cycles in counts.chains.items():
-        if name in operators:
-            work["sfu" if unit_of.get(name) == "sfu" else "array"] += int(cycles)
-    return work

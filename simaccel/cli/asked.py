@@ -59,6 +59,8 @@ class Asked:
             effort=sought.effort(),
             constraints=sought.constraints,
             patience=sought.patience,
+            tensor_parallel=sought.tensor_parallel,
+            data_parallel=sought.data_parallel,
         )
 
     @property

@@ -27,7 +27,7 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.progress import Bar
-from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
+from simaccel.cli.sought import OBJECTIVE_OPTION, SEARCH_OPTIONS, Sought, take_sought
 from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
@@ -45,15 +45,7 @@ if TYPE_CHECKING:
 
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
-_SEARCH = [
-    option
-    for option, name in zip(
-        SEARCH_OPTIONS,
-        ("mapspace", "objective", "stationarity", "constraints", "patience", "budget", "seed"),
-        strict=True,
-    )
-    if name != "objective"
-]
+_SEARCH = [one for one in SEARCH_OPTIONS if one is not OBJECTIVE_OPTION]
 
 
 def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
@@ -169,6 +161,8 @@ class _Wanted:
             stationarity=sought.stationarity,
             effort=sought.effort(),
             constraints=sought.constraints,
+            tensor_parallel=sought.tensor_parallel,
+            data_parallel=sought.data_parallel,
         )
 
     def _dataflows(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from simaccel.analytic.prediction import predict
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.jobs import Jobs
@@ -23,7 +22,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
-from simaccel.verbs.estimating import fitting
+from simaccel.verbs.estimating import estimate_of, fitting
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
-        reserved = predict(workload, mapping, accelerator).buffer_bytes
+        reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
         click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
 
 

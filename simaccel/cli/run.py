@@ -107,20 +107,19 @@ def run(
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
-    from simaccel.experiment.run import result_json
     from simaccel.report.results import against_bound
     from simaccel.report.rows import csv_text, operator_rows
 
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    found = check(result.workload, result.mapping, result.program) if check else ()
+    found = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
     if table is not None:
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
             stream.write(csv_text(operator_rows(result, given)))
     if as_json:
-        show_json({**result_json(result), **_check_json(found), **_told_json(told)})
+        show_json(_json(result, found, told))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
@@ -129,12 +128,20 @@ def run(
         show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
 
 
-def _checker(workload: Workload) -> Callable[..., tuple[OperatorCheck, ...]]:
+def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
     """Refuse a workload whose values are too many to check; return what checks them."""
     from simaccel.experiment.check import check, require_small
 
     require_small(workload)
-    return check
+
+    def checked(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
+        if not result.pod.cuts:
+            return check(result.workload, result.mapping, result.program)
+        from simaccel.experiment.check_chips import check_chips
+
+        return check_chips(whole, result.pod, result.accelerator.chips.count)
+
+    return checked
 
 
 def _require_files(
@@ -235,7 +242,8 @@ def _forecast(
         return
     from simaccel.experiment.forecast import forecast
     from simaccel.experiment.scheduling import scheduled
-    from simaccel.program.lowering import lower
+    from simaccel.mapping.chips.sharding import pod_of
+    from simaccel.program.exchanges import lower_pod
     from simaccel.report.costs import forecast_json, forecast_table
     from simaccel.report.outlook import outlook_json, written_lines
 
@@ -251,7 +259,7 @@ def _forecast(
         workload,
         accelerator,
         mapping,
-        lower(workload, mapping),
+        lower_pod(pod_of(workload, mapping, accelerator.chips), accelerator),
         fast_forward=fast_forward,
         scheduling_seconds=seconds,
     )
@@ -260,6 +268,13 @@ def _forecast(
         show_json({**searched, **forecast_json(expected)})
     else:
         show(f"{title}: not run", forecast_table(expected), *written_lines(files))
+
+
+def _json(result: Result, found: tuple[OperatorCheck, ...], told: Told) -> dict[str, Any]:
+    from simaccel.experiment.run import result_json
+    from simaccel.report.pods import pod_json
+
+    return {**result_json(result), **pod_json(result), **_check_json(found), **_told_json(told)}
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
@@ -278,6 +293,7 @@ def _show(
     told: Told,
 ) -> None:
     from simaccel.report.energy import energy_table
+    from simaccel.report.pods import pod_lines
     from simaccel.report.results import (
         against_bound,
         bound_line,
@@ -298,6 +314,7 @@ def _show(
     if told.explain:
         show(told.table(asked.objective))
     show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
+    show(*pod_lines(result))
     if result.workload.parameters.get("kind") == "transformer":
         from simaccel.report.generation import classes_line
 

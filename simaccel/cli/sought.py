@@ -28,6 +28,8 @@ _FIELDS = (
     "patience",
     "budget_seconds",
     "seed",
+    "tensor_parallel",
+    "data_parallel",
 )
 
 
@@ -42,6 +44,8 @@ class Sought:
     patience: int | None = None
     budget_seconds: float | None = None
     seed: int | None = None
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
 
     def given(self) -> Iterator[tuple[str, object]]:
         """Give the options that were used."""
@@ -116,17 +120,18 @@ def take_sought(given: dict[str, Any]) -> Sought:
     return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
 
 
+OBJECTIVE_OPTION = click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    help="What is made small (default cycles; of mapspaces edp).",
+)
 SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
         help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
-    click.option(
-        "--objective",
-        type=click.Choice(OBJECTIVES),
-        help="What is made small (default cycles; of mapspaces edp).",
-    ),
+    OBJECTIVE_OPTION,
     click.option(
         "--stationarity",
         type=click.Choice(STATIONARITIES),
@@ -154,4 +159,14 @@ SEARCH_OPTIONS = (
         "cost of repeatability.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
+    click.option(
+        "--tensor-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: how many share a layer (default: the rest).",
+    ),
+    click.option(
+        "--data-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
 )

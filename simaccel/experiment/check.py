@@ -82,7 +82,19 @@ def check(
 
     """
     require_small(workload)
-    memory = _Memory(workload, mapping, seed)
+    return execute(workload, mapping, program, random_tensors(workload, seed))[0]
+
+
+def execute(
+    workload: Workload, mapping: Mapping, program: Program, tensors: dict[str, Array]
+) -> tuple[tuple[OperatorCheck, ...], dict[str, Array]]:
+    """Execute a program on tensors and compare what each operator stores; return all values, too.
+
+    Raises:
+        CheckFailedError: an output is wrong or incomplete, or the program breaks a rule.
+
+    """
+    memory = _Memory(workload, mapping, tensors)
     try:
         interpret_within(program, memory)
     except ProgramError as error:
@@ -92,16 +104,17 @@ def check(
     ]
     if missing:
         raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    return tuple(memory.found[operator.name] for operator in workload.operators)
+    found = tuple(memory.found[operator.name] for operator in workload.operators)
+    return found, memory.tensors
 
 
 class _Memory:
     """The DRAM: tensors in their natural shapes, compared when an operator ends."""
 
-    def __init__(self, workload: Workload, mapping: Mapping, seed: int) -> None:
+    def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
         self.workload = workload
         self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
-        self.tensors = _random_tensors(workload, seed)
+        self.tensors = tensors
         self.expected = expected_values(workload, self.tensors)
         self.found: dict[str, OperatorCheck] = {}
 
@@ -232,7 +245,7 @@ class _Stay:
         )
 
 
-def _random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
+def random_tensors(workload: Workload, seed: int) -> dict[str, Array]:
     """Draw what no operator writes, and caches; the rest of what boxes are written into is zero.
 
     Weights are scaled so that values stay near one.

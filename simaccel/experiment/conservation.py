@@ -11,10 +11,11 @@ from functools import cached_property
 from typing import NoReturn
 
 from simaccel.analytic.bounds.floor import floors_of, on_chip_bytes
-from simaccel.analytic.prediction import Prediction
+from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
-from simaccel.machine.machine import Run
+from simaccel.machine.machine import OperatorRun, Run
+from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import Seen, Space, held_around, space_of
 from simaccel.mapping.text import tree_text
@@ -36,6 +37,12 @@ class Conserved:
 
     workload: Workload
     mapping: Mapping
+    exchanges: Sequence[Exchange] = ()
+
+    @cached_property
+    def _sent(self) -> frozenset[str]:
+        """Names of the operators of a program that are exchanges."""
+        return frozenset(one.name for one in self.exchanges)
 
     @cached_property
     def planned(self) -> dict[str, int]:
@@ -49,7 +56,8 @@ class Conserved:
             ConservationError: says what is missing, or too much.
 
         """
-        pairs = zip(self.mapping.placed(), enclosed(program.body), strict=True)
+        own = (one for one in enclosed(program.body) if one[0].name not in self._sent)
+        pairs = zip(self.mapping.placed(), own, strict=True)
         for (group, around), (operator, _) in pairs:
             space = space_of(self.workload, group)
             self._require_points(group, space, operator)
@@ -78,7 +86,9 @@ class Conserved:
             ConservationError: says in which group they differ, and by what.
 
         """
-        pairs = zip(predicted.groups, run.operators, strict=True)
+        both = list(zip(predicted.groups, run.operators, strict=True))
+        self._require_sent([one for one in both if one[0].name in self._sent])
+        pairs = [one for one in both if one[0].name not in self._sent]
         for group, (counted, ran) in zip(self.mapping.groups, pairs, strict=True):
             moved = _dram_bytes(counted.moved)
             for kind, expected, counts, machine in (
@@ -96,6 +106,11 @@ class Conserved:
             n_bytes, least = sum(by_group[name] for name in names), floor.least_bytes
             if n_bytes < least:
                 self._fail(f"{', '.join(names)}: {n_bytes} bytes with DRAM, at least {least}")
+
+    def _require_sent(self, pairs: Sequence[tuple[GroupPrediction, OperatorRun]]) -> None:
+        for counted, ran in pairs:
+            if counted.moved != ran.moved:
+                self._fail(f"{counted.name}: {counted.moved} bytes counted, {ran.moved} moved")
 
     def _macs(self, group: Group) -> int:
         einsums = (n for n in group.operators if isinstance(self.workload.operator(n), Einsum))

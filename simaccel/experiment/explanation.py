@@ -114,9 +114,10 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExp
     ``directed`` are the dataflows that the mapping was made of, if it was.
     """
     workload, accelerator = result.workload, result.accelerator
+    ran = {run.name: run for run in result.run.operators}
     parts = {
-        group.name: (run, group, space_of(workload, group))
-        for group, run in zip(result.mapping.groups, result.run.operators, strict=True)
+        group.name: (ran[group.name], group, space_of(workload, group))
+        for group in result.mapping.groups
     }
     predicted = {prediction.name: prediction for prediction in result.prediction.groups}
     written = {directives.name: directives for directives in directed}

@@ -31,7 +31,10 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFigures:
-    """Figures of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline."""
+    """What a phase costs: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline.
+
+    Of several chips: bytes of one of them, energy of all.
+    """
 
     cycles: int
     energy_pj: float
@@ -44,7 +47,8 @@ class PhaseFigures:
         """Take the figures of a run."""
         return cls(
             cycles=result.run.cycles,
-            energy_pj=sum(energy_pj(result.run, result.accelerator).values()),
+            energy_pj=sum(energy_pj(result.run, result.accelerator).values())
+            * result.accelerator.chips.count,
             dram_bytes=dram_by_class(result.workload, result.run.moved),
             roofline_cycles=roofline_cycles(result.workload, result.accelerator),
             macs=result.run.macs,

@@ -22,9 +22,10 @@ from simaccel.machine.accounts import EngineCycles, Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.mapping.checks import require_mapping
+from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
-from simaccel.program.lowering import lower
+from simaccel.program.exchanges import lower_pod
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import Program
 from simaccel.schedulers import Options
@@ -36,7 +37,10 @@ Moved = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one experiment: mapping, program, prediction and run."""
+    """What came out of one experiment; of several chips with equal pieces, of one of them.
+
+    ``workload`` and ``mapping`` are what one chip does, ``whole`` is the mapping of all of them.
+    """
 
     workload: Workload
     accelerator: Accelerator
@@ -45,6 +49,8 @@ class Result:
     prediction: Prediction
     run: Run
     wall_seconds: float
+    pod: Pod
+    whole: Mapping
 
     @property
     def ideal_cycles(self) -> int:
@@ -104,8 +110,9 @@ def simulate(
     else:
         workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
-    program = lower(workload, mapping)
-    work = Conserved(workload, mapping)
+    pod = pod_of(workload, mapping, accelerator.chips)
+    program = lower_pod(pod, accelerator)
+    work = Conserved(pod.workload, pod.mapping, pod.exchanges)
     work.require_program(program)
     heard, walks = None, None
     if listener:
@@ -113,10 +120,11 @@ def simulate(
         heard = listener(mapping, program, walks)
     machine = Machine(accelerator, program, heard, fast_forward=fast_forward, walks=walks)
     run = machine.run(progress)
-    predicted = predict(workload, mapping, accelerator)
+    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     work.require_run(accelerator, predicted, run)
     seconds = time.perf_counter() - started
-    return Result(workload, accelerator, mapping, program, predicted, run, seconds)
+    done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds
+    return Result(*done, pod, mapping)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:

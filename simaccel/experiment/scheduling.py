@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from simaccel.experiment.remembered import remembered
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settled
 from simaccel.schedulers.accounts import Note, unnoted
+from simaccel.schedulers.parallel import degrees_of, share_of, spread_over, whole_mapping
 from simaccel.workload import Workload
 
 
@@ -21,17 +25,35 @@ def scheduled(
     """Schedule a workload.
 
     A mapping that was found before is read from disk (``remembered``). ``told`` is handed the
-    accounts of how it was searched, then or now.
+    accounts of how it was searched, then or now. Of several chips it is that of one on its part of
+    the workload, as long as nobody has to wait for links.
 
     Raises:
         SimaccelError: as of ``make_mapping``.
 
     """
+    options = options or Options()
+    asked = options.tensor_parallel, options.data_parallel
+    if accelerator.chips.count == 1 and set(asked) <= {None, 1}:
+        return _on_one(workload, accelerator, dataflow, options, told)
+    degrees = degrees_of(accelerator.chips, *asked)
+    spreads = spread_over(workload, degrees)
+    pod = share_of(workload, spreads, accelerator.chips)
+    fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
+    alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
+    options = replace(options, tensor_parallel=None, data_parallel=None)
+    mapping = _on_one(pod.workload, alone, dataflow, options, told)
+    return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
+
+
+def _on_one(
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, told: Note
+) -> Mapping:
     return remembered(
         workload,
         accelerator,
         dataflow,
-        settled(options or Options(), accelerator),
+        settled(options, accelerator),
         lambda options: make_mapping(workload, accelerator, dataflow, options),
         told=told,
     )

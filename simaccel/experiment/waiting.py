@@ -28,6 +28,7 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
     "noc": ("noc",),
     "array": ("array",),
     "sfu": ("sfu",),
+    "link": ("link", "drain", IDLE),
 }
 """What a unit does in the cycles of a term, the likeliest first; in those of memories: `_DRAM`."""
 

@@ -11,15 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from simaccel.hardware import (
-    Accelerator,
-    ArraySpec,
-    FoldGrid,
-    SfuSpec,
-    SpatialArraySpec,
-    Stationarity,
-)
-from simaccel.hardware.quantity import Amount
+from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
+from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.accounts import Cause, EngineCycles
@@ -28,6 +21,7 @@ from simaccel.machine.walks import make_walks
 from simaccel.program.program import (
     Command,
     Compute,
+    Link,
     Load,
     Loop,
     Node,
@@ -48,6 +42,7 @@ RESOURCES = (
     "noc",
     "sfu",
     "array",
+    "link",
     "slots",
 )
 """What can be freed."""
@@ -61,6 +56,7 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("sfu",),
     ("array",),
     ("array", "noc"),
+    ("link",),
     ("slots",),
 )
 """What is freed together: an array is fed by its NoC, which is often built to match it."""
@@ -72,55 +68,6 @@ and cost events: a run repeats only once all slots have been filled."""
 
 Progress = Callable[[float], None]
 _AnySpec = TypeVar("_AnySpec", bound=Spec)
-
-
-class FreeArray(ArraySpec):
-    """An array whose folds take no cycles; what they move through NoC and ports stays."""
-
-    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing before the first fold."""
-        return grid.high * 0
-
-    def fold_cycles(
-        self,
-        rows: Amount,
-        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
-        stream: Amount,  # noqa: ARG002
-        stationarity: Stationarity,  # noqa: ARG002
-        first_rows: Amount | None = None,  # noqa: ARG002
-    ) -> Amount:
-        """Nothing for a fold."""
-        return rows * 0
-
-    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing after the last fold."""
-        return grid.high * 0
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Nothing before a pass."""
-        return 0
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Nothing after a pass."""
-        return 0
-
-
-class FreePes(SpatialArraySpec):
-    """A spatial array whose passes take no cycles; what they move stays."""
-
-    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
-        """Nothing for a pass."""
-        return 0
-
-
-class FreeSfu(SfuSpec):
-    """An SFU whose work takes no cycles; what its passes move through the ports stays."""
-
-    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
-        """Nothing for any work."""
-        return elements * 0
 
 
 @dataclass(frozen=True)
@@ -164,6 +111,8 @@ def what_if(
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
     if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
+    if accelerator.chips.count == 1:
+        possible = [case for case in possible if "link" not in case]
     freed: list[FreedRun] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
@@ -272,6 +221,12 @@ def _array(one: Accelerator) -> Accelerator:
     return _with(one, array=kind.model_validate(_fields(one.array)))
 
 
+def _link(accelerator: Accelerator) -> Accelerator:
+    return _with(
+        accelerator, chips=_with(accelerator.chips, link_bytes_per_second=None, latency_cycles=0)
+    )
+
+
 def _slots(accelerator: Accelerator) -> Accelerator:
     """Make room for the slots: a bound, not a design."""
     if isinstance(accelerator.array, SpatialArraySpec):
@@ -302,6 +257,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "sfu": _sfu,
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
+    "link": _link,
     "slots": _slots,
 }
 
@@ -372,6 +328,8 @@ def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
     if isinstance(command, Compute | Sfu):
         inputs = tuple(freed(tile) for tile in command.inputs)
         return replace(command, out=freed(command.out), inputs=inputs)
+    if isinstance(command, Link):
+        command = replace(command, out=freed(command.out))
     if isinstance(command, Load) and command.source is not None:
         command = replace(command, source=freed(command.source))
     if isinstance(command, Store) and command.target is not None:

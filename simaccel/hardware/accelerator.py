@@ -22,6 +22,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from simaccel.files.accounting import Account
 from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import Rows, larger, lying
 from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
@@ -65,6 +66,7 @@ class Accelerator(Spec):
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
     dma: DmaSpec = Field(default_factory=DmaSpec)
     groups: GroupsSpec = Field(default_factory=GroupsSpec)
+    chips: ChipsSpec = Field(default_factory=ChipsSpec)
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)
@@ -73,12 +75,10 @@ class Accelerator(Spec):
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        if self.area == AreaSpec():
-            found.pop("area", None)
-        if not self.memories.by_class():
-            found.pop("memories", None)
-        if self.precision == PrecisionSpec():
-            found.pop("precision", None)
+        unsaid = (AreaSpec(), MemoriesSpec(), PrecisionSpec(), ChipsSpec())
+        for name, empty in zip(("area", "memories", "precision", "chips"), unsaid, strict=True):
+            if getattr(self, name) == empty:
+                found.pop(name, None)
         return found
 
     @model_validator(mode="before")
@@ -94,6 +94,7 @@ class Accelerator(Spec):
             buffer=self.buffer,
             dram=self.dram,
             memories=self.memories,
+            chips=self.chips,
             spatial=isinstance(self.array, SpatialArraySpec),
         )
         details = [
@@ -131,7 +132,7 @@ class Accelerator(Spec):
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
         """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
-        return unknown_energies(self.energy, self.dram.part, self.array)
+        return unknown_energies(self.energy, self.dram.part, self.array, self.chips)
 
     @cached_property
     def account(self) -> Account:
@@ -243,7 +244,7 @@ class Accelerator(Spec):
         elif self.array.accumulator is not None:
             sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
             found["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return found
+        return found | self.chips.energy_pj(moved)
 
     @property
     def _accumulator_pj_per_byte(self) -> float:

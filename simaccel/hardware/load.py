@@ -20,6 +20,7 @@ from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
@@ -36,7 +37,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """Where hwconfigs lie: inside an installed wheel, or beside the package in a checkout."""
 _EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
-_PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec
+_PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | ChipsSpec
 """Sections of which only what is given is written."""
 _UNITS: Final = {
     "_bytes_per_second": "B/s",
@@ -259,6 +260,7 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
         buffer=valid(TypeAdapter(BufferSpec), "buffer"),
         dram=valid(TypeAdapter(DramSpec), "dram"),
         memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
+        chips=valid(TypeAdapter(ChipsSpec), "chips") if "chips" in raw else None,
         spatial=isinstance(raw.get("array"), Mapping) and raw["array"].get("kind") == "spatial",
     )
 
@@ -286,6 +288,8 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         value = getattr(spec, name)
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
+        if isinstance(value, ChipsSpec) and value == ChipsSpec():
+            continue
         if isinstance(value, Spec):
             yield from _rows(value, f"{prefix}{name}.")
         else:
@@ -298,7 +302,7 @@ def _with_unit(name: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(value) or "none"
+        return ", ".join(map(str, value)) or "none"
     for suffix, kind in _UNITS.items():
         if name.endswith(suffix) and (value is None or isinstance(value, int)):
             return format_quantity(value, kind)
@@ -315,6 +319,9 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.buffer_write_rate", _per_cycle(accelerator.write_rate)
     for name, backing in accelerator.every_backing.items():
         yield f"derived.{name}_channel_rate", _per_cycle(backing.channel_rate)
+    if accelerator.chips.count > 1:
+        link = accelerator.chips.link_rate(accelerator.clock_hz)
+        yield "derived.link_rate", _per_cycle(link)
     yield "derived.noc_distribution_rate", _per_cycle(accelerator.distribution_rate)
     yield "derived.noc_collection_rate", _per_cycle(accelerator.collection_rate)
     yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"

@@ -15,7 +15,7 @@ from simaccel.hardware.noc import Topology
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.numbers import BITS
 
-SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "energy", "area")
+SECTIONS: Final = ("array", "buffer", "noc", "sfu", "dram", "dma", "chips", "energy", "area")
 """What may be a name, or a mapping with ``preset`` and what is to differ from it."""
 _DRAM: Final = re.compile(r"(?:([1-9][0-9]{0,3}) x )?(\S+)")
 _BURSTS: Final = 32

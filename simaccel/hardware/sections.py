@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -37,6 +38,7 @@ class Sections:
     buffer: BufferSpec | None
     dram: DramSpec | None
     memories: MemoriesSpec | None = None
+    chips: ChipsSpec | None = None
     spatial: bool = False
     """Whether the array is one."""
 
@@ -93,6 +95,9 @@ class Sections:
             for way in ("read", "write"):
                 field = f"{way}_bytes_per_second"
                 yield from self._slow_rate(f"buffer.{field}", getattr(self.buffer, field), 1)
+        if self.chips is not None:
+            given = self.chips.link_bytes_per_second
+            yield from self._slow_rate("chips.link_bytes_per_second", given, 1)
 
     def _slow(self, section: str, memory: DramSpec) -> Iterator[Impossible]:
         field = "bandwidth_bytes_per_second"

@@ -29,6 +29,7 @@ class Cause(IntEnum):
     DRAIN = 9
     DRAM_BANKS = 10
     START = 11
+    LINK = 12
 
 
 STALLS = tuple(c for c in Cause if c not in (Cause.BUSY, Cause.IDLE))

@@ -216,7 +216,7 @@ class Array(OnChip):
         if event is None:
             return
         account = self.account
-        before = account.cause if account.cause is Cause.IDLE else Cause.DRAIN
+        before = account.cause if account.cause in (Cause.IDLE, Cause.LINK) else Cause.DRAIN
         yield from self._settle()
         account.switch(self.clock.cycle, before)
         yield event

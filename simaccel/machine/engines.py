@@ -28,6 +28,8 @@ PORT_CAUSES = {
     "noc_collection": Cause.NOC,
 }
 """What waiting for a channel on the chip is booked to."""
+_ENDINGS = (Cause.DRAIN, Cause.IDLE, Cause.LINK)
+"""What waiting for the end of an operator is booked to."""
 Waiting = Generator[simpy.Event, None, None]
 
 
@@ -38,7 +40,7 @@ class Engine(Stateful):
     has not moved or it has gone round in one of the loops.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("at", "stage")
+    STATE: ClassVar[tuple[str, ...]] = ("at", "stage", "behind_links")
     GAUGES = ("iterations",)
     COUNTERS = ("counts",)
     RECORDS = ("done_at",)  # at is at the end of the walk then
@@ -68,6 +70,8 @@ class Engine(Stateful):
         self.account = wires.account(name, self.busy_root)
         self.at = 0
         self.stage = 0
+        self.behind_links = False
+        """Whether the operator that was left last is an exchange in which it had no part."""
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
@@ -82,7 +86,7 @@ class Engine(Stateful):
 
     def state(self) -> tuple[object, ...]:
         """Return the place in the walk; what the engine waits for stands in what it waits for."""
-        return self.at, self.stage
+        return self.at, self.stage, self.behind_links
 
     def gauges(self) -> Numbers:
         """Return the iterations of the loops around the place."""
@@ -213,8 +217,9 @@ class Engine(Stateful):
         """Wait until the operator that was left last has ended."""
         event = self.meeting.gate(self.name)
         if event is not None:
-            if self.account.cause not in (Cause.DRAIN, Cause.IDLE):
-                self.account.switch(self.clock.cycle, Cause.DRAIN)
+            if self.account.cause not in _ENDINGS:
+                cause = Cause.LINK if self.behind_links else Cause.DRAIN
+                self.account.switch(self.clock.cycle, cause)
             yield event
 
     def _start(self) -> Waiting:
@@ -231,7 +236,9 @@ class Engine(Stateful):
         yield from self._wait_for_end()
         event = self.meeting.arrive(self.name, op.operator, self.last_lag())
         self.account.enter(self.clock.cycle, op.site)
-        self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else Cause.IDLE)
+        self.behind_links = op.links and not op.works
+        others = Cause.LINK if op.links else Cause.IDLE
+        self.account.switch(self.clock.cycle, Cause.DRAIN if op.works else others)
         if event is not None:
             yield event
         if self.meeting.waits(self.name):
@@ -267,6 +274,13 @@ class Sfu(Engine):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         self.stage = 0
+
+
+class Link(Sfu):
+    """The links of a chip: one collective after the other, of messages from and to the buffer."""
+
+    kind = EngineKind.LINK
+    busy_root = Cause.LINK
 
 
 class Dma(Engine):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.dram.tile import Rows, lying
 from simaccel.machine.accounts import Cause
 from simaccel.machine.folds import Edge, Fold, FoldLoop, edges_of, folds_of
@@ -18,6 +19,7 @@ from simaccel.program.program import (
     BUFFER,
     Compute,
     Folds,
+    Link,
     Load,
     Reserve,
     Sfu,
@@ -43,6 +45,7 @@ class Op:
     target: int = 0
     operator: str = ""
     works: bool = False
+    links: bool = False
     tokens: Handover | None = None
     tile: str = ""
     n_bytes: int = 0
@@ -203,6 +206,8 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
         yield _transfer(step, command, accelerator)
     elif isinstance(command, Sfu):
         yield _sfu(step, command, accelerator)
+    elif isinstance(command, Link):
+        yield _link(step, command, accelerator)
     else:
         yield Op(
             step.act,
@@ -210,6 +215,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
             trips=step.trips,
             operator=step.operator,
             works=step.works,
+            links=step.links,
             tokens=step.tokens,
             tile=step.tile,
             n_bytes=step.n_bytes,
@@ -306,6 +312,26 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
         amounts=(
             *((("buffer_read", name), n_bytes) for name, n_bytes in reads),
             (("buffer_write", command.out.view.name), write_bytes),
+        ),
+    )
+
+
+def _link(step: Step, command: Link, accelerator: Accelerator) -> Op:
+    """Fill in a collective: what is sent comes from the buffer, as much comes there."""
+    chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
+    sent, name = chips.sent_bytes(*what), command.tile.view.name
+    return Op(
+        Act.COMMAND,
+        site=step.site,
+        operator=step.operator,
+        cycles=chips.cycles(*what, accelerator.clock_hz),
+        read_cycles=accelerator.read_rate.cycles(sent),
+        write_cycles=accelerator.write_rate.cycles(sent),
+        amounts=(
+            (("buffer_read", name), sent),
+            (("buffer_write", command.out.view.name), sent),
+            ((LINK_SENT, name), sent),
+            (("link_read", command.out.view.name), sent),
         ),
     )
 

@@ -16,6 +16,7 @@ class EngineKind(Enum):
     NOC_IN = auto()
     ARRAY = auto()
     SFU = auto()
+    LINK = auto()
     NOC_OUT = auto()
     DMA_OUT = auto()
 
@@ -70,6 +71,8 @@ class Step:
     """Names of the tiles of the command."""
     operator: str = ""
     works: bool = False
+    links: bool = False
+    """Whether the operator that ends there is an exchange over links."""
     within: tuple[int, ...] = ()
     """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
     before: frozenset[str] = frozenset()

@@ -35,6 +35,7 @@ from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
+    Link,
     Load,
     Loop,
     Node,
@@ -87,6 +88,8 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
     if has_noc:
         found |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
     found |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
+    if any(isinstance(command, Link) for command in commands(program.body)):
+        found["link"] = EngineKind.LINK
     if has_noc:
         found["noc_out"] = EngineKind.NOC_OUT
     return found | {"dma_out": EngineKind.DMA_OUT}
@@ -101,6 +104,8 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
         return "dma_in" if single else f"dma_in{command.queue}"
     if isinstance(command, Store):
         return "noc_out" if between_tiles(command) else "dma_out"
+    if isinstance(command, Link):
+        return "link"
     return "sfu" if isinstance(command, Sfu) else ARRAY
 
 
@@ -188,6 +193,7 @@ class _Builder:
         items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
         works = {engine: bool(project(items, engine)) for engine in self.engines}
+        links = any(isinstance(command, Link) for command in commands(node.body))
         overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
@@ -196,7 +202,8 @@ class _Builder:
             elif not overlap.whole:
                 put_gate(items, engine, ())
         for engine in self.engines:
-            meet = Step(Act.MEET, site, operator=node.name, works=works[engine])
+            worked = works[engine]
+            meet = Step(Act.MEET, site, operator=node.name, works=worked, links=links)
             items.append(Do(engine, meet))
         return items
 

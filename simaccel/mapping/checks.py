@@ -9,6 +9,7 @@ from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.around import lives
+from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
@@ -51,6 +52,8 @@ def faults(
     With an accelerator: also what its array hasn't got. What doesn't fit its memories is refused
     when the program is known. A place counts nodes, and so each keep for itself.
     """
+    if is_sharded(mapping):
+        return _sharded(workload, mapping, accelerator, file)
     found: list[Fault] = []
     for at, one in enumerate(mapping.body):
         place = f"groups[{at}]"
@@ -71,6 +74,26 @@ def faults(
             found += [Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings]
     found += _sections(workload, mapping, file)
     return list(dict.fromkeys(found))
+
+
+def _sharded(
+    workload: Workload, mapping: Mapping, accelerator: Accelerator | None, file: str
+) -> list[Fault]:
+    """Return what is wrong with spreads over chips; or, if nothing is, with what a chip does."""
+    chips = None if accelerator is None else accelerator.chips
+    pod, findings = shard(workload, mapping, chips)
+    if pod is None:
+        return [Fault(file, *finding) for finding in dict.fromkeys(findings)]
+    found = []
+    outside = [len(spreads(group)) for group in mapping.groups]
+    places = dict(zip(group_places(mapping), outside, strict=True))
+    for fault in faults(pod.workload, pod.mapping, accelerator, file):
+        place, tree, node = fault.field.partition(".tree[")
+        number, bracket, rest = node.partition("]")
+        at = int(number) + places.get(place, 0) if tree else 0
+        where = f"{place}.tree[{at}{bracket}{rest}" if tree else fault.field
+        found.append(Fault(file, where, fault.value, fault.allowed))
+    return found
 
 
 def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:

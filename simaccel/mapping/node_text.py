@@ -10,7 +10,19 @@ from typing import Final, TypeVar
 
 from simaccel.errors import SimaccelError, suggest
 from simaccel.hardware import STATIONARITIES
-from simaccel.mapping.tree import FANS, UNITS, Do, Fork, Keep, Loop, Node, Part, Span, Spread
+from simaccel.mapping.tree import (
+    ACROSS,
+    FANS,
+    UNITS,
+    Do,
+    Fork,
+    Keep,
+    Loop,
+    Node,
+    Part,
+    Span,
+    Spread,
+)
 
 T = TypeVar("T", bound=str)
 MERGING: Final = "merging"
@@ -20,7 +32,7 @@ _PLAIN = re.compile(r"[\w.#*/-]+")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
 _SHAPES = {
     "loop": "loop RANK SIZE, such as loop q 64",
-    "spread": f"spread RANK SIZE {'|'.join(FANS)}, such as spread q 7 cols",
+    "spread": f"spread RANK SIZE {'|'.join((*FANS, *ACROSS))}, such as spread q 7 cols",
     "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew behind it if each "
     "iteration loads it again, or several after commas",
     "do": "do OPERATOR array|mac|sfu, behind array a stationarity, such as do L array ws",
@@ -156,7 +168,7 @@ def parse_node(text: str) -> tuple[Node, ...]:
     if kind == "loop":
         node = Loop(words.name(), words.number())
     elif kind == "spread":
-        node = Spread(words.name(), words.number(), _one_of(words, FANS))
+        node = Spread(words.name(), words.number(), _one_of(words, (*FANS, *ACROSS)))
     elif kind == "do":
         node = _do(words)
     elif kind == "fork":

@@ -23,6 +23,9 @@ Unit = Literal["array", "mac", "sfu"]
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 Fan = Literal["rows", "cols", "vectors", "lanes"]
 FANS: Final[tuple[Fan, ...]] = get_args(Fan)
+Across = Literal["chips"]
+"""What is above the engines: each of its instances has all that is described below it."""
+ACROSS: Final[tuple[Across, ...]] = get_args(Across)
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,14 @@ class Loop:
 
 @dataclass(frozen=True)
 class Spread:
-    """Hand the pieces of a rank to the instances of a fan-out (``level``) at once."""
+    """Hand the pieces of a rank to the instances of a fan-out (``level``) at once.
+
+    Over chips it stands at the outside of a group (`simaccel.mapping.chips`).
+    """
 
     rank: str
     tile: int
-    level: Fan
+    level: Fan | Across
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Stationarity
+from simaccel.hardware.chips import Collective
 from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
 from simaccel.workload import Visible
@@ -194,7 +195,21 @@ class Reserve:
     noc: bool = False
 
 
-Command = Load | Reserve | Store | Compute | Sfu
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
+
+    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipsSpec.messages`.
+    """
+
+    kind: Collective
+    out: Tile
+    tile: Tile
+    rings: tuple[int, ...]
+    n_bytes: int
+
+
+Command = Load | Reserve | Store | Compute | Sfu | Link
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +257,8 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
     """Tiles that a command touches, those it writes first; not sums that it reads back."""
     if isinstance(command, Compute | Sfu):
         return tuple({tile.name: tile for tile in (command.out, *command.inputs)}.values())
+    if isinstance(command, Link):
+        return command.out, command.tile
     if isinstance(command, Load) and command.source is not None and not command.back:
         return command.tile, command.source
     if isinstance(command, Store) and command.target is not None:

@@ -14,11 +14,13 @@ from typing import cast
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.mapping.view import View
+from simaccel.program.link_text import link_line, parse_link
 from simaccel.program.program import (
     BUFFER,
     Command,
     Compute,
     Folds,
+    Link,
     Load,
     Loop,
     Moved,
@@ -82,7 +84,7 @@ def _command_line(command: Command, around: _Scope) -> str:
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Compute):
         return _compute_line(command, around)
-    return _sfu_line(command, around)
+    return link_line(command) if isinstance(command, Link) else _sfu_line(command, around)
 
 
 def _load_line(load: Load) -> str:
@@ -392,4 +394,5 @@ _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {
     "reserve": _parse_reserve,
     "store": _parse_store,
     "compute": _parse_compute,
+    "link": parse_link,
 }

@@ -41,6 +41,7 @@ _MEANINGS = {
     "noc": "pipes without limit of width and without latency",
     "sfu": "softmax takes no cycles; its port use stays",
     "array": "folds and passes take no cycles; what they move stays",
+    "link": "messages between chips take no cycles; what they move stays",
     "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
 }
 

@@ -26,6 +26,7 @@ _AWAITED = {
     "noc": "the NoC",
     "array": "the array",
     "sfu": "the SFU",
+    "link": "the links",
     "drain": "the other engines to end",
 }
 _NAMED = 0.1

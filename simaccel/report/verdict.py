@@ -35,6 +35,7 @@ FREED_NAMES = {
     "noc": "NoC",
     "sfu": "SFU",
     "array": "array",
+    "link": "links",
     "slots": "slots",
 }
 _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}
@@ -292,6 +293,12 @@ def _array(scene: Scene) -> str:
     return f"the array is busy {short_share_text(scene.part.share('array', 'busy'))}"
 
 
+def _link(scene: Scene) -> str:
+    one = scene.accelerator
+    size = "" if one is None else f" of {one.chips.count} chips"
+    return f"the links{size} are busy {short_share_text(scene.part.share('link', 'busy'))}"
+
+
 def _drain(_: Scene) -> str:
     return "its work is done, and the other engines have not ended (the last stores, as a rule)"
 
@@ -305,6 +312,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
     "noc": _noc,
     "sfu": _sfu,
     "array": _array,
+    "link": _link,
     "drain": _drain,
 }
 

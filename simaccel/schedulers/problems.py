@@ -32,7 +32,8 @@ class Options:
     with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
     processes; ``note`` is handed the account of each search. Of mapspaces: ``effort`` of a search,
     and ``watch`` that is told how it stands; the effort's budget is that of a dataflow's search of
-    a whole workload, too.
+    a whole workload, too. Of transformers on several chips: chips that share a layer
+    (``tensor_parallel``), and groups of them that share a batch; None is the rest of the chips.
     """
 
     pipeline: bool = False
@@ -45,6 +46,8 @@ class Options:
     each: Each = map
     note: Note = unnoted
     watch: Watch = unwatched
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
 
     def until(self) -> float | None:
         """Return the time of the monotonic clock at which a search that begins now is to end."""

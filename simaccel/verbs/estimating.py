@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
+from simaccel.mapping.chips.sharding import pod_of
 from simaccel.mapping.tree import Mapping
+from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
-from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs, mapped
 from simaccel.verbs.showing import frame
@@ -102,7 +103,7 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
         DoesNotFitError: it needs more.
 
     """
-    program = lower(workload, mapping)
+    program = lower_pod(pod_of(workload, mapping, accelerator.chips), accelerator)
     require_fit(program, accelerator.capacities)
     require_sums_fit(program, accelerator)
     return mapping
@@ -110,4 +111,6 @@ def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> M
 
 def estimate_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> EstimateResult:
     """Return what is predicted of a mapping."""
-    return EstimateResult(workload, accelerator, mapping, predict(workload, mapping, accelerator))
+    pod = pod_of(workload, mapping, accelerator.chips)
+    predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
+    return EstimateResult(pod.workload, accelerator, pod.mapping, predicted)

@@ -14,12 +14,13 @@ from click.testing import Result
 
 from simaccel.errors import MistakeError
 from simaccel.experiment import run as run_module
+from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError
-from simaccel.mapping.tree import Mapping
-from simaccel.program.lowering import lower
+from simaccel.mapping.chips.sharding import Pod
+from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Program
 from simaccel.trace import Trace
-from simaccel.workload import Workload, load_workload
+from simaccel.workload import load_workload
 from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]
@@ -258,10 +259,10 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
 def test_a_run_that_does_something_else_is_no_figure(
     cli: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def less(of: Workload, one: Mapping) -> Program:
-        return changed(lower(of, one), unstored)
+    def less(pod: Pod, accelerator: Accelerator) -> Program:
+        return changed(lower_pod(pod, accelerator), unstored)
 
-    monkeypatch.setattr(run_module, "lower", less)
+    monkeypatch.setattr(run_module, "lower_pod", less)
     result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive")
     assert result.exit_code == MistakeError.exit_code == 3
     assert result.stdout == ""

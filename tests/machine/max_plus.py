@@ -24,6 +24,7 @@ from simaccel.program.program import (
     Command,
     Compute,
     Folds,
+    Link,
     Loop,
     Node,
     Operator,
@@ -193,6 +194,7 @@ class MaxPlus:
     def _engine(self, command: Command) -> str:
         if isinstance(command, Compute):
             return "array"
+        assert not isinstance(command, Link)
         if isinstance(command, Sfu):
             return "sfu"
         if isinstance(command, Store):

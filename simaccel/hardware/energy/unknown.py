@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from simaccel.hardware.array import ArraySpec
+from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.spatial import SpatialArraySpec
 
 
 def unknown_energies(
-    energy: EnergySpec, part: str | None, array: ArraySpec | SpatialArraySpec
+    energy: EnergySpec,
+    part: str | None,
+    array: ArraySpec | SpatialArraySpec,
+    chips: ChipsSpec,
 ) -> tuple[str, ...]:
     """Return the fields of an accelerator's energies that nobody gives.
 
-    Memories of PEs without any price count as one, where not all are known.
+    Memories of PEs without any price count as one, where not all are known. So do links between
+    several chips.
     """
     found = [f"energy.{name}" for name in energy.unknown(part)]
     if isinstance(array, SpatialArraySpec) and not energy.known:
         prices = array.memories.prices()
         found += ["array.memories"] if prices and not any(prices.values()) else []
+    found += ["chips.pj_per_bit"] if chips.count > 1 and chips.pj_per_bit is None else []
     return tuple(found)

@@ -34,6 +34,7 @@ COLOURS: Mapping[str, str] = {
     "noc": "olive",
     "array": "background_memory_dump",
     "sfu": "rail_response",
+    "link": "rail_load",
     "drain": "thread_state_uninterruptible",
 }
 """Colours of chrome://tracing, by cause; the Perfetto UI colours by name."""

@@ -1,0 +1,104 @@
+"""What an exchange between chips costs one of them: bytes, work of resources, and a bound.
+
+It is read off the exchange alone. Its collectives come one after the other, and the first can't
+begin before what it takes has been loaded: no run of it is shorter than all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from simaccel.analytic.totals import Level
+from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import LINK_SENT
+from simaccel.mapping.chips.exchanges import Exchange
+
+
+def loaded_from(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:
+    """Return bytes with those that loads of parts bring under the tensors that they are parts of.
+
+    ``parts``: part -> tensor.
+    """
+    found = Counter(moved)
+    for part, tensor in parts.items():
+        n = found.pop(("dram_read", part), 0)
+        found["dram_read", tensor] += n
+        found["buffer_write", tensor] += n
+        found["buffer_write", part] -= n
+    return {level: n for level, n in found.items() if n}
+
+
+@dataclass(frozen=True)
+class LinkWork:
+    """An exchange ``times`` times on a chip of a pod."""
+
+    exchange: Exchange
+    accelerator: Accelerator
+    times: int
+
+    @property
+    def stored(self) -> set[str]:
+        """The tensor that it stores."""
+        return {self.exchange.target}
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the links, once."""
+        chips, hardware = self.accelerator.chips, self.accelerator
+        kind, rings = self.exchange.kind, self.exchange.rings
+        return sum(
+            trips * chips.cycles(kind, self._most(*sides), rings, hardware.clock_hz)
+            for trips, *sides in self.exchange.chunks(hardware)
+        )
+
+    def _most(self, *sides: int) -> int:
+        return self.exchange.n_bytes(max(sides))
+
+    @cached_property
+    def moved(self) -> dict[Level, int]:
+        """Bytes by level and tensor, once."""
+        one, found = self.exchange, Counter[Level]()
+        for trips, taken, given in one.chunks(self.accelerator):
+            sent = self.accelerator.chips.sent_bytes(one.kind, self._most(taken, given), one.rings)
+            found["dram_read", one.source] += trips * one.n_bytes(taken)
+            found["buffer_write", one.source] += trips * one.n_bytes(taken)
+            found["buffer_read", one.source] += trips * sent
+            found[LINK_SENT, one.source] += trips * sent
+            found["link_read", one.target] += trips * sent
+            found["buffer_write", one.target] += trips * sent
+            found["buffer_read", one.target] += trips * one.n_bytes(given)
+            found["dram_write", one.target] += trips * one.n_bytes(given)
+        return {level: n for level, n in found.items() if n}
+
+    def _total(self, level: str) -> int:
+        return sum(n for (where, _), n in self.moved.items() if where == level)
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Cycles of each resource's work, once."""
+        hardware = self.accelerator
+        parts = hardware.dram.channels
+        loads = hardware.channel_read_rate.cycles(self._total("dram_read") // parts)
+        stores = hardware.channel_rate.cycles(self._total("dram_write") // parts)
+        return {
+            "dram": max(0, loads + stores - 1),
+            "buffer_read": hardware.read_rate.cycles(self._total("buffer_read")),
+            "buffer_write": hardware.write_rate.cycles(self._total("buffer_write")),
+            "link": self.cycles,
+        }
+
+    @property
+    def path(self) -> Mapping[str, int]:
+        """Cycles on the way through an exchange by term: none is shorter."""
+        return {"link": self.cycles}
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of its tiles: two slots of the largest chunk on both sides."""
+        chunks = list(self.exchange.chunks(self.accelerator))
+        return sum(
+            2 * max(self.exchange.n_bytes(chunk[side]) for chunk in chunks) for side in (1, 2)
+        )

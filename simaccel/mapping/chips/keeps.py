@@ -1,0 +1,49 @@
+"""Names in keeps: a mapping of all chips has the workload's, one of a chip has the chip's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from simaccel.mapping.tree import Around, Fork, Group, Keep, Mapping, Node, Part, Tree
+
+Rename = Callable[[str], str]
+
+
+def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
+    """Return a mapping whose keeps have other names, group by group.
+
+    What is kept around groups has the name that the first of them that knows another gives it.
+    """
+    body: list[Group | Around] = []
+    for one in mapping.body:
+        if isinstance(one, Group):
+            body.append(_group(one, in_group(one)))
+            continue
+        ways = [in_group(group) for group in one.groups]
+        keeps = tuple(_around(keep, ways) for keep in one.keeps)
+        pairs = zip(one.groups, ways, strict=True)
+        body.append(Around(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
+    return replace(mapping, body=tuple(body))
+
+
+def _around(keep: Keep, ways: list[Rename]) -> Keep:
+    names = dict.fromkeys(way(keep.tensor) for way in ways)
+    return replace(keep, tensor=next((n for n in names if n != keep.tensor), keep.tensor))
+
+
+def _group(group: Group, rename: Rename) -> Group:
+    return replace(group, tree=_tree(group.tree, rename))
+
+
+def _tree(tree: Tree, rename: Rename) -> Tree:
+    return tuple(_node(node, rename) for node in tree)
+
+
+def _node(node: Node, rename: Rename) -> Node:
+    if isinstance(node, Keep):
+        name, sign, number = node.tensor.partition("#")
+        return replace(node, tensor=f"{rename(name)}{sign}{number}")
+    if isinstance(node, Fork | Part):
+        return replace(node, branches=tuple(_tree(branch, rename) for branch in node.branches))
+    return node

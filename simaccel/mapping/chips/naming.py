@@ -1,0 +1,204 @@
+"""The tensors of one chip: one for each way in which a tensor lies, and exchanges between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from simaccel.hardware.chips import Axis, ChipsSpec
+from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.layout import Layout, moves, runs
+from simaccel.workload import Einsum, Operand, Operator, Tensor, Workload
+
+Cuts = Mapping[str, tuple[Axis, ...]]
+"""The digits that cut each rank of an operator."""
+_SUFFIX = {
+    "all_reduce": "sum",
+    "reduce_scatter": "scattered",
+    "all_gather": "gathered",
+    "all_to_all": "swapped",
+}
+
+
+def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> Layout:
+    """Return how a tensor lies on chips as an operator sees it."""
+    dims = tuple(cuts.get(dim.terms[0][0], ()) if dim.is_unit else () for dim in given.projection)
+    summed: set[Axis] = set()
+    if isinstance(operator, Einsum) and given is operator.output:
+        for rank, digits in cuts.items():
+            if rank not in given.ranks:
+                summed.update(digits)
+    return Layout(dims, frozenset(summed))
+
+
+@dataclass
+class Naming:
+    """Names the tensors of a chip: one for each way in which a tensor lies."""
+
+    workload: Workload
+    cuts: Mapping[str, Cuts]
+    spec: ChipsSpec
+    found: list[tuple[object, str]] = field(default_factory=list)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    exchanges: list[Exchange] = field(default_factory=list)
+    parts: dict[str, str] = field(default_factory=dict)
+    layouts: dict[str, tuple[str, Layout]] = field(default_factory=dict)
+    names: dict[tuple[str, Layout], str] = field(default_factory=dict)
+    makers: dict[str, tuple[Layout, str]] = field(default_factory=dict)
+    """How each tensor is made, and the last operator that does."""
+
+    def __post_init__(self) -> None:
+        """Find how each tensor is made."""
+        for one in self.workload.operators:
+            name = one.output.tensor
+            layout = layout_of(one, one.output, self.cuts[one.name])
+            known = self.makers.get(name)
+            if known is not None and known[0] != layout:
+                allowed = f"cuts like those of {known[1]}, which makes another part of {name}"
+                self.found.append((f"{one.name}: {name}", allowed))
+            self.makers[name] = layout, one.name
+
+    def operator(self, one: Operator) -> Operator:
+        """Return what a chip does of an operator."""
+        cuts = self.cuts[one.name]
+        ranks = {
+            rank: size // math.prod(axis.size for axis in cuts.get(rank, ()))
+            for rank, size in one.ranks.items()
+        }
+        inputs = tuple(
+            replace(given, tensor=self._read(given.tensor, layout_of(one, given, cuts)))
+            for given in one.inputs
+        )
+        made = self.makers[one.output.tensor][0]
+        output = replace(one.output, tensor=self._name(one.output.tensor, made, ""))
+        return replace(one, ranks=ranks, inputs=inputs, output=output)
+
+    def in_group(self, operators: Sequence[str]) -> Callable[[str], str]:
+        """Return what gives a tensor of some operators the name that it has on a chip."""
+        found: dict[str, str] = {}
+        for one in map(self.workload.operator, operators):
+            cuts = self.cuts[one.name]
+            made = self.makers[one.output.tensor][0]
+            found[one.output.tensor] = self.names[one.output.tensor, made]
+            for given in one.inputs:
+                name = self.names[given.tensor, layout_of(one, given, cuts)]
+                found.setdefault(given.tensor, name)
+        return lambda name: found.get(name, name)
+
+    def close(self) -> None:
+        """Add up outputs that are still partial, and see that layers follow one another."""
+        for name, (made, _) in self.makers.items() if not self.found else ():
+            if made.partial and not any(one.tensor == name for one in self.exchanges):
+                self._bring(name, made, Layout(made.dims))
+        self._require_layers()
+        self._set_kinds()
+
+    def _require_layers(self) -> None:
+        """Note tensors that a repeated layer hands on in another way than it takes them."""
+        if self.workload.repeat == 1:
+            return
+        layer = [one for one in self.workload.operators if one.name not in self.workload.once]
+        read = {given.tensor for one in layer for given in one.inputs}
+        made = {one.output.tensor for one in layer}
+        kinds = self.workload.tensors
+        taken = [n for n in read - made if kinds[n].kind not in ("weight", "cache")]
+        for name in sorted(made - read):
+            for other in sorted(taken):
+                if self.workload.shapes[name] != self.workload.shapes[other]:
+                    continue
+                ways = {
+                    layout_of(one, given, self.cuts[one.name]).dims
+                    for one in layer
+                    for given in one.inputs
+                    if given.tensor == other
+                }
+                layout = self.makers[name][0]
+                if layout.partial or ways != {layout.dims}:
+                    allowed = f"cuts like those of {other}, which it is in the next layer"
+                    self.found.append((f"{self.makers[name][1]}: {name}", allowed))
+
+    def _set_kinds(self) -> None:
+        """Give each tensor its kind: what goes to an exchange leaves, what comes enters."""
+        sources = {one.source for one in self.exchanges} | set(self.parts.values())
+        targets = {one.target for one in self.exchanges} | set(self.parts)
+        read = {
+            self.names[given.tensor, Layout(layout_of(one, given, self.cuts[one.name]).dims)]
+            for one in self.workload.operators
+            for given in one.inputs
+        }
+        for name in list(self.tensors):
+            if name in targets and name not in read:
+                del self.tensors[name]  # on its way to another exchange, or out
+            elif name in targets and self.tensors[name].kind != "cache":
+                self.tensors[name] = replace(self.tensors[name], kind="input")
+            elif name in sources and self.tensors[name].kind == "intermediate":
+                self.tensors[name] = replace(self.tensors[name], kind="output")
+
+    def _name(self, tensor: str, layout: Layout, suffix: str) -> str:
+        """Return a chip's name of a tensor that lies in a way."""
+        key = tensor, layout
+        if key not in self.names:
+            name = f"{tensor}.{suffix}" if suffix else tensor
+            plain, number = name, 2
+            while name in self.layouts or (name != tensor and name in self.workload.tensors):
+                name, number = f"{plain}{number}", number + 1
+            self.names[key] = name
+            self.layouts[name] = tensor, layout
+            whole = self.workload.tensors[tensor]
+            self.tensors[name] = replace(whole, name=name, inside=())
+        return self.names[key]
+
+    def _read(self, tensor: str, read: Layout) -> str:
+        """Return a chip's name of a tensor that it reads, and bring it there if need be."""
+        if tensor not in self.makers:
+            return self._name(tensor, read, "part" if self._is_known(tensor) else "")
+        made, _ = self.makers[tensor]
+        if made == read:
+            return self._name(tensor, made, "")
+        if (tensor, read) not in self.names:
+            self._bring(tensor, made, read)
+        return self._name(tensor, read, "part")
+
+    def _is_known(self, tensor: str) -> bool:
+        return any(known == tensor for known, _ in self.names)
+
+    def _bring(self, tensor: str, made: Layout, read: Layout) -> None:
+        """Add the exchanges from how a tensor is made to how it is read."""
+        here, source = made, self._name(tensor, made, "")
+        whole = self.workload.tensors[tensor]
+        sizes = math.prod(self.workload.shapes[tensor])
+        for move in moves(made, read):
+            if whole.kind == "cache":
+                allowed = f"cuts of {tensor} like those of {self.makers[tensor][1]}, or parts of it"
+                self.found.append((f"{tensor}, a cache", allowed))
+                break
+            rings = self.spec.rings(runs(move.digits))
+            if rings is None:
+                self.found.append(self._no_ring(tensor, move.digits))
+                break
+            target = self._name(tensor, move.behind, _SUFFIX[move.kind])
+            self.exchanges.append(
+                Exchange(
+                    kind=move.kind,
+                    tensor=tensor,
+                    source=source,
+                    target=target,
+                    elements=(sizes // here.pieces, sizes // move.behind.pieces),
+                    bits=whole.bits,
+                    digits=move.digits,
+                    rings=rings,
+                    after=self.makers[tensor][1],
+                    before=here,
+                    behind=move.behind,
+                )
+            )
+            here, source = move.behind, target
+        else:
+            if here != read:
+                self.parts[self._name(tensor, read, "part")] = source
+
+    def _no_ring(self, tensor: str, digits: Collection[Axis]) -> tuple[str, str]:
+        axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))
+        shape = " x ".join(map(str, self.spec.shape or (self.spec.count,)))
+        return f"{tensor}: {axes}", f"whole dimensions of the {self.spec.topology} of {shape}"

@@ -1,0 +1,316 @@
+"""Sharding: from a mapping with spreads over chips to what one chip does, and the exchanges.
+
+All chips have equal pieces, so that all do the same at the same time: one stands for all of them.
+Pieces that are not equal are refused, as a run of the largest one would say nothing exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from simaccel.errors import Fault, InputError
+from simaccel.hardware.chips import Axis, ChipsSpec
+from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.chips.keeps import renamed
+from simaccel.mapping.chips.layout import Layout, NoCommonDigitsError, refined
+from simaccel.mapping.chips.naming import Cuts, Naming, layout_of
+from simaccel.mapping.classes import Classes
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.tree import Around, Group, Spread, WorkloadReference, nodes
+from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
+
+CHIPS: Final = "chips"
+Finding = tuple[str, object, str]
+"""(place in the mapping, value, what is allowed)."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What each chip does, and what goes over links between.
+
+    ``workload`` and ``mapping`` are of one chip. ``parts``: tensors of the chip that are parts of
+    others that it has, by their names. ``layouts``: how each tensor of the chip lies on all chips,
+    and which tensor of the whole workload it is.
+    """
+
+    workload: Workload
+    mapping: MappingTree
+    exchanges: tuple[Exchange, ...]
+    parts: Mapping[str, str]
+    layouts: Mapping[str, tuple[str, Layout]]
+    cuts: Mapping[str, Cuts]
+
+
+def spreads(group: Group) -> tuple[Spread, ...]:
+    """Return the spreads over chips at the outside of a group."""
+    found: list[Spread] = []
+    for node in group.tree:
+        if not isinstance(node, Spread) or node.level != CHIPS:
+            break
+        found.append(node)
+    return tuple(found)
+
+
+def is_sharded(mapping: MappingTree) -> bool:
+    """Return whether a mapping has spreads over chips anywhere."""
+    return any(
+        isinstance(node, Spread) and node.level == CHIPS
+        for group in mapping.groups
+        for node in nodes(group.tree)
+    )
+
+
+def shard(
+    workload: Workload, mapping: MappingTree, chips: ChipsSpec | None = None
+) -> tuple[Pod | None, list[Finding]]:
+    """Return what each chip does, or all that is wrong with the spreads.
+
+    Without ``chips``: of as many as the group that is cut most often has pieces, all to all.
+    """
+    sharding = _Sharding(
+        workload, list(zip(group_places(mapping), mapping.groups, strict=True)), chips
+    )
+    sharding.read()
+    if sharding.found:
+        return None, sharding.found
+    share = sharding.share(replace_groups(mapping, _inner))
+    return (None if sharding.found else share), sharding.found
+
+
+def pod_of(workload: Workload, mapping: MappingTree, chips: ChipsSpec) -> Pod:
+    """Return what each chip does of a mapping that is known to be right.
+
+    Without spreads over chips each one does all of it.
+
+    Raises:
+        InputError: all that is wrong with the spreads.
+
+    """
+    if not is_sharded(mapping):
+        return Pod(workload, mapping, (), {}, {}, {})
+    pod, found = shard(workload, mapping, chips)
+    if pod is None:
+        raise InputError([Fault("mapping", *one) for one in dict.fromkeys(found)])
+    return pod
+
+
+def replace_groups(mapping: MappingTree, change: Callable[[Group], Group]) -> MappingTree:
+    """Return a mapping with each group changed."""
+    body = tuple(
+        change(one)
+        if isinstance(one, Group)
+        else replace(one, groups=tuple(map(change, one.groups)))
+        for one in mapping.body
+    )
+    return replace(mapping, body=body)
+
+
+def _inner(group: Group) -> Group:
+    return replace(group, tree=group.tree[len(spreads(group)) :])
+
+
+def group_places(mapping: MappingTree) -> list[str]:
+    """Return where each group stands in a mapping, such as ``groups[1]``."""
+    found: list[str] = []
+    for at, one in enumerate(mapping.body):
+        if isinstance(one, Around):
+            found += [f"groups[{at}].groups[{n}]" for n in range(len(one.groups))]
+        else:
+            found.append(f"groups[{at}]")
+    return found
+
+
+@dataclass
+class _Sharding:
+    """The cuts of all operators while they are read, and what is wrong."""
+
+    workload: Workload
+    groups: Sequence[tuple[str, Group]]
+    chips: ChipsSpec | None
+    found: list[Finding] = field(default_factory=list)
+    cuts: dict[str, dict[str, tuple[Axis, ...]]] = field(default_factory=dict)
+
+    @cached_property
+    def count(self) -> int:
+        """How many chips there are."""
+        return self.spec.count
+
+    @cached_property
+    def spec(self) -> ChipsSpec:
+        """The chips."""
+        if self.chips is not None:
+            return self.chips
+        most = 1
+        for _, group in self.groups:
+            sizes = self._sizes(group)
+            most = max(most, math.prod(n for _, n in self._pieces(group, sizes, "")))
+        return ChipsSpec(count=most, topology="all_to_all", link_bytes_per_second=None)
+
+    def read(self) -> None:
+        """Find the digits that cut each rank of each operator."""
+        digits: dict[str, list[tuple[str, Axis]]] = {}
+        for place, group in self.groups:
+            for at, node in enumerate(group.tree[len(spreads(group)) :], len(spreads(group))):
+                inside = [one for one in nodes((node,)) if isinstance(one, Spread)]
+                self.found += [
+                    (f"{place}.tree[{at}]", node_text(one), "a place before all other nodes")
+                    for one in inside
+                    if one.level == CHIPS
+                ]
+            sizes = self._sizes(group)
+            left, mine = self.count, []
+            for at, (rank, n) in enumerate(self._pieces(group, sizes, place)):
+                if left % n:
+                    allowed = f"a number of pieces that divides {left} of {self.count} chips"
+                    text = node_text(group.tree[at])
+                    self.found.append((f"{place}.tree[{at}]", f"{text}: {n} pieces", allowed))
+                    break
+                left //= n
+                mine.append((rank, Axis(left, n)))
+            digits[group.name] = [(rank, axis) for rank, axis in mine if axis.size > 1]
+        strides = {axis.stride for some in digits.values() for _, axis in some}
+        for place, group in self.groups:
+            self._cut(place, group, digits[group.name], strides)
+        if not self.found:
+            for place, group in self.groups:
+                self._check(place, group)
+
+    def _sizes(self, group: Group) -> dict[str, int]:
+        """Return the sizes of a group's ranks as its operators have them."""
+        known = self.workload.by_name
+        if any(name not in known for name in group.operators):
+            return {}
+        classes = Classes([known[name] for name in group.operators])
+        return {classes.name(place): classes.size(place) for place in classes.parent}
+
+    def _pieces(
+        self, group: Group, sizes: Mapping[str, int], place: str
+    ) -> Iterator[tuple[str, int]]:
+        """Yield the rank and the number of pieces of each spread."""
+        left = dict(sizes)
+        for at, node in enumerate(spreads(group)):
+            size, where = left.get(node.rank), f"{place}.tree[{at}]"
+            if size is None:
+                if sizes:
+                    merged = ", ".join(sizes)
+                    self.found.append((where, node_text(node), f"one of the ranks {merged}"))
+                return
+            if node.tile < 1 or node.tile > size:
+                allowed = f"a size from 1 to {size}, the positions of {node.rank}"
+                self.found.append((where, node_text(node), allowed))
+                return
+            if size % node.tile:
+                allowed = f"pieces of one size: one that divides {size}"
+                self.found.append((where, node_text(node), allowed))
+                return
+            left[node.rank] = node.tile
+            yield node.rank, size // node.tile
+
+    def _cut(
+        self, place: str, group: Group, digits: Sequence[tuple[str, Axis]], strides: set[int]
+    ) -> None:
+        """Note which digits cut the ranks of a group's operators."""
+        known = self.workload.by_name
+        if any(name not in known for name in group.operators):
+            return
+        operators = [known[name] for name in group.operators]
+        classes = Classes(operators)
+        by_rank: dict[str, list[Axis]] = {}
+        for rank, axis in digits:
+            try:
+                by_rank.setdefault(rank, []).extend(refined(axis, strides))
+            except NoCommonDigitsError:
+                allowed = f"pieces that refine those of other groups: strides {sorted(strides)}"
+                self.found.append((f"{place}.tree", f"{rank}: every {axis.stride}th chip", allowed))
+        for at, one in enumerate(operators):
+            self.cuts[one.name] = {
+                rank: tuple(by_rank[name])
+                for rank in one.ranks
+                if (name := classes.name((at, rank))) in by_rank
+            }
+
+    def _check(self, place: str, group: Group) -> None:
+        """Note what chips can't do each for itself in a group."""
+        known = self.workload.by_name
+        made = {known[name].output.tensor: known[name] for name in group.operators}
+        for at, name in enumerate(group.operators):
+            one, cuts, where = known[name], self.cuts[name], f"{place}.operators[{at}]"
+            for rank, allowed in _apart(one, cuts, self.workload):
+                self.found.append((where, f"{name}: {rank} over chips", allowed))
+            for given in one.inputs:
+                maker = made.get(given.tensor)
+                if maker is None:
+                    continue
+                there = layout_of(maker, maker.output, self.cuts[maker.name])
+                here = layout_of(one, given, cuts)
+                if there.partial:
+                    allowed = f"another group for {name}: {maker.name} leaves partial sums"
+                    value = f"{name} reads partial sums of {given.tensor} that nobody adds"
+                    self.found.append((where, value, allowed))
+                elif there.dims != here.dims:
+                    allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
+                    self.found.append((where, f"{name} reads {given.tensor}", allowed))
+
+    # -- what a chip does -------------------------------------------------------------------------
+
+    def share(self, mapping: MappingTree) -> Pod | None:
+        """Return what each chip does of a mapping without its spreads over chips."""
+        naming = Naming(self.workload, self.cuts, self.spec)
+        operators = tuple(naming.operator(one) for one in self.workload.operators)
+        naming.close()
+        self.found += [("groups", *wrong) for wrong in naming.found]
+        if naming.found:
+            return None
+        workload = Workload(
+            self.workload.name,
+            operators,
+            naming.tensors,
+            self.workload.repeat,
+            self.workload.parameters,
+            self.workload.once,
+        )
+        reference = WorkloadReference(workload.name, workload.fingerprint)
+        inside = renamed(mapping, lambda group: naming.in_group(group.operators))
+        return Pod(
+            workload,
+            replace(inside, workload=reference),
+            tuple(naming.exchanges),
+            naming.parts,
+            naming.layouts,
+            self.cuts,
+        )
+
+
+def _apart(one: Operator, cuts: Cuts, workload: Workload) -> Iterator[tuple[str, str]]:
+    """Yield ranks that can't be cut over chips, and why."""
+    for rank, digits in cuts.items():
+        if digits and isinstance(one, Vector):
+            yield from _apart_vector(one, rank)
+        for _, given in operands_of(one) if digits else ():
+            yield from _apart_operand(one, given, rank, workload.shapes[given.tensor])
+
+
+def _apart_vector(one: Vector, rank: str) -> Iterator[tuple[str, str]]:
+    if rank == one.axis:
+        yield rank, f"another rank: {one.kind} needs {rank} whole"
+    if one.visible is not None and rank == one.visible.row:
+        yield rank, f"another rank: rows of {rank} see different parts, so pieces differ"
+    if rank not in one.output.ranks:
+        yield rank, f"another rank: nobody adds what {one.kind} makes of parts of {rank}"
+
+
+def _apart_operand(
+    one: Operator, given: Operand, rank: str, shape: Sequence[int]
+) -> Iterator[tuple[str, str]]:
+    for at, dim in enumerate(given.projection):
+        if rank not in dict(dim.terms):
+            continue
+        if not dim.is_unit:
+            yield rank, f"another rank: parts of {dim} of {given.tensor} overlap"
+        elif given.start and (given.start[at] or one.ranks[rank] < shape[at]):
+            yield rank, f"another rank: {one.name} sees a part of {rank} of {given.tensor}"

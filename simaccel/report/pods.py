@@ -1,0 +1,114 @@
+"""What several chips do together, of which a run shows one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from simaccel.experiment.run import Result, energy_pj
+from simaccel.hardware.chips import LINK_SENT
+from simaccel.report.units import (
+    bytes_text,
+    count_text,
+    seconds_text,
+    share_text,
+    short_share_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def sent_bytes(result: Result) -> int:
+    """Return the bytes that each chip sends over its links."""
+    return sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
+
+
+def resident_bytes(result: Result) -> int:
+    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them."""
+    workload, found = result.workload, 0
+    repeated = {
+        given.tensor
+        for one in workload.operators
+        if one.name not in workload.once
+        for given in (*one.inputs, one.output)
+    }
+    for name, tensor in workload.tensors.items():
+        if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
+            times = workload.repeat if name in repeated else 1
+            found += times * workload.tensor_bytes(name)
+    return found
+
+
+def tokens_per_second(result: Result) -> float | None:
+    """Return the tokens that all chips take in a second; None of what is no whole transformer."""
+    given = result.workload.parameters
+    if given.get("kind") != "transformer" or given.get("scope") != "model":
+        return None
+    rows = 1 if given["phase"] == "decode" else given["prompt"]
+    tokens: int = given["batch"] * rows
+    return tokens / result.accelerator.seconds(result.run.cycles)
+
+
+def pod_lines(result: Result) -> Iterator[str]:
+    """Say what all chips do, where there are several: exchanges, shares of time, tokens."""
+    chips, run = result.accelerator.chips, result.run
+    if chips.count == 1:
+        return
+    shape = "" if chips.shape is None else f" of {' x '.join(map(str, chips.shape))}"
+    where = f"{chips.count} chips in a {chips.topology}{shape}".replace("a all", "an all")
+    if not result.pod.cuts:
+        yield f"{where}: each does all of it (no spread over chips in the mapping)"
+        return
+    times = sum(result.workload.times(one.after) for one in result.pod.exchanges)
+    yield (
+        f"{where}, of which this is one: {count_text(times, 'collective')}, "
+        f"{bytes_text(sent_bytes(result))} sent by each; "
+        f"weights and caches of a chip {bytes_text(resident_bytes(result))}"
+    )
+    yield _shares(result)
+    if (rate := tokens_per_second(result)) is not None:
+        phase = result.workload.parameters["phase"]
+        what = "time per token" if phase == "decode" else "time to first token"
+        time = seconds_text(result.accelerator.seconds(run.cycles))
+        yield (
+            f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each"
+        )
+
+
+def _shares(result: Result) -> str:
+    run = result.run
+    parts = [
+        f"{name} {short_share_text(run.engines[name].busy / run.cycles)}"
+        for name in ("array", "sfu", "link")
+        if name in run.engines
+    ]
+    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    return f"busy: {', '.join(parts)}, dram {share_text(dram / run.cycles)}"
+
+
+def pod_json(result: Result) -> dict[str, Any]:
+    """Return what all chips do as one JSON object; nothing of one chip alone."""
+    chips = result.accelerator.chips
+    if chips.count == 1:
+        return {}
+    energy = sum(energy_pj(result.run, result.accelerator).values()) * chips.count
+    rate = tokens_per_second(result)
+    return {
+        "chips": {
+            "count": chips.count,
+            "collectives": [
+                {
+                    "name": one.name,
+                    "kind": one.kind,
+                    "tensor": one.tensor,
+                    "rings": list(one.rings),
+                    "times": result.workload.times(one.after),
+                }
+                for one in result.pod.exchanges
+            ],
+            "sent_bytes": sent_bytes(result),
+            "resident_bytes": resident_bytes(result),
+            "energy_pj": energy,
+            **({} if rate is None else {"tokens_per_second": rate}),
+        }
+    }

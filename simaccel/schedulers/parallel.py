@@ -1,0 +1,164 @@
+"""Transformers over chips: which ranks tensor and data parallelism cut, operator by operator.
+
+Tensor parallelism cuts heads in attention and the inner rank in feed-forward layers (Shoeybi et
+al., "Megatron-LM: training multi-billion parameter language models using model parallelism", 2019):
+the projections of Q, K and V and the first layers are cut by their columns, O and the last layer by
+their rows. Where there are more chips than heads of K and V, query heads that share one are cut,
+too, and K and V are on several chips. Logits are cut by the vocabulary where that can be divided.
+Data parallelism cuts the sequences of a batch. What follows, such as two all-reduces a layer, is
+found from the cuts (`simaccel.mapping.chips`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from simaccel.errors import Fault, InputError, MistakeError
+from simaccel.hardware.chips import ChipsSpec
+from simaccel.mapping.chips.keeps import renamed
+from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
+from simaccel.mapping.classes import Classes
+from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
+from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.workload import Operator, Workload
+
+KINDS: Final = ("transformer", "attention")
+_BATCH: Final = "b"
+_HEADS: Final = ("g", "h", "r")
+"""Ranks of heads, from the outside in: of K and V (or all), and those that share one."""
+_INNER: Final = "f"
+_VOCABULARY: Final = "v"
+Spreads = Mapping[str, tuple[tuple[str, int], ...]]
+"""By operator: ranks and the number of pieces of each, from the outside in."""
+
+
+@dataclass(frozen=True)
+class Degrees:
+    """Chips that share a layer, and groups of such chips that share a batch."""
+
+    tensor: int
+    data: int
+
+
+def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> Degrees:
+    """Return how chips are used; what isn't asked for is the rest of them.
+
+    Raises:
+        InputError: there are not as many chips.
+
+    """
+    if data is None:
+        data = 1 if tensor is None else chips.count // tensor if tensor else 0
+    if tensor is None:
+        tensor = chips.count // data if data else 0
+    if tensor * data != chips.count:
+        value = f"tensor {tensor} x data {data}"
+        allowed = f"a product of chips.count, {chips.count}"
+        raise InputError([Fault("--tensor-parallel, --data-parallel", "degrees", value, allowed)])
+    return Degrees(tensor, data)
+
+
+def spread_over(workload: Workload, degrees: Degrees) -> Spreads:
+    """Return the spreads of each operator of a transformer.
+
+    Raises:
+        InputError: the workload is none, or a size can't be divided by a degree.
+
+    """
+    kind = workload.parameters.get("kind")
+    if kind not in KINDS:
+        allowed = "a transformer on several chips, or --mapping with spread ... chips"
+        raise InputError([Fault("--workload", "workload", workload.name, allowed)])
+    heads = _heads(workload, degrees.tensor)
+    return {one.name: tuple(_cuts(one, degrees, heads)) for one in workload.operators}
+
+
+def _heads(workload: Workload, tensor: int) -> dict[str, int]:
+    """Return the pieces of each rank of heads."""
+    sizes = {
+        rank: max((one.ranks[rank] for one in workload.operators if rank in one.ranks), default=1)
+        for rank in _HEADS
+    }
+    found, left = {}, tensor
+    for rank in _HEADS:
+        found[rank] = math.gcd(left, sizes[rank])
+        left //= found[rank]
+    if left > 1:
+        total = math.prod(sizes.values())
+        allowed = f"a degree that divides the {total} heads of {workload.name}"
+        raise InputError([Fault("--tensor-parallel", "tensor", tensor, allowed)])
+    return found
+
+
+def _cuts(one: Operator, degrees: Degrees, heads: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    if degrees.data > 1 and _BATCH in one.ranks:
+        if one.ranks[_BATCH] % degrees.data:
+            allowed = f"a degree that divides the batch of {one.ranks[_BATCH]}"
+            raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
+        yield _BATCH, degrees.data
+    own = [rank for rank in _HEADS if rank in one.ranks]
+    if own:
+        yield from ((rank, heads[rank]) for rank in own if heads[rank] > 1)
+    elif _INNER in one.ranks and degrees.tensor > 1:
+        if one.ranks[_INNER] % degrees.tensor:
+            allowed = f"a degree that divides {one.ranks[_INNER]}, the inner size of {one.name}"
+            raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
+        yield _INNER, degrees.tensor
+    elif _VOCABULARY in one.ranks and one.ranks[_VOCABULARY] % degrees.tensor == 0:
+        yield _VOCABULARY, degrees.tensor
+
+
+def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:
+    """Return what each chip does, before anybody has mapped it: its workload and exchanges.
+
+    Raises:
+        InputError: what can't be cut.
+
+    """
+    groups = tuple(
+        Group(operators=(one.name,), tree=(*_nodes(one, spreads[one.name]), Do(one.name, "sfu")))
+        for one in workload.operators
+    )
+    reference = WorkloadReference(workload.name, workload.fingerprint)
+    pod, found = shard(workload, MappingTree(workload=reference, dataflow="", body=groups), chips)
+    if pod is None:
+        raise InputError([Fault("chips", *finding) for finding in dict.fromkeys(found)])
+    return pod
+
+
+def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
+    return tuple(Spread(rank, one.ranks[rank] // pieces, CHIPS) for rank, pieces in cuts)
+
+
+def whole_mapping(
+    workload: Workload, spreads: Spreads, pod: Pod, mapping: MappingTree, chips: ChipsSpec
+) -> MappingTree:
+    """Return the mapping of all chips: that of one, with spreads at the outside of each group.
+
+    Raises:
+        MistakeError: it would not be this mapping on each chip.
+
+    """
+
+    def outside(group: Group) -> Group:
+        operators = [workload.operator(name) for name in group.operators]
+        classes = Classes(operators)
+        nodes: tuple[Spread, ...] = ()
+        for at, one in enumerate(operators):
+            mine = tuple(
+                replace(node, rank=classes.name((at, node.rank)))
+                for node in _nodes(one, spreads[one.name])
+            )
+            nodes = max(nodes, mine, key=len)
+        return replace(group, tree=(*nodes, *group.tree))
+
+    named = renamed(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
+    reference = WorkloadReference(workload.name, workload.fingerprint)
+    found = replace(replace_groups(named, outside), workload=reference)
+    again, _ = shard(workload, found, chips)
+    if again is None or again.mapping != mapping:
+        raise MistakeError(f"{workload.name}: the mapping of one chip is no part of that of all")
+    return found

@@ -1,0 +1,133 @@
+"""Transformers over chips: the cuts of Megatron-LM, and what is found from them."""
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.generation import generate
+from simaccel.experiment.run import simulate
+from simaccel.experiment.scheduling import scheduled
+from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.files import load_mapping, save_mapping
+from simaccel.report.pods import pod_json, pod_lines
+from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import Degrees, degrees_of, share_of, spread_over
+from simaccel.workload import Workload, build
+
+
+def _links(count: int) -> list[str]:
+    return [
+        f"chips.count={count}",
+        "chips.link_bytes_per_second=50 GB/s",
+        "chips.latency_cycles=700",
+        "chips.topology=switch",
+        "chips.pj_per_bit=1",
+    ]
+
+
+def _kinds(workload: Workload, tensor: int, data: int = 1) -> list[tuple[str, str]]:
+    chips = ChipsSpec(count=tensor * data, topology="switch", link_bytes_per_second=10**9)
+    pod = share_of(workload, spread_over(workload, Degrees(tensor, data)), chips)
+    return [(one.kind, one.tensor) for one in pod.exchanges]
+
+
+@pytest.mark.parametrize("tensor", [2, 8, 64])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_layer_needs_exactly_two_all_reduces(tensor: int, phase: str) -> None:
+    """Shoeybi et al., Megatron-LM, section 3: one behind attention, one behind the MLP."""
+    layer = build("llama3-70b", phase=phase, prompt=256, scope="block")
+    assert _kinds(layer, tensor) == [("all_reduce", "Y"), ("all_reduce", "F")]
+
+
+def test_other_layers_need_two_as_well() -> None:
+    assert [kind for kind, _ in _kinds(build("bert", seq_len=64), 4)] == ["all_reduce"] * 2
+    assert Counter(_kinds(build("gpt2", prompt=64), 4)) == {
+        ("all_reduce", "Y0"): 1,
+        ("all_reduce", "F0"): 1,
+    }
+
+
+def test_a_batch_over_chips_needs_nothing() -> None:
+    layer = build("llama3-8b", phase="decode", batch=4, scope="block")
+    assert _kinds(layer, 1, 4) == []
+    pod = share_of(
+        layer,
+        spread_over(layer, Degrees(2, 2)),
+        ChipsSpec(count=4, topology="torus", shape=(2, 2), link_bytes_per_second=1),
+    )
+    assert [(one.kind, one.rings, one.digits) for one in pod.exchanges] == [
+        ("all_reduce", (2,), ((1, 2),))
+    ] * 2
+
+
+def test_each_chip_has_its_part_of_the_weights() -> None:
+    layer = build("llama3-70b", phase="decode", scope="block")
+    chips = ChipsSpec(count=64, topology="switch", link_bytes_per_second=1)
+    pod = share_of(layer, spread_over(layer, Degrees(64, 1)), chips)
+    whole, mine = layer.shapes, pod.workload.shapes
+    for name, parts in {"Wq": 64, "Wk": 8, "Wo": 64, "Wup": 64, "Wdown": 64, "K": 8}.items():
+        assert math.prod(whole[name]) == parts * math.prod(mine[name])
+
+
+@pytest.mark.parametrize(
+    ("count", "tensor", "data", "expected"),
+    [(8, None, None, (8, 1)), (8, 2, None, (2, 4)), (8, None, 8, (1, 8)), (8, 4, 2, (4, 2))],
+)
+def test_degrees_that_are_not_asked_for_are_the_rest(
+    count: int, tensor: int | None, data: int | None, expected: tuple[int, int]
+) -> None:
+    chips = ChipsSpec(count=count, link_bytes_per_second=1)
+    assert degrees_of(chips, tensor, data) == Degrees(*expected)
+
+
+def test_wrong_degrees_are_named() -> None:
+    chips = ChipsSpec(count=8, link_bytes_per_second=1)
+    with pytest.raises(InputError, match=r"'tensor 3 x data 2'; allowed: a product of chips"):
+        degrees_of(chips, 3, None)
+    layer = build("llama3-8b", phase="decode", batch=3, scope="block")
+    with pytest.raises(InputError, match="a degree that divides the 32 heads of llama3-8b"):
+        spread_over(layer, Degrees(7, 1))
+    with pytest.raises(InputError, match="a degree that divides the batch of 3"):
+        spread_over(layer, Degrees(1, 2))
+    with pytest.raises(InputError, match="a transformer on several chips, or --mapping"):
+        spread_over(build("gemm", shape="M=8,K=8,N=8"), Degrees(2, 1))
+
+
+def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
+    layer = build("gpt2", prompt=32)
+    pod = load_accelerator("tpu_v3", _links(4))
+    mapping = scheduled(layer, pod, "naive", Options(tensor_parallel=4))
+    save_mapping(mapping, tmp_path / "pod.yaml")
+    again = load_mapping(tmp_path / "pod.yaml", layer)
+    assert again == mapping
+    one, other = simulate(layer, pod, again), simulate(layer, pod, "naive")
+    assert one.run.cycles == other.run.cycles
+    assert one.run.moved == one.prediction.moved
+
+
+def test_lines_and_figures_of_a_pod() -> None:
+    pod = load_accelerator("tpu_v3", _links(4))
+    model = build("gpt2", phase="decode", prompt=32, scope="model", batch=2)
+    result = simulate(model, pod, "naive")
+    found = pod_json(result)["chips"]
+    # 12 layers, two all-reduces of 2 rows of 768 sums of 2 bytes each: 2 x 3 quarters are sent
+    assert found["sent_bytes"] == 12 * 2 * 2 * 3 * (2 * 768 * 2 // 4)
+    assert [one["times"] for one in found["collectives"]] == [12, 12]
+    assert found["tokens_per_second"] == 2 / pod.seconds(result.run.cycles)
+    lines = list(pod_lines(result))
+    assert lines[0].startswith("4 chips in a switch, of which this is one: 24 collectives")
+    alone = simulate(model, load_accelerator("tpu_v3"), "naive")
+    assert list(pod_lines(alone)) == []
+    assert pod_json(alone) == {}
+
+
+def test_a_generation_counts_the_energy_of_all_chips() -> None:
+    few = {"prompt": 16, "tokens": 2}
+    one = generate("gpt2", load_accelerator("tpu_v3"), "naive", **few)  # type: ignore[arg-type]
+    four = generate("gpt2", load_accelerator("tpu_v3", _links(4)), "naive", **few)  # type: ignore[arg-type]
+    assert four.tokens_per_second > one.tokens_per_second
+    assert four.token_energy_pj > one.token_energy_pj  # norms four times, and links
