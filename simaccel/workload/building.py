@@ -141,11 +141,15 @@ def _refuse_unknown(
     require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
 
 
-def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
+def load_workload(
+    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[Sizes]
+) -> Workload:
     """Return the workload of a name (see ``build``) or of a file of any kind.
 
     Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given.
+    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given. What of a file is
+    not taken is in the workload's ``account``; more than 1% of its MACs runs only if
+    ``allow_unmodelled``.
 
     Raises:
         InputError: all faults of the file, of the sizes, or a name that nothing has.
@@ -160,7 +164,8 @@ def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
     given = _given(sizes)
     precision = _precision(given)
     require_taken(name, kind, given)
-    return _precise(_READERS[kind](name, **given), precision)
+    found = _precise(_READERS[kind](name, **given), precision)
+    return replace(found, account=replace(found.account, allowed=allow_unmodelled))
 
 
 def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
