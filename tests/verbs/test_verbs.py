@@ -354,7 +354,7 @@ def test_what_is_left_out_is_refused_unless_it_is_allowed(tmp_path: Path) -> Non
     for verb in (simulate, estimate, compare, explore):
         for given in (path, load_workload(path)):
             with pytest.raises(InputError) as caught:
-                verb(given, "toy")  # type: ignore[operator]
+                verb(given, "toy")
             (one,) = caught.value.faults
             assert one.allowed.startswith("load_workload(..., allow_unmodelled=True), to leave it")
     taken = load_workload(path, allow_unmodelled=True)
