@@ -340,15 +340,23 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
 
 
 def _config(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.language.config import PART, load_config  # noqa: PLC0415 - seldom needed
+    from simaccel.workload.language.config import (  # noqa: PLC0415 - seldom needed
+        DECODER,
+        PART,
+        load_config,
+    )
+    from simaccel.workload.language.decoder import decoder_macs  # noqa: PLC0415
 
     model, account = load_config(path)
     made = transformer(model, **given)
     entries = [Entry("sizes", "taken", "a transformer", "model", made.macs)]
     whole = made.parameters["scope"] == "model"
-    entries += [
-        one if whole or one.kind != PART else replace(one, macs=0) for one in account.entries
-    ]
+    for one in account.entries:
+        macs = one.macs if whole or one.kind != PART else 0
+        if whole and one.name == DECODER:
+            sizes = (int(str(made.parameters[name])) for name in ("batch", "prompt"))
+            macs = decoder_macs(model, one.elements, *sizes)
+        entries.append(replace(one, macs=macs, elements=0))
     return replace(made, account=replace(account, entries=tuple(entries)))
 
 
