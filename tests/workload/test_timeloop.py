@@ -102,7 +102,9 @@ def test_the_named_shape_of_the_library(tmp_path: Path) -> None:
     )
     found = load_workload(_write(tmp_path, text))
     assert found.macs == 16 * 24 * 20 * 12 * 9
-    strided = load_workload(_write(tmp_path, text.replace("N: 1", "N: 1, Wstride: 2, Hdilation: 3")))
+    strided = load_workload(
+        _write(tmp_path, text.replace("N: 1", "N: 1, Wstride: 2, Hdilation: 3"))
+    )
     assert strided.shapes["Inputs"] == (1, 16, 2 * 19 + 3, 11 + 3 * 2 + 1)
     with pytest.raises(InputError, match="of others in Timeloop's library write out the file"):
         load_workload(_write(tmp_path, text.replace("cnn-layer", "mttkrp")))

@@ -177,9 +177,13 @@ def by_shapes(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]]) -> tu
     shapes = {one.name: list(one.dims) for one in graph.initializer}
     for one in (*graph.value_info, *graph.input, *graph.output):
         shapes[one.name] = [dim.dim_value for dim in one.type.tensor_type.shape.dim]
+    kinds = {one.name: one.data_type for one in graph.initializer}
+    kinds |= {one.name: one.type.tensor_type.elem_type for one in graph.value_info}
+    known = _constants(graph, set())
     size_of = {
-        one.name: onnx.helper.tensor_dtype_to_np_dtype(one.data_type).itemsize
-        for one in graph.initializer
+        name: onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
+        for name, kind in kinds.items()
+        if name in known
     }
     found, weights = 0, {}
     for node in graph.node:
@@ -301,7 +305,7 @@ def main(folders: Sequence[Path]) -> None:
             continue
         rows.append(row(path, dims))
         print(rows[-1], flush=True)
-        if name.startswith((OCR, VAD)) and rows[-1]["macs"] < _MOST_HELD:
+        if name.startswith((OCR, VAD)) and rows[-1]["read"] and rows[-1]["macs"] < _MOST_HELD:
             kept += list(held(path, dims))
             print(*kept[-2:], sep="\n")
     if len(rows) == len(MODELS):
