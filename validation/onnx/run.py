@@ -185,7 +185,8 @@ def by_shapes(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]]) -> tu
         for name, kind in kinds.items()
         if name in known
     }
-    found, weights = 0, {}
+    found = 0
+    weights: dict[str, int] = {}
     for node in graph.node:
         if node.op_type in {"Conv", "MatMul", "Gemm"}:
             weights |= {
@@ -287,8 +288,8 @@ def file_of(name: str, folders: Sequence[Path]) -> Path | None:
                 return path
     package, _, inside = name.partition("/")
     spec = find_spec(package)
-    path = Path(spec.origin or "").parent / inside if spec is not None else None
-    return path if path is not None and path.exists() else None
+    installed = Path("" if spec is None or spec.origin is None else spec.origin).parent / inside
+    return installed if spec is not None and installed.exists() else None
 
 
 def main(folders: Sequence[Path]) -> None:

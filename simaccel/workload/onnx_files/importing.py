@@ -214,8 +214,8 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
         if node.op_type == "Tile":
-            old, new = (network.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
-            pairs = zip(old[:-2], new[:-2], strict=False)
+            one, many = (network.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
+            pairs = zip(one[:-2], many[:-2], strict=False)
             found |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
         before = made.get(node.input[0]) if node.op_type == "Reshape" else None
         if before is None or before.op_type not in {"Expand", "Tile"}:
