@@ -76,8 +76,7 @@ class AskedWorkload:
 
         """
         found = self.read_anyway()
-        if not self.allow_unmodelled:
-            found.account.require_modelled()
+        found.account.require_modelled()
         return found
 
     def read_anyway(self) -> Workload:
@@ -91,7 +90,12 @@ class AskedWorkload:
         from simaccel.workload.building import kind_of_file
 
         document = self.name if kind_of_file(self.name) == "document" else None
-        return _renamed(lambda: load_workload(self.name, **self._sizes()), document)
+        allowed = self.allow_unmodelled
+
+        def load() -> Workload:
+            return load_workload(self.name, allow_unmodelled=allowed, **self._sizes())
+
+        return _renamed(load, document)
 
     def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
         """Make something of a transformer's name and its options (no phase among them).

@@ -22,9 +22,8 @@ def read_accelerator(
     """
     from simaccel.hardware.load import load_accelerator
 
-    found = load_accelerator(name, overrides)
-    if not allow_unmodelled:
-        found.account.require_modelled()
+    found = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)
+    found.account.require_modelled()
     return found
 
 

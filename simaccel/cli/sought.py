@@ -155,8 +155,8 @@ SEARCH_OPTIONS = (
     click.option(
         "--budget-seconds",
         type=click.FloatRange(min=0, min_open=True),
-        help="End a search after this time (mapspaces: of an operator; dataflows: of all), at the "
-        "cost of repeatability.",
+        help="End the search of a workload after this time, once each operator has a mapping, at "
+        "the cost of repeatability.",
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
     click.option(

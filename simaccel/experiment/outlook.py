@@ -185,8 +185,8 @@ def _of_mapspace(
     if not distinct:
         return plain
     if effort.budget_seconds is not None:
-        seconds = effort.budget_seconds * searches
-        return replace(plain, seconds=seconds, how=f"{searches} searches with that budget")
+        seconds = float(effort.budget_seconds)
+        return replace(plain, seconds=seconds, how=f"{searches} searches share that budget")
     largest = distinct[sizes.index(max(sizes))]
     seconds, patience = _tried(largest[0], effort)
     more = math.sqrt(effort.patience / patience)

@@ -18,6 +18,7 @@ How = Literal["taken", "harmless", "not taken"]
 HOWS: Final[tuple[How, ...]] = get_args(How)
 MOST_LEFT_OUT: Final = 0.01
 """The share of all MACs above which a workload with something left out is refused."""
+_SHOWN: Final = 0.001
 MOST_LISTED: Final = 20
 """Lines of a list of what is not taken; more are counted."""
 
@@ -46,10 +47,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """All entries of a file, ``source``."""
+    """All entries of a file, ``source``; ``allowed``: whoever read it takes what is left out."""
 
     source: str = ""
     entries: tuple[Entry, ...] = ()
+    allowed: bool = False
 
     def of(self, how: How) -> tuple[Entry, ...]:
         """Return the entries of which this became."""
@@ -72,17 +74,19 @@ class Account:
         mine = _total(left)[1]
         return mine / max(1, mine + _total(self.of("taken"))[1])
 
-    def require_modelled(self) -> None:
-        """Refuse what is not taken, where it is too much of the work.
+    def require_modelled(self, option: str = "--allow-unmodelled") -> None:
+        """Refuse what is not taken, where it is too much of the work and isn't allowed.
+
+        ``option``: how to allow it.
 
         Raises:
             InputError: more than `MOST_LEFT_OUT` of all MACs is left out, or what can't be counted.
 
         """
         share = self.share_left_out()
-        if share is not None and share <= MOST_LEFT_OUT:
+        if self.allowed or (share is not None and share <= MOST_LEFT_OUT):
             return
-        allowed = f"--allow-unmodelled, to leave it out: {_much(share)}"
+        allowed = f"{option}, to leave it out: {_much(share)}"
         left = [one for one in self.of("not taken") if one.macs != 0]
         require_none(
             Fault(self.source, f"{one.name} ({one.kind})", one.why, allowed)
@@ -138,4 +142,6 @@ def _total(entries: Collection[Entry]) -> tuple[int, int, int]:
 
 
 def _much(share: float | None) -> str:
-    return "work that can't be counted" if share is None else f"{share:.1%} of all MACs"
+    if share is None:
+        return "work that can't be counted"
+    return f"{share:.1%} of all MACs" if share >= _SHOWN or not share else "below 0.1% of all MACs"

@@ -41,16 +41,19 @@ _TOPOLOGY: Final = re.compile(
     r"\A\s*layer[^,\n]*,[^\n]*(ifmap|filter|\bm\s*,\s*n\s*,\s*k\b)", re.IGNORECASE
 )
 _STREAM: Final = "offchip_core|offchip_core_id|core_connectivity|core_allocation|intra_core_tiling"
+_ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_value"
 _ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
 _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
     "configuration": _CONFIGURATION,
     "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
     "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
     "topology": _TOPOLOGY,
-    "Stream": re.compile(rf"^\s*({_STREAM}):", re.MULTILINE),
+    "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
     "ZigZag": re.compile(rf"^\s*({_ZIGZAG}):", re.MULTILINE),
     "AccelForge": re.compile(
-        r"^\s*-?\s*(!(Memory|Toll|Compute|Fanout)\b|tensor_accesses:)", re.MULTILINE
+        rf"^\s*-?\s*(!(Memory|Toll|Compute|Fanout|Network)\b|({_ACCELFORGE}):)|^-\s+binding:$|"
+        r'^  einsums:\s*\n(\s*#[^\n]*\n)*\s*- "?\w+\[',
+        re.MULTILINE,
     ),
     "LLMCompass": re.compile(r'\A\s*\{.*"compute_chiplet(_count)?"\s*:', re.DOTALL),
     "ONNXim": re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -72,10 +72,13 @@ def list_accelerators() -> list[str]:
     return sorted(accelerator_files())
 
 
-def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) -> Accelerator:
+def load_accelerator(
+    name_or_path: str | Path, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
+) -> Accelerator:
     """Load an accelerator of simaccel or of a plug-in by name, or any by the path of its file.
 
-    ``overrides`` are ``path.to.field=value`` texts that replace values of the file.
+    ``overrides`` are ``path.to.field=value`` texts that replace values of the file. Another tool's
+    file of which more is left out than can be counted runs only if ``allow_unmodelled``.
 
     Raises:
         InputError: all faults of the file and the overrides together.
@@ -90,6 +93,7 @@ def load_accelerator(name_or_path: str | Path, overrides: Sequence[str] = ()) ->
     faults += [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
     if faults or accelerator is None:
         raise InputError(faults)
+    account = replace(account, allowed=allow_unmodelled)
     vars(accelerator)["account"] = account  # of the file, and no part of what it describes
     return accelerator
 

@@ -163,6 +163,9 @@ def map_einsum(
         found = search(problem, effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
+    if found.best is None and found.ended == "budget":
+        what = f"{target.einsum.name}: no {target.strategy} mapping was found"
+        raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
     if found.best is None:
         raise EmptyMapspaceError(_why(target))
     return mapped_as(target, found)

@@ -167,10 +167,11 @@ class Explorer:
         fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
             run = self._ran([(grid, int(one)) for one in fits], body_of, FOREVER)
-            return Front(found=tuple(run.values()), seen=int(fits.size), proved=True)
+            proved = not self.goal.is_over
+            return Front(found=tuple(run.values()), seen=int(fits.size), proved=proved)
         run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
         seen = int(fits.size)
-        for near in self._near(list(run)):
+        for near in () if self.goal.is_over else self._near(list(run)):
             fits = near.fitting(self.goal.room)
             run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
             seen += int(fits.size)
@@ -224,7 +225,8 @@ class Explorer:
         def judge(which: Ints) -> Floats:
             figures = np.full((len(which), len(parts)), np.inf)
             for row, at in enumerate(which):
-                one = self._run(places[int(at)], body_of) if len(known) < most else None
+                enough = len(known) >= most or (known and self.goal.is_over)
+                one = None if enough else self._run(places[int(at)], body_of)
                 if one is not None:
                     known[int(at)] = one
                     figures[row] = np.array(one.parts)[parts]

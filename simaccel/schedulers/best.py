@@ -87,18 +87,18 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [replace(one, weigh=lambda body: score(workload, body, goal)) for one in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
-    way = _searched(steps, len(names), left, total, every=goal.objective == "edp")
+    way = _searched(steps, len(names), left, total, goal, every=goal.objective == "edp")
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
     goal.asked.require_met()
     ways = [way]
-    if goal.objective == "edp":
+    if goal.objective == "edp" and not goal.is_over:
         value, _ = figure(workload, _body(way), goal)
         ways += _products(steps, len(names), math.sqrt(value))
         ways += _other_ways(steps, len(names))
     bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
-    if goal.objective == "edp" or accelerator.groups.resident:
+    if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _others(workload, search, options)
     return mapping_of(workload, "best", best_held(workload, bodies, search))
 
@@ -119,22 +119,25 @@ def _others(
 
 
 def _searched(
-    steps: Sequence[Step], count: int, left: float, total: Total = sum, *, every: bool = False
+    steps: Sequence[Step], count: int, left: float, total: Total, goal: Goal, *, every: bool = False
 ) -> list[Step]:
     """Return the cheapest way, or one that is at most ``left`` above it, all searched.
 
-    ``every``: also steps of a way that others of it show not to be the cheapest; where the values
-    of steps don't quite add up, those may be of use in another.
+    Where the goal's time is up it is the cheapest that is known. ``every``: also steps of a way
+    that others of it show not to be the cheapest; where the values of steps don't quite add up,
+    those may be of use in another.
     """
     while True:
         way = _cheapest(steps, count, total)
         known = _cheapest([step for step in steps if step.body], count, total)
-        if known and _value(known, total) - _value(way, total) <= left:
+        if known and (goal.is_over or _value(known, total) - _value(way, total) <= left):
             return known
         unknown = [step for step in way if step.body is None]
         if not unknown:
             return way
         for step in sorted(unknown, key=lambda one: one.stop - one.start):
+            if known and goal.is_over:
+                break
             if every or step in _cheapest(steps, count, total):  # with what was found before it
                 step.find(_alone_value(steps, step, total))
 
@@ -241,6 +244,8 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
         return (replace(group, tree=best.tree),), best.value
 
     yield Step(start, start + 1, promise, find, "alone")
+    if promise < float("inf") and search.goal.is_over:
+        return
     for count in range(2, len(names) + 1):
         part = attention_of(workload, names[:count])
         if part is not None:

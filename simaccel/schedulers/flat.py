@@ -173,7 +173,7 @@ def attention(
         for at, grid in enumerate(kind.grids):
             below = limit if best is None else best.value
             enough = below if best is None else below * (1 - _GAIN * bool(at)) - goal.slack
-            if grid.bound(goal.room) >= enough:
+            if grid.bound(goal.room) >= enough or (best is not None and goal.is_over):
                 left = min(left, grid.bound(goal.room))
                 continue
             found = search(grid, goal, below, kind.name)

@@ -48,7 +48,7 @@ def sequences(
     first, *others = choices
     found = [_sequence(workload, search, first)]
     search.goal.asked.require_met()
-    for choice in others:
+    for choice in others if not search.goal.is_over else ():
         with suppress(NothingFitsError):
             found.append(_sequence(workload, search, choice))
     return found

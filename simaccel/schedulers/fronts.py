@@ -152,11 +152,12 @@ def _best(explorer: Explorer, options: Options) -> Front:
     names = [operator.name for operator in explorer.workload.operators]
     found: list[Front] = [Front(found=(), seen=0, proved=True)]
     for stop in range(1, len(names) + 1):
-        ways = [
-            explorer.joined([found[start], run]) if start else run
-            for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1)
-            for run in _runs(explorer, names[start:stop], options)
-        ]
+        ways: list[Front] = []
+        for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1):
+            if explorer.goal.is_over and any(way.found for way in ways):
+                break
+            runs = _runs(explorer, names[start:stop], options)
+            ways += (explorer.joined([found[start], run]) if start else run for run in runs)
         found.append(explorer.either(ways))
     return replace(found[-1], proved=False)
 
@@ -187,9 +188,10 @@ def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front
     choices = spatial.choices(workload, accelerator, strategy, asked)
     wanted = dict.fromkeys((OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y], "edp"))
     groups: dict[str, list[Body]] = {}
-    for objective in wanted:
-        effort = replace(options.effort, objective=objective)
-        for mapped in spatial.search_all(choices, replace(options, effort=effort)):
+    for at, objective in enumerate(wanted):
+        mine = options.share(len(wanted) - at)
+        mine = replace(mine, effort=replace(mine.effort, objective=objective))
+        for mapped in spatial.search_all(choices, mine):
             groups.setdefault(mapped.target.einsum.name, []).extend(spatial.elite(mapped))
     found = []
     for operator in workload.operators:

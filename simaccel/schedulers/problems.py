@@ -16,6 +16,9 @@ from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.workload import Einsum, Vector, Workload
 
+_NO_TIME = 1e-9
+"""Seconds of a search whose time is up: it takes what it sees first."""
+
 
 def unwatched(_done: float, _note: str) -> None:
     """Tell nobody."""
@@ -31,9 +34,10 @@ class Options:
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
     with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
     processes; ``note`` is handed the account of each search. Of mapspaces: ``effort`` of a search,
-    and ``watch`` that is told how it stands; the effort's budget is that of a dataflow's search of
-    a whole workload, too. Of transformers on several chips: chips that share a layer
-    (``tensor_parallel``), and groups of them that share a batch; None is the rest of the chips.
+    and ``watch`` that is told how it stands; the effort's budget is that of the whole workload's
+    search, which ends at ``ends`` of the monotonic clock, in seconds, once it has begun. Of
+    transformers on several chips: chips that share a layer (``tensor_parallel``), and groups of
+    them that share a batch; None is the rest of the chips.
     """
 
     pipeline: bool = False
@@ -48,18 +52,31 @@ class Options:
     watch: Watch = unwatched
     tensor_parallel: int | None = None
     data_parallel: int | None = None
+    ends: float | None = None
 
     def until(self) -> float | None:
-        """Return the time of the monotonic clock at which a search that begins now is to end."""
+        """Return the time of the monotonic clock at which a search that goes on now is to end."""
         budget = self.effort.budget_seconds
-        return None if budget is None else time.monotonic() + budget
+        if budget is None or self.ends is not None:
+            return self.ends
+        return time.monotonic() + budget
+
+    def share(self, searches: int) -> Options:
+        """Return what the first of so many searches is told: its part of the time that is left."""
+        until = self.until()
+        if until is None:
+            return self
+        now = time.monotonic()
+        seconds = max(until - now, _NO_TIME) / searches
+        effort = replace(self.effort, budget_seconds=seconds)
+        return replace(self, effort=effort, ends=now + seconds)
 
 
 def settled(options: Options, accelerator: Accelerator) -> Options:
     """Return options with what an accelerator says where nothing is asked for.
 
     That is the stationarity of its array, and what mapspaces make small where its energies are
-    unknown: cycles.
+    unknown: cycles. A budget of time begins now.
 
     Raises:
         InputError: an objective that needs energies which the accelerator doesn't have.
@@ -73,7 +90,7 @@ def settled(options: Options, accelerator: Accelerator) -> Options:
     held = options.stationarity
     if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
         held = array.stationarity
-    return replace(options, effort=effort, stationarity=held)
+    return replace(options, effort=effort, stationarity=held, ends=options.until())
 
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]

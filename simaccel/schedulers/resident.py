@@ -192,7 +192,8 @@ class Stage:
         if rows not in self.known:
             self.known[rows] = None
             limit = min(self.limit, self._best())
-            if self.promise(rows, self._room(rows)) < limit:
+            late = limit < float("inf") and self.goal.is_over
+            if not late and self.promise(rows, self._room(rows)) < limit:
                 body = self._body(rows, self._room(rows), limit)
                 scored = body and score(self.problem.workload, body, self.goal, limit)
                 if body and scored and scored.buffer_bytes <= self.goal.room:

@@ -110,6 +110,7 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
 
     """
     seen: dict[object, Mapped] = {}
+    waiting = len({shape_of(choice[0]) for choice in choices})
     found = []
     for at, choice in enumerate(choices):
         target = choice[0]
@@ -120,7 +121,7 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
             def watch(done: float, note: str, at: int = at, name: str = name) -> None:
                 options.watch((at + done) / len(choices), f"{name}: {note}")
 
-            seen[shape] = _best(choice, replace(options, watch=watch))
+            seen[shape] = _best(choice, replace(options.share(waiting - len(seen)), watch=watch))
         mapped = seen[shape]
         target = replace(target, stationarity=mapped.target.stationarity)
         found.append(mapped_as(target, mapped.found))
@@ -161,8 +162,9 @@ def _best(choice: Choice, options: Options) -> Mapped:
             options.watch((at + done) / len(searches), note)
 
         inner = len(searches) > 1
+        mine = replace(options.share(len(searches) - at), watch=watch)
         try:
-            found = _founds(replace(target, room=room), replace(options, watch=watch), inner=inner)
+            found = _founds(replace(target, room=room), mine, inner=inner)
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
@@ -181,16 +183,18 @@ def _best(choice: Choice, options: Options) -> Mapped:
 
 def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, Found]:
     """Search a mapspace; with ``inner`` also give what was found in those inside."""
-    found = map_einsum(target, options.effort, options.each, options.watch).found
+    inside = INSIDE[target.strategy] if target.strategy != "padded" and inner else ()
+    effort = options.share(1 + len(inside)).effort
+    found = map_einsum(target, effort, options.each, options.watch).found
     known: dict[Strategy, Found] = {target.strategy: found}
-    if target.strategy == "padded" or not inner:
-        return known
-    known |= {one.space.mapspace: one for one in found.inside}
-    for name in INSIDE[target.strategy]:
+    if inside:
+        known |= {one.space.mapspace: one for one in found.inside}
+    for at, name in enumerate(inside):
         if name in known:
             continue
+        mine = options.share(len(inside) - at)
         with suppress(EmptyMapspaceError):
-            known = _founds(replace(target, strategy=name), options, inner=True) | known
+            known = _founds(replace(target, strategy=name), mine, inner=True) | known
     return known
 
 

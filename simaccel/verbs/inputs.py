@@ -27,13 +27,13 @@ def as_workload(given: WorkloadLike) -> Workload:
     """Return a workload as it is, or load it.
 
     Raises:
-        InputError: it is neither, or it can't be read.
+        InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
-    if isinstance(given, Workload):
-        return given
-    if isinstance(given, str | Path):
-        return load_workload(given)
+    if isinstance(given, Workload | str | Path):
+        found = given if isinstance(given, Workload) else load_workload(given)
+        found.account.require_modelled("load_workload(..., allow_unmodelled=True)")
+        return found
     allowed = "a Workload (of build('bert'), gemm(...)), a name or the path of a file"
     raise InputError([Fault("simaccel", "workload", given, allowed)])
 
@@ -42,13 +42,13 @@ def as_accelerator(given: AcceleratorLike) -> Accelerator:
     """Return an accelerator as it is, or load it.
 
     Raises:
-        InputError: it is neither, or it can't be read.
+        InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
-    if isinstance(given, Accelerator):
-        return given
-    if isinstance(given, str | Path):
-        return load_accelerator(given)
+    if isinstance(given, Accelerator | str | Path):
+        found = given if isinstance(given, Accelerator) else load_accelerator(given)
+        found.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
+        return found
     allowed = "an Accelerator (of load_accelerator('edge')), a name or the path of a file"
     raise InputError([Fault("simaccel", "accelerator", given, allowed)])
 

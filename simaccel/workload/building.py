@@ -141,11 +141,15 @@ def _refuse_unknown(
     require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
 
 
-def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
+def load_workload(
+    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[Sizes]
+) -> Workload:
     """Return the workload of a name (see ``build``) or of a file of any kind.
 
     Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given.
+    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given. What of a file is
+    not taken is in the workload's ``account``; more than 1% of its MACs runs only if
+    ``allow_unmodelled``.
 
     Raises:
         InputError: all faults of the file, of the sizes, or a name that nothing has.
@@ -160,7 +164,8 @@ def load_workload(name_or_path: str | Path, **sizes: Unpack[Sizes]) -> Workload:
     given = _given(sizes)
     precision = _precision(given)
     require_taken(name, kind, given)
-    return _precise(_READERS[kind](name, **given), precision)
+    found = _precise(_READERS[kind](name, **given), precision)
+    return replace(found, account=replace(found.account, allowed=allow_unmodelled))
 
 
 def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
@@ -332,15 +337,23 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
 
 
 def _config(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.language.config import PART, load_config  # noqa: PLC0415 - seldom needed
+    from simaccel.workload.language.config import (  # noqa: PLC0415 - seldom needed
+        DECODER,
+        PART,
+        load_config,
+    )
+    from simaccel.workload.language.decoder import decoder_macs  # noqa: PLC0415
 
     model, account = load_config(path)
     made = transformer(model, **given)
     entries = [Entry("sizes", "taken", "a transformer", "model", made.macs)]
     whole = made.parameters["scope"] == "model"
-    entries += [
-        one if whole or one.kind != PART else replace(one, macs=0) for one in account.entries
-    ]
+    for one in account.entries:
+        macs = one.macs if whole or one.kind != PART else 0
+        if whole and one.name == DECODER:
+            sizes = (int(str(made.parameters[name])) for name in ("batch", "prompt"))
+            macs = decoder_macs(model, one.elements, *sizes)
+        entries.append(replace(one, macs=macs, elements=0))
     return replace(made, account=replace(account, entries=tuple(entries)))
 
 

@@ -153,8 +153,6 @@ def _entries(
             yield Entry(path, "not taken", "all is dense here", macs=None)
         elif value == 1:
             yield Entry(path, "harmless", "1, of nothing that there is")
-    missing = [name for name in shape.get("dimensions", ()) if name not in instance]
-    yield from (Entry(f"problem.instance.{name}", "harmless", "not given: 1") for name in missing)
 
 
 def _kind(given: Operand) -> Kind:
@@ -181,7 +179,7 @@ def _sizes(
     names = shape.get("dimensions", ABSENT)
     if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
         raise _fault(source, "problem.shape.dimensions", names, "a list of names")
-    ranks = {name: instance.get(name, 1) for name in names}
+    ranks = {name: instance.get(name, ABSENT) for name in names}
     coefficients: dict[str, object] = {}
     for one in shape.get("coefficients", []):
         if isinstance(one, Mapping) and isinstance(one.get("name"), str):

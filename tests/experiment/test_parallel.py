@@ -271,11 +271,10 @@ with _undisturbed():
 
 
 def test_ctrl_c_ends_the_processes() -> None:
+    """Not even one that sleeps for ever is waited for."""
     before = multiprocessing.active_children()
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_all(time.sleep, [60, 0], 2, _interrupt)
-    assert time.monotonic() - started < 30
+        run_all(time.sleep, [10**6, 0], 2, _interrupt)
     assert {*multiprocessing.active_children()} <= {*before}
 
 

@@ -1,5 +1,7 @@
 """The account of what a file says: shares by hand, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from simaccel.errors import InputError
@@ -54,3 +56,13 @@ def test_each_key_shows_up_once() -> None:
         ("Wstrid", "not taken", "not read; did you mean 'Wstride'?", None),
         ("5", "not taken", "not read", None),
     ]
+
+
+def test_who_allows_it_leaves_it_out() -> None:
+    replace(_account(_left(None)), allowed=True).require_modelled()
+
+
+def test_a_little_is_not_nothing() -> None:
+    little = Account("f", (Entry("a", "taken", "conv", "Conv", 10**6), _left(3)))
+    assert little.lines()[0].endswith("below 0.1% of all MACs")
+    assert _account(_left(0)).lines()[0].endswith(": 0.0% of all MACs")

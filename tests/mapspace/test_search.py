@@ -248,6 +248,13 @@ def test_how_a_search_ends() -> None:
     assert "mappings/s, best edp" in told[-1][1]
 
 
+def test_no_time_for_a_mapping_is_said() -> None:
+    effort = Effort(exhaustive=0, budget_seconds=1e-9)
+    with pytest.raises(EmptyMapspaceError) as caught:
+        map_einsum(target(CONV, toy(4, 2), "ruby"), effort)
+    assert str(caught.value) == "conv: no ruby mapping was found in 1e-09 s; give more time"
+
+
 def test_a_block_counts_what_it_went_through() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm")
     problem = goal.problem()

@@ -18,6 +18,7 @@ from simaccel import (
     build,
     compare,
     estimate,
+    explore,
     gemm,
     load_accelerator,
     load_workload,
@@ -344,3 +345,17 @@ def test_each_is_refused_where_it_means_nothing(options: str, problem: str) -> N
 
 def test_one_run_is_one_run() -> None:
     assert repr(compare(GEMM, "toy", "naive")).endswith(": 1 run, naive is the fastest>")
+
+
+def test_what_is_left_out_is_refused_unless_it_is_allowed(tmp_path: Path) -> None:
+    """A topology of 64x32x16 with a column of sparsity: nobody counted what it saves."""
+    path = tmp_path / "net.csv"
+    path.write_text("Layer,M,N,K,Sparsity\nfc,64,32,16,2:4\n")
+    for verb in (simulate, estimate, compare, explore):
+        for given in (path, load_workload(path)):
+            with pytest.raises(InputError) as caught:
+                verb(given, "toy")
+            (one,) = caught.value.faults
+            assert one.allowed.startswith("load_workload(..., allow_unmodelled=True), to leave it")
+    taken = load_workload(path, allow_unmodelled=True)
+    assert simulate(taken, "toy").to_dict()["macs"] == 64 * 32 * 16

@@ -23,7 +23,7 @@ TOPOLOGY = "Layer,M,N,K,{0}\nfc,64,32,16,{1}\n"
 
 
 def test_the_table_of_files() -> None:
-    found = list(rows([HERE / "made"]))
+    found = list(rows(HERE / "made"))
     fates = Counter(one["became"] for one in found)
     assert fates == {"read": 17, "refused by name": 14}
     assert all(one["macs"] == one["macs_counted"] > 0 for one in found if "macs" in one)
@@ -90,6 +90,10 @@ def test_what_no_importer_knows_shows_up(
         ("Stream", "name: quad\noffchip_core_id: 5\ncores: [a.yaml]\n"),
         ("AccelForge", "workload:\n  einsums:\n  - name: M\n    tensor_accesses: []\n"),
         ("AccelForge", "arch:\n  nodes:\n  - !Toll {name: t}\n"),
+        ("AccelForge", "workload:\n  rank_sizes:\n    M: {{M}}\n  einsums: []\n"),
+        ("AccelForge", "workload:\n  einsums:\n  - Y[n] = A[m] * B[m, n]\n"),
+        ("AccelForge", "-   binding:\n        nodes: []\n"),
+        ("Stream", "name: tile\ntype: aie2.compute\nmemory: {capacity: 8}\n"),
         ("LLMCompass", '{\n "name": "TPUv3", "device": {"compute_chiplet": {"core_count": 2}}}'),
         ("ONNXim", '{"num_cores": 4, "dram_config_path": "hbm2.cfg"}'),
         ("ONNXim", '{"models": [{"name": "resnet18", "batch_size": 1}]}'),

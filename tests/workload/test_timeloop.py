@@ -27,7 +27,7 @@ problem:
     - name: Outputs
       projection: [[[N]], [[M]], [[Q]], [[P]]]
       read_write: true
-  instance: {C: 3, M: 64, R: 7, S: 7, P: 112, Q: 112, Wstride: 2, Hstride: 2}
+  instance: {N: 1, C: 3, M: 64, R: 7, S: 7, P: 112, Q: 112, Wstride: 2, Hstride: 2}
 """
 
 
@@ -102,7 +102,9 @@ def test_the_named_shape_of_the_library(tmp_path: Path) -> None:
     )
     found = load_workload(_write(tmp_path, text))
     assert found.macs == 16 * 24 * 20 * 12 * 9
-    strided = load_workload(_write(tmp_path, text.replace("N: 1", "Wstride: 2, Hdilation: 3")))
+    strided = load_workload(
+        _write(tmp_path, text.replace("N: 1", "N: 1, Wstride: 2, Hdilation: 3"))
+    )
     assert strided.shapes["Inputs"] == (1, 16, 2 * 19 + 3, 11 + 3 * 2 + 1)
     with pytest.raises(InputError, match="of others in Timeloop's library write out the file"):
         load_workload(_write(tmp_path, text.replace("cnn-layer", "mttkrp")))
@@ -126,6 +128,12 @@ def test_sizes_that_nothing_uses_are_faults(tmp_path: Path, size: str, said: str
         load_workload(_write(tmp_path, text))
     one = load_workload(_write(tmp_path, text.replace(size, f"{size.partition(':')[0]}: 1")))
     assert one.shapes["Inputs"][3] == 7 + 111  # the default stride
+
+
+def test_a_dimension_without_a_size_is_a_fault(tmp_path: Path) -> None:
+    """Timeloop asserts that each is given (problem::ParseWorkloadInstance)."""
+    with pytest.raises(InputError, match=r"problem\.instance\.C: got nothing"):
+        load_workload(_write(tmp_path, CONV.replace("C: 3, ", "")))
 
 
 def test_densities_are_not_taken_and_refused_where_something_runs(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Files of other tools as people have them: read, refused by name, or wrong.
 
-``python -m validation.files.run [FOLDER...]`` writes ``files.csv``: of every file in `made` and in
-the folders its kind, what became of it, MACs and compulsory bytes as simaccel has them, and beside
-them a count that shares nothing with the importers: sizes by position out of the text.
+``python -m validation.files.run [FOLDER...]`` writes ``files.csv``: of every file in `made` its
+kind, what became of it, MACs and bytes of its tensors as simaccel has them, and beside them a count
+that shares nothing with the importers: sizes by position out of the text. Of the files in the
+folders, of which each sub-folder is a package that others wrote, the same stands in ``corpus.csv``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.workload import load_workload
 
 HERE = Path(__file__).parent
+ENDINGS = (".yaml", ".yml", ".cfg", ".csv", ".m", ".json")
 COLUMNS = ("file", "kind", "became", "macs", "macs_counted", "bytes", "bytes_counted", "says")
 Counts = tuple[int, int]
 """MACs, and bytes of all tensors at one byte an element."""
@@ -118,10 +121,10 @@ def kind_of(path: Path) -> str:
     """Return what a file is, by its name and a look at its text."""
     text = path.read_text(errors="replace")
     if path.suffix == ".cfg":
-        return "configuration"
+        return "configuration" if "[architecture_presets]" in text else "other"
     if "problem:" in text and path.suffix == ".yaml":
         return "problem"
-    if "architecture:" in text:
+    if "architecture:" in text or "- !Component" in text:
         return "architecture"
     if '"model_type"' in text:
         return "config"
@@ -132,12 +135,15 @@ def row(path: Path) -> dict[str, Any]:
     """Return what becomes of a file, with an independent count where it is a workload."""
     kind = kind_of(path)
     found: dict[str, Any] = {"file": path.name, "kind": kind, "became": "read"}
+    if kind == "other":
+        return found | _other(path)
     try:
         if kind in ("configuration", "architecture"):
             hardware = load_accelerator(path)
             hardware.account.require_modelled()
             found["says"] = f"{len(hardware.account.of('not taken'))} not taken"
-            if kind == "configuration" and not _same_array(path, hardware.array):
+            same = _same_array if kind == "configuration" else _same_meshes
+            if not same(path, hardware.array):
                 found["became"] = "wrong"
             return found
         made = load_workload(path, bytes_per_element=1)
@@ -154,6 +160,20 @@ def row(path: Path) -> dict[str, Any]:
     return found
 
 
+def _other(path: Path) -> dict[str, Any]:
+    """Return what becomes of a file that shows no kind of workload or accelerator."""
+    says = []
+    for load in (load_workload, load_accelerator):
+        try:
+            load(path)
+        except InputError as error:
+            says.append(str(error).partition(": ")[2].partition("\n")[0][:120])
+        else:
+            return {"became": "wrong", "says": "read as what it isn't"}
+    named = all("this looks like" in one for one in says)
+    return {"became": "refused by name" if named else "refused", "says": says[0]}
+
+
 def _same_array(path: Path, array: Any) -> bool:  # noqa: ANN401 - systolic
     parser = configparser.ConfigParser()
     parser.read(path)
@@ -162,23 +182,36 @@ def _same_array(path: Path, array: Any) -> bool:  # noqa: ANN401 - systolic
     return sides == (array.rows, array.cols) and given["Dataflow"] == array.stationarity
 
 
-def rows(folders: list[Path]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each file."""
-    for folder in folders:
-        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
-            yield row(path)
+def _same_meshes(path: Path, array: Any) -> bool:  # noqa: ANN401 - spatial
+    meshes = math.prod(map(int, re.findall(r"mesh[XY]:\s*(\d+)", path.read_text())))
+    return bool(meshes == array.rows * array.cols * array.vectors * array.lanes)
 
 
-def main(folders: list[str]) -> int:
-    """Write the table, and say how many files of each fate there are."""
-    found = list(rows([HERE / "made", *map(Path, folders)]))
-    with (HERE / "files.csv").open("w", newline="") as stream:
+def rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row for each file of a folder, which is named as in it."""
+    for path in sorted(one for one in folder.rglob("*") if one.suffix in ENDINGS):
+        yield {**row(path), "file": path.relative_to(folder).as_posix()}
+
+
+def write(name: str, found: list[dict[str, Any]]) -> int:
+    """Write a table, and say how many files of each fate there are; return those that are wrong."""
+    with (HERE / name).open("w", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(found)
-    for fate in ("read", "refused by name", "wrong"):
-        print(f"{fate}: {sum(one['became'] == fate for one in found)}")
-    return int(any(one["became"] == "wrong" for one in found))
+    folders = [one["file"].partition("/")[0] if "/" in one["file"] else "" for one in found]
+    fates = [one["became"] for one in found]
+    for (folder, fate), count in sorted(Counter(zip(folders, fates, strict=True)).items()):
+        print(f"{name} {folder} {fate}: {count}")
+    return fates.count("wrong")
+
+
+def main(folders: list[str]) -> int:
+    """Write the tables."""
+    wrong = write("files.csv", list(rows(HERE / "made")))
+    if folders:
+        wrong += write("corpus.csv", [one for each in folders for one in rows(Path(each))])
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ _HARMLESS: Final[Mapping[str, str]] = {
 _PARTS: Final = ("_token_id", "drop", "_eps", "epsilon", "initializer", "summary_")
 """What keys have in their names that cost nothing: identities, training, small numbers."""
 PART: Final = "part"
+DECODER: Final = "num_decoder_layers"
+"""The entry of a decoder beside the encoder; its elements are the layers."""
 """The kind of entries for parts of a model that its blocks are not."""
 
 
@@ -320,7 +322,8 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
         config.leave(name, "relative positions: a sum to the scores")
     config.taken |= {"dense_act_fn", "is_gated_act"}
     decoder = config.size("num_decoder_layers", default=layers)
-    config.leave("num_decoder_layers", f"{decoder} layers: a run is of the encoder", PART)
+    why = f"{decoder} layers: a run is of the encoder"
+    config.left.append(Entry(DECODER, "not taken", why, PART, None, decoder))
     heads = config.size("num_heads")
     return {
         "hidden": config.size("d_model"),

@@ -213,6 +213,10 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     made = {name: node for node in network.nodes for name in node.output}
     found: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
+        if node.op_type == "Tile":
+            one, many = (network.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
+            pairs = zip(one[:-2], many[:-2], strict=False)
+            found |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
         before = made.get(node.input[0]) if node.op_type == "Reshape" else None
         if before is None or before.op_type not in {"Expand", "Tile"}:
             continue

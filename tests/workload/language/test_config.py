@@ -198,6 +198,13 @@ def test_t5_is_its_encoder_and_a_whole_model_says_so(tmp_path: Path) -> None:
     whole = load_workload(path, prompt=64, scope="model")
     with pytest.raises(InputError, match=r"num_decoder_layers .*12 layers: a run"):
         whole.account.require_modelled()
+    seen, past = n * n * e, n * (n + 1) // 2 * e  # of all that is encoded, of what came before
+    layer = n * (8 * e * e + 3 * e * f) + 2 * (seen + past)
+    (decoder,) = [one for one in whole.account.entries if one.name == "num_decoder_layers"]
+    macs = 12 * layer + n * e * T5["vocab_size"]  # type: ignore[operator]
+    assert decoder.macs == macs
+    share = f"{macs / (macs + whole.macs):.1%} of all MACs"
+    assert whole.account.lines()[0].endswith(share)
 
 
 def test_layers_of_several_windows(tmp_path: Path) -> None:

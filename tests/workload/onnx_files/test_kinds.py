@@ -358,6 +358,21 @@ def test_keys_that_are_repeated_are_stored_once(tmp_path: Path) -> None:
     _runs(path)
 
 
+def test_a_batch_that_is_tiled_is_stored_once(tmp_path: Path) -> None:
+    """Of eight products the first, third, fifth and seventh have one matrix, the others another."""
+    path = save(
+        tmp_path / "m.onnx",
+        [node("Tile", ["k", "four"], ["ks"]), node("MatMul", ["q", "ks"], ["y"])],
+        {"q": (F32, [8, 6, 16]), "k": (F32, [2, 16, 5])},
+        {"y": (F32, [8, 6, 5])},
+        {"four": np.array([4, 1, 1])},
+    )
+    workload = load_onnx(path).workload
+    assert workload.macs == 8 * 6 * 16 * 5
+    assert distinct_bytes(workload) == 4 * (8 * 6 * 16 + 2 * 16 * 5 + 8 * 6 * 5)
+    _runs(path)
+
+
 @pytest.mark.parametrize(("kind", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 def test_recurrent_layers_of_many_steps(kind: str, gates: int, tmp_path: Path) -> None:
     nodes = [node(kind, ["x", "w", "r"], ["y"], hidden_size=5)]

@@ -1,0 +1,62 @@
+"""A budget of time that is used up at once: every search ends with what it sees first."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from simaccel.experiment.pareto import pareto
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapspace.search import Effort
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.front import Asked
+from simaccel.workload import build, conv2d, gemm
+
+_NONE = Effort(budget_seconds=1e-9)
+
+
+def _ran(dataflow: str, effort: Effort, **options: object) -> list[Account]:
+    accounts: list[Account] = []
+    asked = Options(effort=effort, note=accounts.append, **options)  # type: ignore[arg-type]
+    block = build("bert", seq_len=128, batch=1)
+    make_mapping(block, load_accelerator("edge"), dataflow, asked)
+    return accounts
+
+
+@pytest.mark.parametrize("dataflow", ["flex", "flat", "flash", "best"])
+@pytest.mark.parametrize("objective", ["cycles", "edp"])
+def test_dataflows_run_a_candidate_of_each_group(dataflow: str, objective: str) -> None:
+    hurried = _ran(dataflow, _NONE, objective=objective)
+    patient = _ran(dataflow, Effort(), objective=objective)
+    assert sum(one.ran for one in hurried) < sum(one.ran for one in patient)
+    assert all(one.ran <= 4 for one in hurried)  # resident rows: L, softmax, A and all together
+
+
+def test_operators_of_a_mapspace_share_it() -> None:
+    accounts: list[Account] = []
+    options = Options(effort=_NONE, note=accounts.append)
+    on = load_accelerator("eyeriss_like", ["dram.bandwidth_bytes_per_second=1 GB/s"])
+    make_mapping(conv2d(m=64, c=64, p=56, q=56, r=3, s=3), on, "ruby-s", options)
+    assert {one.ended for one in accounts} == {"budget"}
+
+
+def test_shares_of_what_is_left() -> None:
+    now = time.monotonic()
+    options = Options(effort=Effort(budget_seconds=8000), ends=now + 8000)
+    first = options.share(4)
+    assert first.effort.budget_seconds == pytest.approx(2000, abs=100)
+    assert first.ends == pytest.approx(now + 2000, abs=100)
+    assert replace(options, ends=now - 1).share(2).effort.budget_seconds == 0.5e-9
+    assert Options().share(3) == Options()
+
+
+def test_a_front_has_what_was_run_until_then() -> None:
+    on, workload = load_accelerator("toy"), gemm(m=40, k=40, n=40)
+    asked = Asked("cycles", "energy")
+    whole = pareto(workload, on, "flex", Options(), asked)
+    short = pareto(workload, on, "flex", Options(effort=_NONE), asked)
+    assert not short.proved
+    assert 1 <= len(short.points) < len(whole.points)
