@@ -13,7 +13,7 @@ from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
-from simaccel.schedulers.accounts import Note, unnoted
+from simaccel.schedulers.accounts import Gave, Note, ungiven, unnoted
 from simaccel.workload import Einsum, Vector, Workload
 
 
@@ -29,8 +29,9 @@ class Options:
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
     ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
-    with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
-    processes; ``note`` is handed the account of each search. Of mapspaces: ``effort`` of a search,
+    is taken that a user would choose (`near_ties`), and ``gave`` is told what that gives up;
+    ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
+    search. Of mapspaces: ``effort`` of a search,
     and ``watch`` that is told how it stands; the effort's budget is that of a dataflow's search of
     a whole workload, too.
     """
@@ -44,6 +45,7 @@ class Options:
     tolerance: float = 0.0
     each: Each = map
     note: Note = unnoted
+    gave: Gave = ungiven
     watch: Watch = unwatched
 
     def until(self) -> float | None:

@@ -22,14 +22,17 @@ from simaccel.schedulers.accounts import (
     ROOM,
     SAME,
     Account,
+    Gave,
     Note,
     floor_of_group,
+    ungiven,
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
 from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
 from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.neighbours import limits_of, neighbours
+from simaccel.schedulers.near_ties import Trades, settled
+from simaccel.schedulers.neighbours import neighbours
 from simaccel.schedulers.problems import Options, parts
 from simaccel.schedulers.walk import GAP, Stopping, Walk
 from simaccel.workload import Workload
@@ -72,7 +75,10 @@ class Goal:
     slack: float = 0.0
     """Of the objective, what a search may leave: little of what a whole workload takes."""
     tolerance: float = 0.0
-    """Of all that is within it of the best, relative, what takes least energy, bytes, footprint."""
+    """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
+    trades: Trades = field(default_factory=Trades)
+    gave: Gave = ungiven
+    """Told what the whole workload gives up."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -92,6 +98,7 @@ class Goal:
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
             tolerance=options.tolerance,
+            gave=options.gave,
         )
 
     @property
@@ -152,10 +159,18 @@ def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -
 
 @dataclass(frozen=True)
 class Found:
-    """The best candidate of a search, None if none fits or is below the limit, and its account."""
+    """The best candidate of a search, None if none fits or is below the limit, and its account.
+
+    ``sets``: the candidates that were looked at.
+    """
 
     best: Scored | None
     account: Account
+    sets: tuple[CandidateSet, ...] = ()
+
+    def settled(self, room: int, limit: float = float("inf")) -> Scored | None:
+        """Return the best, or a near-tie that a user would choose, below the limit."""
+        return self.best and settled(self.best, self.sets, room, limit)
 
 
 def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = "") -> Found:
@@ -167,8 +182,7 @@ def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: st
     for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
-    best = climb.settled(goal.room)
-    return Found(best, climb.account(name))
+    return Found(climb.best, climb.account(name), climb.sets)
 
 
 def floored(account: Account, grid: CandidateSet, goal: Goal) -> Account:
@@ -206,14 +220,14 @@ class _Climb:
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
         promising = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, promising, _STARTS)
-        limits = [limits_of(family) for family in self.grid.families]
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
             for _ in range(0 if self.goal.is_over or self.near >= _MOST_NEAR else _ROUNDS):
-                near = neighbours(beam, limits[family], self.goal.accelerator)
+                limits = self.grid.limits[family]
+                near = neighbours(beam, limits, self.goal.accelerator)
                 if near is None:
                     break
-                candidates = self.goal.candidates(self.grid.group, [near])
+                candidates = self.grid.others(near, limits)
                 enough = 1 if self.goal.patience else 1 - GAP
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
@@ -236,11 +250,10 @@ class _Climb:
         self.walks.append(walk)
         return walk
 
-    def settled(self, room: int) -> Scored | None:
-        """Return the best, or what costs least of all that is within the tolerance of it."""
-        if self.best is None or not self.goal.tolerance or not self.goal.is_timed:
-            return self.best
-        return self.grid.cheaper(self.best, room)
+    @property
+    def sets(self) -> tuple[CandidateSet, ...]:
+        """All candidates that were walked through."""
+        return tuple({id(walk.candidates): walk.candidates for walk in self.walks}.values())
 
     def account(self, name: str) -> Account:
         """Return how the search went."""
