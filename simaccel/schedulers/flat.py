@@ -192,7 +192,7 @@ def attention(
     account = together(name, accounts)
     account = replace(account, left=min(account.left, left))
     goal.note(floored(account, kinds[0].grids[0], goal))
-    best = settled(best, sets, goal.room, limit)
+    best = settled(best, sets, goal.room, limit, account.left)
     group = replace(kinds[0].grids[0].group, tree=best.tree)
     goal.trades.note((group,), best)
     return [group], best.value

@@ -89,24 +89,36 @@ def preferred(
     ``least``: what the objective of the best one is, if that is less than theirs.
     """
     best = min(range(len(some)), key=lambda at: some[at].rank)
-    if not tolerance or objective == "edp":
+    if not decides(objective, tolerance):
         return best
     limit = min(some[best].value, least) * (1 + tolerance)
     near = [at for at, one in enumerate(some) if one.value <= limit]
     return min(near or [best], key=lambda at: cost_of(some[at], objective))
 
 
+def decides(objective: Objective, tolerance: float) -> bool:
+    """Return whether near-ties are decided at all."""
+    return tolerance > 0 and objective != "edp"
+
+
 def settled(
-    best: Scored, sets: Sequence[CandidateSet], room: int, most: float = float("inf")
+    best: Scored,
+    sets: Sequence[CandidateSet],
+    room: int,
+    most: float = float("inf"),
+    left: float = float("inf"),
 ) -> Scored:
     """Return what a user would choose of all candidates that fit, or the best itself.
 
-    ``most``: what its objective is below in any case.
+    ``most``: what its objective is below in any case; ``left``: what no candidate is below, where
+    that isn't the best.
     """
     objective, tolerance = sets[0].objective, sets[0].tolerance
-    if not tolerance or objective == "edp":
+    if not decides(objective, tolerance):
         return best
-    choice = _Choice(best, objective, min(best.value * (1 + tolerance), np.nextafter(most, 0)))
+    least = best.value if left < best.value / (1 + tolerance) else min(best.value, left)
+    limit = min(max(least * (1 + tolerance), best.value), np.nextafter(most, 0))
+    choice = _Choice(best, objective, limit)
     for one in {id(one): one for one in sets}.values():
         choice.look(one, room)
     for _ in range(_ROUNDS):

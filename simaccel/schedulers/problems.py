@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
@@ -15,6 +16,9 @@ from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
 from simaccel.schedulers.accounts import Gave, Note, ungiven, unnoted
 from simaccel.workload import Einsum, Vector, Workload
+
+WITHIN: Final = 0.01
+"""Of the best objective, what is given up by default for what else matters."""
 
 
 def unwatched(_done: float, _note: str) -> None:
@@ -42,7 +46,7 @@ class Options:
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
     patience: int | None = None
-    tolerance: float = 0.0
+    tolerance: float = WITHIN
     each: Each = map
     note: Note = unnoted
     gave: Gave = ungiven

@@ -29,9 +29,9 @@ from simaccel.schedulers.accounts import (
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
+from simaccel.schedulers.candidates import EXACT, PATIENCE, CandidateSet, Scored, capacity
 from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.near_ties import Trades, settled
+from simaccel.schedulers.near_ties import Trades, decides, settled
 from simaccel.schedulers.neighbours import neighbours
 from simaccel.schedulers.problems import Options, parts
 from simaccel.schedulers.walk import GAP, Stopping, Walk
@@ -135,13 +135,24 @@ class Goal:
         """Whether cycles have a part in the objective."""
         return self.objective in ("cycles", "edp")
 
+    @property
+    def gap(self) -> float:
+        """The optimality gap; half of what is given up anyway, so that the choice is within it."""
+        return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
+
     def stopping(self, grid: CandidateSet, room: int) -> Stopping:
         """Return when the walk through a grid ends: small ones that are complete have no gap."""
         if self.patience is not None:
             return Stopping(0.0, self.patience, gain=0.0, until=self.until)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
             return Stopping(0.0, float("inf"), self.slack, until=self.until)
-        return Stopping(slack=self.slack, until=self.until)
+        return Stopping(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
+
+    @property
+    def near(self) -> Stopping:
+        """When the walk through neighbours ends."""
+        patience = _NEAR_PATIENCE if self.gap == GAP else PATIENCE
+        return Stopping(self.gap, patience, gain=self.gap / 2, until=self.until)
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
@@ -170,7 +181,7 @@ class Found:
 
     def settled(self, room: int, limit: float = float("inf")) -> Scored | None:
         """Return the best, or a near-tie that a user would choose, below the limit."""
-        return self.best and settled(self.best, self.sets, room, limit)
+        return self.best and settled(self.best, self.sets, room, limit, self.account.left)
 
 
 def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = "") -> Found:
@@ -228,14 +239,12 @@ class _Climb:
                 if near is None:
                     break
                 candidates = self.grid.others(near, limits)
-                enough = 1 if self.goal.patience else 1 - GAP
+                enough = 1 if self.goal.patience else 1 - self.goal.gap
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
                 before = self.below
-                found = self._walk(
-                    candidates, room, Stopping(patience=_NEAR_PATIENCE, until=self.goal.until)
-                )
-                if self.below >= before:
+                found = self._walk(candidates, room, self.goal.near)
+                if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
                     break
                 numbers = _different(candidates, found.numbers(), _STARTS)
                 beam = [candidates.alone(number) for number in numbers]
