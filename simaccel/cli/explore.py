@@ -49,7 +49,16 @@ _SEARCH = [
     option
     for option, name in zip(
         SEARCH_OPTIONS,
-        ("mapspace", "objective", "stationarity", "constraints", "patience", "budget", "seed"),
+        (
+            "mapspace",
+            "objective",
+            "within",
+            "stationarity",
+            "constraints",
+            "patience",
+            "budget",
+            "seed",
+        ),
         strict=True,
     )
     if name != "objective"
@@ -165,6 +174,7 @@ class _Wanted:
             stationarity=sought.stationarity,
             effort=sought.effort(),
             constraints=sought.constraints,
+            tolerance=sought.tolerance(),
         )
 
     def _dataflows(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.mapping.tree import Around
 from simaccel.mapspace.costs import Floats, Objective
 from simaccel.schedulers.accounts import GivenUp
-from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored
+from simaccel.schedulers.candidates import EXACT, UNLIMITED, CandidateSet, Scored
 from simaccel.schedulers.judge import Body, key_of_body, operators_of
 from simaccel.schedulers.neighbours import neighbours
 from simaccel.workload import Workload
@@ -130,6 +130,17 @@ def settled(
         if choice.place is before:
             break
     return best if choice.chosen is best else replace(choice.chosen, instead=best)
+
+
+def settled_among(candidates: CandidateSet, number: int, best: Scored) -> tuple[int, Scored]:
+    """Return what a user would choose of a set, by its number and with its figures."""
+    if not decides(candidates.objective, candidates.tolerance):
+        return number, best
+    choice = _Choice(best, candidates.objective, best.value * (1 + candidates.tolerance))
+    choice.look(candidates, UNLIMITED)
+    if choice.place is None:
+        return number, best
+    return choice.place[1], replace(choice.chosen, instead=best)
 
 
 def within(sets: Sequence[CandidateSet], room: int, limit: float) -> Scored | None:

@@ -40,7 +40,7 @@ def _run(
     workload: Workload, dataflow: str, *settings: str, objective: Objective = "cycles"
 ) -> Result:
     on = load_accelerator("toy", ("dram.interleave_bytes=16 B", *settings))
-    return simulate(workload, on, dataflow, options=Options(objective=objective))
+    return simulate(workload, on, dataflow, options=Options(objective=objective, tolerance=0.0))
 
 
 @pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
