@@ -27,7 +27,7 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.progress import Bar
-from simaccel.cli.sought import SEARCH_OPTIONS, Sought, take_sought
+from simaccel.cli.sought import FIELDS, SEARCH_OPTIONS, Sought, take_sought
 from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
@@ -46,22 +46,7 @@ if TYPE_CHECKING:
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
 _SEARCH = [
-    option
-    for option, name in zip(
-        SEARCH_OPTIONS,
-        (
-            "mapspace",
-            "objective",
-            "within",
-            "stationarity",
-            "constraints",
-            "patience",
-            "budget",
-            "seed",
-        ),
-        strict=True,
-    )
-    if name != "objective"
+    option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
 ]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
-_FIELDS = (
+FIELDS = (
     "mapspace",
     "objective",
     "within",
@@ -30,6 +30,7 @@ _FIELDS = (
     "budget_seconds",
     "seed",
 )
+"""Of `Sought`, in the order of `SEARCH_OPTIONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +138,7 @@ class _Share(click.ParamType[float]):
 
 def take_sought(given: dict[str, Any]) -> Sought:
     """Take the options of a search out of what click passes."""
-    return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
+    return Sought(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
 SEARCH_OPTIONS = (

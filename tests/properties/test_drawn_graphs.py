@@ -21,7 +21,7 @@ from tests.trees import einsum, vector, workload
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
-FEW, MANY = 8 * DRAWS, 30 * DRAWS
+FEW, MANY = 4 * DRAWS, 12 * DRAWS
 COUNTS = {"naive": MANY, "strips": MANY, "best": FEW, "flat": FEW, "flash": FEW, "flex": FEW}
 """Graphs for each dataflow; fewer by those that are a part of one."""
 

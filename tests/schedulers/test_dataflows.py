@@ -140,7 +140,7 @@ _LONG, _LARGE = (build("bert", batch=2, seq_len=n, scope="la") for n in (4096, 2
 
 @pytest.mark.parametrize(
     ("workload", "hw", "capacity", "dataflow"),
-    [(la(1, 67), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"]
+    [(la(1, 37), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"]
     + some(((_LONG, "edge", "512 KiB", d) for d in DATAFLOWS if d not in _ONCE), 12)
     + some(((_LARGE, "cloud", "32 MiB", d) for d in DATAFLOWS if d not in _ONCE), 4),
 )
