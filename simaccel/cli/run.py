@@ -271,7 +271,7 @@ def _check_json(found: tuple[Checked, ...]) -> dict[str, Any]:
 def _told_json(told: Told, asked: Asked) -> dict[str, Any]:
     from simaccel.report.given_up import given_up_json
 
-    gave = {} if not told.gave else {"given_up": given_up_json(told.gave, asked.objective)}
+    gave = given_up_json(told.gave, asked.objective)
     return {**gave, **(told.json() if told.explain else {})}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from simaccel.experiment.run import Result, energy_pj
 from simaccel.mapspace.costs import Objective
@@ -23,10 +23,10 @@ _BEST: Final[dict[Objective, str]] = {
 _SMALL: Final = 0.001
 
 
-def given_up_json(gave: Sequence[GivenUp], objective: Objective) -> dict[str, float | str]:
-    """Return what is taken beyond the best: cycles, bytes and energy; less than 0 is less."""
+def given_up_json(gave: Sequence[GivenUp], objective: Objective) -> dict[str, Any]:
+    """Return what is taken beyond the best: cycles, bytes and energy; nothing where that is all."""
     total = sum(gave, start=GivenUp())
-    return {"against": _BEST[objective], **vars(total)}
+    return {"given_up": {"against": _BEST[objective], **vars(total)}} if total != GivenUp() else {}
 
 
 def given_up_lines(

@@ -29,7 +29,7 @@ from simaccel.schedulers.accounts import (
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.candidates import EXACT, PATIENCE, CandidateSet, Scored, capacity
+from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.near_ties import Trades, decides, settled
 from simaccel.schedulers.neighbours import neighbours
@@ -42,7 +42,7 @@ _STARTS = 3
 _NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
 _MOST_NEAR = 256
-"""Runs of neighbours after which no other family, and no smaller room, has any."""
+"""Runs of neighbours of all families and rooms, about."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
 _LADDER = 3
@@ -141,17 +141,25 @@ class Goal:
         return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
 
     def stopping(self, grid: CandidateSet, room: int) -> Stopping:
-        """Return when the walk through a grid ends: small ones that are complete have no gap."""
+        """Return when the walk through a grid ends.
+
+        Small ones that are complete have no gap, but for what is given up anyway.
+        """
         if self.patience is not None:
             return Stopping(0.0, self.patience, gain=0.0, until=self.until)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
-            return Stopping(0.0, float("inf"), self.slack, until=self.until)
+            return Stopping(self.gap - GAP, float("inf"), self.slack, until=self.until)
         return Stopping(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
 
     @property
+    def most_near(self) -> int:
+        """Runs of neighbours after which no other family, and no smaller room, has any."""
+        return _MOST_NEAR if self.gap == GAP else _MOST_NEAR // 4
+
+    @property
     def near(self) -> Stopping:
-        """When the walk through neighbours ends."""
-        patience = _NEAR_PATIENCE if self.gap == GAP else PATIENCE
+        """When the walk through neighbours ends; sooner where much is given up anyway."""
+        patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
         return Stopping(self.gap, patience, gain=self.gap / 2, until=self.until)
 
 
@@ -233,7 +241,7 @@ class _Climb:
         starts = _different(self.grid, promising, _STARTS)
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
-            for _ in range(0 if self.goal.is_over or self.near >= _MOST_NEAR else _ROUNDS):
+            for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
                 limits = self.grid.limits[family]
                 near = neighbours(beam, limits, self.goal.accelerator)
                 if near is None:
