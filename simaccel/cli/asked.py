@@ -61,6 +61,7 @@ class Asked:
             patience=sought.patience,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            tolerance=sought.tolerance(),
         )
 
     @property
@@ -151,7 +152,7 @@ class Asked:
     def _refuse_idle(self, names: Sequence[str]) -> None:
         """Refuse options of a search that do nothing with these dataflows."""
         given = dict(self.sought.given())
-        names_of = ("--patience", "--budget-seconds")
+        names_of = ("--patience", "--budget-seconds", "--within")
         ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
         if ending:
             _refuse_unsearched(names, ending)

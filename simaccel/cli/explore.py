@@ -27,7 +27,7 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.progress import Bar
-from simaccel.cli.sought import OBJECTIVE_OPTION, SEARCH_OPTIONS, Sought, take_sought
+from simaccel.cli.sought import FIELDS, SEARCH_OPTIONS, Sought, take_sought
 from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 MOST_DESIGNS: Final = 100_000
 """More designs than these are a slip, or wait for --sample."""
-_SEARCH = [one for one in SEARCH_OPTIONS if one is not OBJECTIVE_OPTION]
+_SEARCH = [
+    option for option, name in zip(SEARCH_OPTIONS, FIELDS, strict=True) if name != "objective"
+]
 
 
 def _search_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decorators
@@ -163,6 +165,7 @@ class _Wanted:
             constraints=sought.constraints,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            tolerance=sought.tolerance(),
         )
 
     def _dataflows(self) -> tuple[str, ...]:

@@ -112,14 +112,15 @@ def run(
 
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
-    result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
+    how = {"force": force, "fast_forward": fast_forward, "quiet": quiet}
+    result = _run(asked, inputs, told, trace, **how)
     found = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
     if table is not None:
         with writing_text(table, force=force, inputs=asked.inputs()) as stream:
             stream.write(csv_text(operator_rows(result, given)))
     if as_json:
-        show_json(_json(result, found, told))
+        show_json(_json(result, found, told, asked))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
@@ -166,6 +167,7 @@ def _require_files(
 def _run(
     asked: Asked,
     inputs: Inputs,
+    told: Told,
     trace: str | None,
     *,
     force: bool,
@@ -176,7 +178,7 @@ def _run(
 
     with Bar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
-            "options": replace(asked.options, note=_teller(asked, bar)),
+            "options": replace(asked.options, note=_teller(asked, bar), gave=told.gave.append),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
@@ -213,7 +215,7 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bo
         return inputs
     with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
-        note = told.accounts.append
+        options, note = replace(options, gave=told.gave.append), told.accounts.append
         mapping = scheduled(workload, accelerator, dataflow, options, told=note)
         return workload, accelerator, mapping
 
@@ -270,19 +272,29 @@ def _forecast(
         show(f"{title}: not run", forecast_table(expected), *written_lines(files))
 
 
-def _json(result: Result, found: tuple[OperatorCheck, ...], told: Told) -> dict[str, Any]:
+def _json(
+    result: Result, found: tuple[OperatorCheck, ...], told: Told, asked: Asked
+) -> dict[str, Any]:
     from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
 
-    return {**result_json(result), **pod_json(result), **_check_json(found), **_told_json(told)}
+    return {
+        **result_json(result),
+        **pod_json(result),
+        **_check_json(found),
+        **_told_json(told, asked),
+    }
 
 
 def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _told_json(told: Told) -> dict[str, Any]:
-    return told.json() if told.explain else {}
+def _told_json(told: Told, asked: Asked) -> dict[str, Any]:
+    from simaccel.report.given_up import given_up_json
+
+    gave = given_up_json(told.gave, asked.objective)
+    return {**gave, **(told.json() if told.explain else {})}
 
 
 def _show(
@@ -328,4 +340,7 @@ def _show(
         from simaccel.report.imports import whole_line
 
         show(whole_line(result.workload))
-    show(cost_line(result), against_bound(result))
+    from simaccel.report.given_up import given_up_lines
+
+    lines = given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
+    show(cost_line(result), *lines, against_bound(result))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.words import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES
+from simaccel.cli.words import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
-_FIELDS = (
+FIELDS = (
     "mapspace",
     "objective",
+    "within",
     "stationarity",
     "constraints",
     "patience",
@@ -31,6 +32,7 @@ _FIELDS = (
     "tensor_parallel",
     "data_parallel",
 )
+"""Of `Sought`, in the order of `SEARCH_OPTIONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,7 @@ class Sought:
 
     mapspace: str | None = None
     objective: Objective | None = None
+    within: float | None = None
     stationarity: Stationarity | None = None
     constraints: tuple[str, ...] = ()
     patience: int | None = None
@@ -95,6 +98,10 @@ class Sought:
             require_none([fault("--mapspace", self.mapspace, allowed)])
         return first
 
+    def tolerance(self) -> float:
+        """Give what a search gives up of its objective, relative to the best."""
+        return WITHIN if self.within is None else self.within
+
     def effort(self) -> Effort:
         """Give what the search is told."""
         from simaccel.mapspace.search import Effort
@@ -115,9 +122,27 @@ class Sought:
         parse_constraints(self.constraints)
 
 
+class _Share(click.ParamType[float]):
+    """A part of something: a number, or percent."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:  # noqa: ANN401 - as click's own
+        """Read it."""
+        text = str(value).strip()
+        number, percent = text.removesuffix("%"), text.endswith("%")
+        try:
+            found = float(number) / (100 if percent else 1)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found < 1:
+            self.fail(f"got {text!r}; allowed: 0 to less than 100%, such as 1% or 0.01", param, ctx)
+        return found
+
+
 def take_sought(given: dict[str, Any]) -> Sought:
     """Take the options of a search out of what click passes."""
-    return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
+    return Sought(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
 OBJECTIVE_OPTION = click.option(
@@ -132,6 +157,13 @@ SEARCH_OPTIONS = (
         help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
     OBJECTIVE_OPTION,
+    click.option(
+        "--within",
+        type=_Share(),
+        metavar="SHARE",
+        help="Of all mappings within this of the best cycles take the one with least energy, bytes "
+        f"and footprint; of other objectives the fastest (default {WITHIN:.0%}; 0: none; not edp).",
+    ),
     click.option(
         "--stationarity",
         type=click.Choice(STATIONARITIES),

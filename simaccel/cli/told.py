@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.mapspace.costs import Objective
-    from simaccel.schedulers.accounts import Account
+    from simaccel.schedulers.accounts import Account, GivenUp
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Told:
     explain: bool
     plot: str | None
     accounts: list[Account] = field(default_factory=list)
+    gave: list[GivenUp] = field(default_factory=list)
 
     def given(self) -> dict[str, object]:
         """Give the options that were used."""

@@ -11,6 +11,8 @@ DIRECTIVES: Final = "directives"
 STRATEGIES: Final = ("pfm", "ruby", "ruby-s", "ruby-t", "padded")
 OBJECTIVES: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 STATIONARITIES: Final = ("ws", "os", "is")
+WITHIN: Final = 0.01
+"""What a search gives up of its objective where nothing is given."""
 PATIENCE: Final = 25_000
 SCOPES: Final = ("la", "block", "model")
 PHASES: Final = ("prefill", "decode")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from simaccel.errors import SimaccelError
@@ -22,7 +22,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.schedulers.accounts import Account, Note, unnoted
+from simaccel.schedulers.accounts import Account, GivenUp, Note, unnoted
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 
@@ -42,20 +42,31 @@ def remembered(
     one which is done now.
     """
     accounts: list[Account] = []
+    gave: list[GivenUp] = []
 
     def note(account: Account) -> None:
         options.note(account)
         accounts.append(account)
 
-    known = recall(workload, accelerator, dataflow, options)
-    if known is None:
-        mapping = search(replace(options, note=note))
-        remember(workload, accelerator, dataflow, options, mapping, accounts)
-    else:
-        mapping, accounts = known
-    for account in accounts:
+    found = recall(workload, accelerator, dataflow, options)
+    if found is None:
+        mapping = search(replace(options, note=note, gave=gave.append))
+        found = Remembered(mapping, accounts, gave)
+        remember(workload, accelerator, dataflow, options, found)
+    for account in found.accounts:
         told(account)
-    return mapping
+    for one in found.gave:
+        options.gave(one)
+    return found.mapping
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A mapping, how it was searched, and what it gives up."""
+
+    mapping: Mapping
+    accounts: Sequence[Account] = ()
+    gave: Sequence[GivenUp] = ()
 
 
 def remember(
@@ -63,24 +74,24 @@ def remember(
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
-    mapping: Mapping,
-    accounts: Sequence[Account],
+    found: Remembered,
 ) -> None:
     """Keep a mapping, and how it was searched, on disk."""
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
         return
-    document = {
-        "mapping": mapping_text(mapping),
-        "searches": [asdict(account) for account in accounts],
+    kept = {
+        "mapping": mapping_text(found.mapping),
+        "searches": [asdict(account) for account in found.accounts],
+        "gave": [asdict(trade) for trade in found.gave],
     }
     with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(_key(workload, accelerator, dataflow, options), document)
+        store.put(_key(workload, accelerator, dataflow, options), kept)
 
 
 def recall(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
-) -> tuple[Mapping, list[Account]] | None:
+) -> Remembered | None:
     """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
@@ -90,7 +101,8 @@ def recall(
         mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
-        return mapping, [_account(account) for account in document["searches"]]
+        accounts = [_account(account) for account in document["searches"]]
+        return Remembered(mapping, accounts, [GivenUp(**trade) for trade in document["gave"]])
     return None
 
 

@@ -94,7 +94,33 @@ def _above(ratio: float, places: int) -> str:
     return f"{max(math.ceil(steps), int(ratio > 1)) / scale:.{places}%}"
 
 
+@dataclass(frozen=True)
+class GivenUp:
+    """What a mapping takes beyond the best one: near-ties are decided by what else matters."""
+
+    cycles: float = 0.0
+    dram_bytes: float = 0.0
+    energy_pj: float = 0.0
+
+    def __add__(self, other: GivenUp) -> GivenUp:
+        """Return both together."""
+        return GivenUp(
+            self.cycles + other.cycles,
+            self.dram_bytes + other.dram_bytes,
+            self.energy_pj + other.energy_pj,
+        )
+
+    def times(self, count: int) -> GivenUp:
+        """Return it so many times."""
+        return GivenUp(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
+
+
+Gave = Callable[[GivenUp], None]
 Note = Callable[[Account], None]
+
+
+def ungiven(_gave: GivenUp) -> None:
+    """Tell nobody."""
 
 
 def unnoted(_account: Account) -> None:

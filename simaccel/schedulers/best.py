@@ -9,10 +9,9 @@ promises, which is no more than it takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
@@ -20,15 +19,19 @@ from simaccel.mapping.tree import Around, Group, Mapping
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.accounts import Account, together
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.candidates import Scored
+from simaccel.schedulers.candidates import CandidateSet, Scored
 from simaccel.schedulers.chains import chain_families, chain_of, left_out
 from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.held import best_held, figure
-from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.held import best_held
+from simaccel.schedulers.judge import Body
+from simaccel.schedulers.near_ties import settled
+from simaccel.schedulers.near_ways import between, near_way
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, parts
 from simaccel.schedulers.resident import GRANULARITIES, score
 from simaccel.schedulers.search import Goal, floored
 from simaccel.schedulers.search import search as search_one
+from simaccel.schedulers.steps import Step, Total, cheapest, value_of
+from simaccel.schedulers.wholes import finished, measured
 from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5
@@ -39,42 +42,6 @@ _GAIN = 0.002
 """What a fused run has to promise, by its bound, to be searched."""
 _KINDS = ("flat", "flash", "flex")
 """Dataflows that map an attention in ways of their own."""
-Total = Callable[[Iterable[float]], float]
-"""Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
-
-
-@dataclass
-class Step:
-    """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
-
-    ``value``: its objective, and before it has been searched what it promises. ``kind``: the
-    dataflow that has this step; none where only the best one has. ``weigh``: gives the figures that
-    decide between equals.
-    """
-
-    start: int
-    stop: int
-    value: float
-    search: Callable[[float], tuple[Body, float]]
-    kind: str = ""
-    body: Body | None = None
-    refused: SimaccelError | None = None
-    weigh: Callable[[Body], Scored | None] | None = None
-
-    def find(self, limit: float) -> None:
-        """Search; a step that can't be taken has an infinite objective."""
-        try:
-            self.body, self.value = self.search(limit)
-        except SimaccelError as error:
-            self.body, self.value, self.refused = (), float("inf"), error
-
-    @cached_property
-    def ties(self) -> tuple[int, int]:
-        """Bytes moved and kept, of what was found."""
-        if not self.body or self.weigh is None:
-            return 0, 0
-        scored = self.weigh(self.body)
-        return (0, 0) if scored is None else (scored.dram_bytes, scored.buffer_bytes)
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
@@ -94,13 +61,16 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     goal.asked.require_met()
     ways = [way]
     if goal.objective == "edp" and not goal.is_over:
-        value, _ = figure(workload, _body(way), goal)
+        value = measured(workload, _body(way), goal).value
         ways += _products(steps, len(names), math.sqrt(value))
         ways += _other_ways(steps, len(names))
+    elif goal.objective == "cycles" and goal.tolerance:
+        ways = [near_way(steps, way, goal)]
+        goal.trades.note_way(_body(ways[0]), between(ways[0], way))
     bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _others(workload, search, options)
-    return mapping_of(workload, "best", best_held(workload, bodies, search))
+    return finished(workload, "best", best_held(workload, bodies, search), goal)
 
 
 def _others(
@@ -128,9 +98,9 @@ def _searched(
     those may be of use in another.
     """
     while True:
-        way = _cheapest(steps, count, total)
-        known = _cheapest([step for step in steps if step.body], count, total)
-        if known and (goal.is_over or _value(known, total) - _value(way, total) <= left):
+        way = cheapest(steps, count, total)
+        known = cheapest([step for step in steps if step.body], count, total)
+        if known and (goal.is_over or value_of(known, total) - value_of(way, total) <= left):
             return known
         unknown = [step for step in way if step.body is None]
         if not unknown:
@@ -138,7 +108,7 @@ def _searched(
         for step in sorted(unknown, key=lambda one: one.stop - one.start):
             if known and goal.is_over:
                 break
-            if every or step in _cheapest(steps, count, total):  # with what was found before it
+            if every or step in cheapest(steps, count, total):  # with what was found before it
                 step.find(_alone_value(steps, step, total))
 
 
@@ -166,7 +136,7 @@ def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
         if step.kind == "alone" and step.body is None:
             step.find(float("inf"))
     for kind in _KINDS:
-        way = _cheapest(_steps_of([one for one in steps if one.body], kind), count)
+        way = cheapest(_steps_of([one for one in steps if one.body], kind), count)
         if way:
             yield way
 
@@ -184,39 +154,12 @@ def _products(steps: Sequence[Step], count: int, least: float) -> list[list[Step
     Before, what other dataflows' ways need is searched where they promise less than ``least``.
     """
     for kind in _KINDS:
-        way = _cheapest(_steps_of(steps, kind), count)
+        way = cheapest(_steps_of(steps, kind), count)
         for step in way:
-            limit = least - _value(way, sum) + step.value
+            limit = least - value_of(way, sum) + step.value
             if step.body is None and step.value < limit:
                 step.find(limit)
-    return [_cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
-
-
-def _cheapest(steps: Sequence[Step], count: int, total: Total = sum) -> list[Step]:
-    """Return the steps of the cheapest way; none if they don't lead there.
-
-    Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
-    """
-    best: dict[int, tuple[float, list[Step]]] = {0: (0.0, [])}
-    for stop in range(1, count + 1):
-        ways = [
-            (total((best[step.start][0], step.value)), [*best[step.start][1], step])
-            for step in steps
-            if step.stop == stop and step.start in best
-        ]
-        if ways:
-            value = min(value for value, _ in ways)
-            equals = [way for one, way in ways if one == value]
-            best[stop] = value, min(equals, key=_ties) if len(equals) > 1 else equals[0]
-    return best[count][1] if count in best else []
-
-
-def _ties(way: Sequence[Step]) -> tuple[int, int]:
-    return sum(step.ties[0] for step in way), max(step.ties[1] for step in way)
-
-
-def _value(way: Sequence[Step], total: Total) -> float:
-    return float(total([step.value for step in way])) if way else 0.0
+    return [cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
 
 
 def _alone_value(steps: Sequence[Step], step: Step, total: Total) -> float:
@@ -228,7 +171,7 @@ def _alone_value(steps: Sequence[Step], step: Step, total: Total) -> float:
     ]
     if len(alone) < step.stop - step.start or any(one.body is None for one in alone):
         return float("inf")
-    return _value(alone, total)
+    return value_of(alone, total)
 
 
 def _steps(workload: Workload, start: int, search: Search, options: Options) -> Iterator[Step]:
@@ -250,8 +193,8 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
         part = attention_of(workload, names[:count])
         if part is not None:
             ways = _attention(workload, part, search, options)
-            for kind, (value, way) in zip(_KINDS, ways, strict=True):
-                yield Step(start, start + count, value, way, kind)
+            for kind, (value, way, sets) in zip(_KINDS, ways, strict=True):
+                yield Step(start, start + count, value, way, kind, sets=sets)
         elif apart := left_out(workload, names[:count]):
             search.goal.note(_left_out(names[:count], apart))
         else:
@@ -277,19 +220,25 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
         limit = limit * (1 - _GAIN)
         best: Scored | None = None
         accounts: list[Account] = []
+        sets: list[CandidateSet] = []
         for grid, promise in zip(grids, promises, strict=True):
             below = limit if best is None else best.value
             if promise < below:
                 found = search_one(grid, goal, below, "shared rows")
                 accounts.append(found.account)
+                sets += found.sets
                 best = found.best or best
         if best is None:
             return (), float("inf")
         goal.note(floored(together("shared rows", accounts), grids[0], goal))
-        return (replace(chain.group, tree=best.tree),), best.value
+        best = settled(best, sets, goal.room, limit)
+        body = (replace(chain.group, tree=best.tree),)
+        goal.trades.note(body, best)
+        return body, best.value
 
     if promises and min(promises) < float("inf"):
-        yield Step(start, start + len(names), min(promises) / (1 - _GAIN), find)
+        promise = min(promises) / (1 - _GAIN)
+        yield Step(start, start + len(names), promise, find, sets=grids)
 
 
 Way = Callable[[float], tuple[Body, float]]
@@ -297,8 +246,8 @@ Way = Callable[[float], tuple[Body, float]]
 
 def _attention(
     workload: Workload, part: Attention, search: Search, options: Options
-) -> Iterator[tuple[float, Way]]:
-    """Yield an attention as each of `_KINDS` maps it, with what it promises."""
+) -> Iterator[tuple[float, Way, Sequence[CandidateSet]]]:
+    """Yield an attention as each of `_KINDS` maps it: what it promises, how, its candidates."""
     goal, problem = search.goal, problem_of(workload, part)
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)
@@ -309,10 +258,12 @@ def _attention(
             body, value = flat.attention(problem, goal, grids, name)
             return tuple(body), value
 
-        yield min(kind.bound(goal.room) for kind in grids), fused
+        sets = [grid for kind in grids for grid in kind.grids]
+        yield min(kind.bound(goal.room) for kind in grids), fused, sets
     yield (
         flex.bound(problem, search),
         lambda limit: flex.attention(workload, part, search=search, limit=limit),
+        (),
     )
 
 

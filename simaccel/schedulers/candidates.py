@@ -29,6 +29,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Part, Tree
 from simaccel.mapspace.costs import Objective
 from simaccel.schedulers.judge import Body, Judge
+from simaccel.schedulers.neighbours import Limit, limits_of
 from simaccel.schedulers.repeats import repeats
 from simaccel.workload import Workload
 
@@ -37,6 +38,8 @@ PATIENCE: Final = 24
 """Runs without a gain after which a search ends, unless all sizes are few."""
 EXACT: Final = 512
 """Spaces of so many candidates that fit, with all sizes, are searched without a gap."""
+_EXPOSED: Final = 0.4
+"""The part of the DRAM's work that is likely to wait."""
 Values = npt.NDArray[np.float64]
 
 
@@ -52,13 +55,24 @@ def capacity(accelerator: Accelerator) -> int:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes."""
+    """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
+
+    ``energy_pj``: 0 where energies are unknown, or nothing depends on them. ``instead``: the best,
+    where this one was preferred to it as a near-tie.
+    """
 
     tree: Tree
     value: float
     cycles: int
     dram_bytes: int
     buffer_bytes: int
+    energy_pj: float = 0.0
+    instead: Scored | None = None
+
+    @property
+    def least(self) -> Scored:
+        """The one with the least objective: itself, or what it was preferred to."""
+        return self.instead or self
 
     @property
     def rank(self) -> tuple[float, int, int, int]:
@@ -83,8 +97,7 @@ class CandidateSet:
     """All candidates of some families of one group, in one row; they run when needed.
 
     ``group``: without a tree. ``allows``: which candidates of a family are as a user constrains
-    them. ``tolerance``: of all candidates within it of the best objective the one with least
-    energy, bytes and footprint is taken, relative.
+    them. ``tolerance``: of the best objective, what may be given up (`near_ties`).
     """
 
     group: Group
@@ -93,13 +106,18 @@ class CandidateSet:
     objective: Objective = "cycles"
     allows: Callable[[Family], Bools] | None = None
     tolerance: float = 0.0
+    limits: Sequence[Sequence[Limit]] = ()
+    """Of the numbers of each family; those of its own candidates where none are given."""
     totals: list[Totals] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Count all candidates."""
+        self.limits = self.limits or [limits_of(family) for family in self.families]
         columns: list[list[npt.NDArray[Any]]] = []
         again, allowed = [], []
-        priced = self.objective in ("energy", "edp") or self.tolerance > 0
+        priced = self.objective in ("energy", "edp") or (
+            self.tolerance > 0 and not self.accelerator.unknown_energies
+        )
         for number, family in enumerate(self.families):
             totals = evaluate(family, self.accelerator)
             shape = family.shape
@@ -186,6 +204,10 @@ class CandidateSet:
         around = tuple(one for one in self.families[0].around if one.tensor in tensors)
         return (Around(keeps=around, groups=(group,)) if around else group,)
 
+    def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
+        """Return candidates of another family of the same group; ``limits`` of its numbers."""
+        return replace(self, families=[family], limits=[limits], totals=[])
+
     def alone(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
         return self._taken(number)[0]
@@ -204,30 +226,25 @@ class CandidateSet:
     def scored(self, number: int, cycles: float) -> Scored:
         """Return a candidate by its number, with its cycles."""
         which = ints([number])
+        leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
         return Scored(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
             cycles=int(cycles),
             dram_bytes=int(self.dram[number]),
             buffer_bytes=int(self.space[number]),
+            energy_pj=float(self.energy[number] + leaked),
         )
 
-    def cheaper(self, best: Scored, room: int) -> Scored:
-        """Return what costs least of all within the tolerance of the best, or that itself.
+    def likely(self, which: Ints) -> Values:
+        """Return about the cycles of candidates: a part of the DRAM's work waits, too.
 
-        Cost is energy, then bytes moved, then bytes kept.
+        No bound knows it; there is more of it where there is more to move.
         """
-        limit = best.value * (1 + self.tolerance)
-        fits = self.fitting(room)
-        fits = fits[self.values(fits, self.bounds[fits]) <= limit]
-        costs = np.stack([self.energy[fits], self.dram[fits], self.space[fits]])
-        order = np.lexsort(costs[::-1])
-        for number in fits[order][:PATIENCE]:
-            which = ints([number])
-            cycles = self.run(which, self.most_cycles(which, limit) + 1)
-            if np.isfinite(cycles[0]) and self.values(which, cycles)[0] <= limit:
-                return self.scored(int(number), float(cycles[0]))
-        return best
+        rate = self.accelerator.bytes_per_cycle
+        waits = 0.0 if rate is None else _EXPOSED / float(rate)
+        found: Values = self.bounds[which] + waits * self.dram[which]
+        return found
 
     def most_cycles(self, which: Ints, value: float) -> float:
         """Return cycles in which candidates have at least an objective of so much."""
@@ -250,6 +267,12 @@ class CandidateSet:
         values = self.values(fits, self.bounds[fits])
         best = float(values.min())
         return best, float(self.dram[fits[values == best]].min())
+
+    def fewest(self, room: int, value: float) -> float:
+        """Return the fewest bytes that candidates move whose bound is not above an objective."""
+        fits = self.fitting(room)
+        fits = fits[self.values(fits, self.bounds[fits]) <= value]
+        return float(self.dram[fits].min()) if fits.size else float("inf")
 
     @property
     def smallest(self) -> int:

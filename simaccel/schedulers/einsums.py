@@ -234,9 +234,13 @@ class Searched:
             searched = search(self.candidates, goal, limit, name)
             if searched.best is not None:
                 self.goal.note(floored(searched.account, self.candidates, goal))
-            found = self.found[held_bytes] = searched.best, limit
+            found = self.found[held_bytes] = searched.settled(goal.room, limit), limit
         best, _ = found
-        return best and replace(best, tree=renamed(best.tree, self.names))
+        if best is None:
+            return None
+        best = replace(best, tree=renamed(best.tree, self.names))
+        self.goal.trades.note((replace(self.group, tree=best.tree),), best)
+        return best
 
     @property
     def found(self) -> dict[int, tuple[Scored | None, float]]:

@@ -26,6 +26,7 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored, capacity
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
+from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident import GRANULARITIES
 from simaccel.schedulers.search import Goal, floored, search
@@ -168,6 +169,7 @@ def attention(
     """
     accounts: list[Account] = []
     best: Scored | None = None
+    sets: list[CandidateSet] = []
     left = float("inf")
     for kind in sorted(kinds, key=lambda kind: kind.bound(goal.room)):
         for at, grid in enumerate(kind.grids):
@@ -175,9 +177,11 @@ def attention(
             enough = below if best is None else below * (1 - _GAIN * bool(at)) - goal.slack
             if grid.bound(goal.room) >= enough or (best is not None and goal.is_over):
                 left = min(left, grid.bound(goal.room))
+                sets.append(grid)
                 continue
             found = search(grid, goal, below, kind.name)
             accounts.append(found.account)
+            sets += found.sets
             best = found.best or best
     if best is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
@@ -188,7 +192,9 @@ def attention(
     account = together(name, accounts)
     account = replace(account, left=min(account.left, left))
     goal.note(floored(account, kinds[0].grids[0], goal))
+    best = settled(best, sets, goal.room, limit, account.left)
     group = replace(kinds[0].grids[0].group, tree=best.tree)
+    goal.trades.note((group,), best)
     return [group], best.value
 
 

@@ -15,11 +15,12 @@ from simaccel.schedulers.accounts import BOUND, Account
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
-from simaccel.schedulers.held import best_held, best_of
-from simaccel.schedulers.judge import Body, mapping_of
+from simaccel.schedulers.held import best_held
+from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
-from simaccel.schedulers.resident import GRANULARITIES, Placed, Stage, parts_of, units
+from simaccel.schedulers.resident import GRANULARITIES, Placed, Stage, chosen, parts_of, units
 from simaccel.schedulers.search import Goal
+from simaccel.schedulers.wholes import best_of, finished
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
@@ -37,8 +38,8 @@ def schedule(
     """
     found = sequences(workload, search, choices)
     if search.accelerator.groups.resident:
-        return mapping_of(workload, dataflow, best_held(workload, found, search))
-    return mapping_of(workload, dataflow, best_of(workload, found, search.goal))
+        return finished(workload, dataflow, best_held(workload, found, search), search.goal)
+    return finished(workload, dataflow, best_of(workload, found, search.goal), search.goal)
 
 
 def sequences(
@@ -201,10 +202,9 @@ def attention(
         lambda rows, room: _promise(problem, quiet, rows, room),
         limit=limit,
     )
-    found = [one for name in granularities if (one := stage.best(name)) is not None]
-    if not found:
+    best = chosen([stage.best(name) for name in granularities], goal)
+    if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
-    best = min(found, key=lambda one: one.scored.rank)
     space = sum(len(one.candidates) for one, _ in _searched(problem, quiet, whole=False))
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = Account(

@@ -15,17 +15,16 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from simaccel.analytic.family import family_of
-from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
 from simaccel.schedulers.candidates import CandidateSet, capacity
 from simaccel.schedulers.einsums import Search, Searched
-from simaccel.schedulers.judge import Body, mapping_of
-from simaccel.schedulers.resident import objective_of
+from simaccel.schedulers.judge import Body
 from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.tenants import Tenant, tenants, touches
+from simaccel.schedulers.wholes import best_of, measured, preferred_of, unique
 from simaccel.workload import Vector, Workload
 
 ALIVE = 6
@@ -55,24 +54,8 @@ def held_between(workload: Workload, body: Body, search: Search) -> Body:
 
 def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Body:
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
-    found = [held_between(workload, body, search) for body in _unique(bodies)]
+    found = [held_between(workload, body, search) for body in unique(bodies)]
     return best_of(workload, found, search.goal)
-
-
-def best_of(workload: Workload, bodies: Sequence[Body], goal: Goal) -> Body:
-    """Return the best of some sequences of groups; the first of equals."""
-    found = _unique(bodies)
-    if len(found) == 1:
-        return found[0]
-    return min(found, key=lambda body: figure(workload, body, goal))
-
-
-def _unique(bodies: Sequence[Body]) -> list[Body]:
-    found: list[Body] = []
-    for body in bodies:
-        if body not in found:
-            found.append(body)
-    return found
 
 
 def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
@@ -82,29 +65,15 @@ def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
 
 def _better(workload: Workload, before: Body, after: Body, search: Search) -> bool:
     """Return whether groups with what they hold are better, by the machine where cycles decide."""
-    old = figure(workload, before, search.goal)
+    goal = search.goal
+    old = measured(workload, before, goal)
     try:
-        return figure(workload, after, search.goal) <= old
+        new = measured(workload, after, goal)
     except SimaccelError:  # the machine takes fewer trees than the closed form
         return False
-
-
-def figure(workload: Workload, body: Body, goal: Goal) -> Price:
-    """Return the objective of a workload's groups together, and the bytes that they move.
-
-    Raises:
-        SimaccelError: the machine refuses them.
-
-    """
-    predicted = predict(workload, mapping_of(workload, "", body), goal.accelerator)
-    moved = float(sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram")))
-    cycles = float(predicted.bound_cycles)
-    if goal.is_timed:
-        (outcome,) = goal.judge.judged(workload, [body], float("inf"))
-        if outcome.refused is not None:
-            raise outcome.refused
-        cycles = outcome.cycles
-    return objective_of(predicted, goal, cycles), moved
+    if not goal.tolerance:
+        return (new.value, new.dram_bytes) <= (old.value, old.dram_bytes)
+    return preferred_of(workload, (after, before), (new, old), goal) == 0
 
 
 # -- what it costs
@@ -120,6 +89,8 @@ class Place:
     fixed: tuple[Keep, ...] = ()
     fixed_bytes: int = 0
     known: dict[object, tuple[Price, Tree]] = field(default_factory=dict)
+    grids: dict[object, CandidateSet] = field(default_factory=dict)
+    """Of what is fused, by the tensors that are held."""
     error: float = 1.0
     """What the group takes with nothing held, as a multiple of its bound."""
 
@@ -228,6 +199,13 @@ class Place:
         if self._is_searched():
             return self._searched(held).candidates
         mine = self._mine(held)
+        key = tuple(one.name for one in mine)
+        if key not in self.grids:
+            self.grids[key] = self._fused(mine)
+        return self.grids[key]
+
+    def _fused(self, mine: Sequence[Tenant]) -> CandidateSet:
+        """Return the tree of a fused group with some tenants held, and it with few slots."""
         keeps = (*self.fixed, *(Keep(one.name) for one in mine))
         space = space_of(self.workload, self.group)
         kept = {name for one in mine for name in one.tensors}

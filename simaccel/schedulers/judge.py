@@ -51,7 +51,7 @@ class Judge:
 
     def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[Outcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
-        keys = [_key(workload, body) for body in bodies]
+        keys = [(workload.fingerprint, key_of_body(body)) for body in bodies]
         new = {
             key: _Task(self.accelerator, workload, mapping_of(workload, "", body), below)
             for key, body in zip(keys, bodies, strict=True)
@@ -104,12 +104,12 @@ def operators_of(body: Body) -> list[str]:
     return found
 
 
-def _key(workload: Workload, body: Body) -> object:
-    """Return what decides the cycles of some groups of a workload on one machine."""
-    found: list[object] = [workload.fingerprint]
+def key_of_body(body: Body) -> tuple[object, ...]:
+    """Return what decides the cycles of some groups of one workload."""
+    found: list[object] = []
     for one in body:
         if isinstance(one, Around):
-            found.append((one.keeps, _key(workload, one.groups)))
+            found.append((one.keeps, key_of_body(one.groups)))
         else:
             ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))
             found.append((one.operators, one.tree, *ranks))

@@ -32,6 +32,7 @@ from simaccel.schedulers.resident import (
     GRANULARITIES,
     Placed,
     Stage,
+    chosen,
     few_counts,
     objective_of,
     parts_of,
@@ -120,11 +121,7 @@ class Fixed:
         for way in self.ways(problem):
             stage = self._stage(problem, way, best.scored.value if best else float("inf"))
             for name in granularities:
-                best = min(
-                    filter(None, (best, stage.best(name))),
-                    key=lambda one: one.scored.rank,
-                    default=None,
-                )
+                best = chosen([best, stage.best(name)], self.search.goal)
         if best is None:
             raise NothingFitsError(f"{'+'.join(part)}: fixed tiles need more than the buffer")
         return best.body

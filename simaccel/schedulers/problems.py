@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
@@ -13,9 +14,11 @@ from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.search import Each, Effort, Watch
-from simaccel.schedulers.accounts import Note, unnoted
+from simaccel.schedulers.accounts import Gave, Note, ungiven, unnoted
 from simaccel.workload import Einsum, Vector, Workload
 
+WITHIN: Final = 0.01
+"""Of the best objective, what is given up by default for what else matters."""
 _NO_TIME = 1e-9
 """Seconds of a search whose time is up: it takes what it sees first."""
 
@@ -32,12 +35,12 @@ class Options:
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
     ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
     dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
-    with least energy, bytes and footprint is taken; ``each`` may run pieces of work in other
-    processes; ``note`` is handed the account of each search. Of mapspaces: ``effort`` of a search,
-    and ``watch`` that is told how it stands; the effort's budget is that of the whole workload's
-    search, which ends at ``ends`` of the monotonic clock, in seconds, once it has begun. Of
-    transformers on several chips: chips that share a layer (``tensor_parallel``), and groups of
-    them that share a batch; None is the rest of the chips.
+    is taken that a user would choose (`near_ties`), and ``gave`` is told what that gives up;
+    ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
+    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
+    effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
+    clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
+    (``tensor_parallel``), and groups of them that share a batch; None is the rest of the chips.
     """
 
     pipeline: bool = False
@@ -46,9 +49,10 @@ class Options:
     effort: Effort = field(default_factory=Effort)
     constraints: tuple[str, ...] = ()
     patience: int | None = None
-    tolerance: float = 0.0
+    tolerance: float = WITHIN
     each: Each = map
     note: Note = unnoted
+    gave: Gave = ungiven
     watch: Watch = unwatched
     tensor_parallel: int | None = None
     data_parallel: int | None = None

@@ -15,9 +15,11 @@ from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
+from simaccel.schedulers.accounts import GivenUp
 from simaccel.schedulers.attention import Problem
 from simaccel.schedulers.candidates import Scored, capacity
-from simaccel.schedulers.judge import Body, mapping_of, operators_of
+from simaccel.schedulers.judge import Body, key_of_body, mapping_of, operators_of
+from simaccel.schedulers.near_ties import preferred
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.walk import GAIN, GAP
 from simaccel.workload import Workload
@@ -129,6 +131,21 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
+def chosen(some: Sequence[Resident | None], goal: Goal) -> Resident | None:
+    """Return the best of some mappings, or the near-tie that a user would choose."""
+    found = [one for one in some if one is not None]
+    if not found:
+        return None
+    scored = [one.scored for one in found]
+    given = goal.objective == "cycles"
+    lowest = min(one.scored.value - given * goal.trades.of(one.body).cycles for one in found)
+    best = found[preferred(scored, goal.objective, goal.tolerance, lowest)]
+    least = min(found, key=lambda one: one.scored.rank)
+    if best is not least:
+        goal.trades.note(best.body, replace(best.scored, instead=least.scored), "together")
+    return best
+
+
 @dataclass(frozen=True)
 class Stage:
     """Looks for the number of rows that stay on chip.
@@ -150,8 +167,7 @@ class Stage:
         """Return the best of a granularity; None if nothing fits, or is below the limit."""
         unit, most = units(self.problem, granularity, self.goal.accelerator)
         tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
-        some = [one for rows in tried if (one := self.known[rows]) is not None]
-        return min(some, key=lambda one: one.scored.rank, default=None)
+        return chosen([self.known[rows] for rows in tried], self.goal)
 
     def _all(self, unit: int, most: int) -> list[int]:
         counts = [unit * count for count in range(most, -1, -1)]
@@ -191,7 +207,7 @@ class Stage:
     def _value(self, rows: int) -> float:
         if rows not in self.known:
             self.known[rows] = None
-            limit = min(self.limit, self._best())
+            limit = min(self.limit, self._best() * (1 + self.goal.tolerance))
             late = limit < float("inf") and self.goal.is_over
             if not late and self.promise(rows, self._room(rows)) < limit:
                 body = self._body(rows, self._room(rows), limit)
@@ -207,7 +223,13 @@ class Stage:
 
     def _body(self, rows: int, room: int, limit: float) -> Body | None:
         placed = self.trees(rows, room, limit)
-        return None if placed is None else staged(self.problem, rows, placed)
+        if placed is None:
+            return None
+        body, trades = staged(self.problem, rows, placed), self.goal.trades
+        if rows:  # their trees are parts of those that gave up
+            each = [trades.of((replace(group, tree=tree),)) for group, _, tree in placed]
+            trades.known["alone", key_of_body(body)] = sum(each, start=GivenUp())
+        return body
 
     def _room(self, rows: int) -> int:
         """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
@@ -224,7 +246,8 @@ def score(workload: Workload, body: Body, goal: Goal, below: float = float("inf"
     predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
     moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
     value = objective_of(predicted, goal, cycles)
-    scored = Scored((), value, int(cycles), moved, predicted.buffer_bytes)
+    energy = energy_of(predicted, goal, cycles)
+    scored = Scored((), value, int(cycles), moved, predicted.buffer_bytes, energy)
     return scored if scored.value < below else None
 
 
@@ -236,10 +259,17 @@ def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
         return float(predicted.buffer_bytes)
     if goal.objective == "dram-bytes":
         return float(sum(n for (at, _), n in predicted.moved.items() if at.startswith("dram")))
+    energy = energy_of(predicted, goal, cycles)
+    return energy * cycles if goal.objective == "edp" else energy
+
+
+def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the energy of a mapping that takes so many cycles; 0 where it is not known."""
+    if goal.accelerator.unknown_energies:
+        return 0.0
     leaked = sum(one.bound_cycles for one in predicted.groups)
     energy = sum(predicted.energy_pj.values())
-    energy += goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
-    return energy * cycles if goal.objective == "edp" else energy
+    return energy + goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
 
 
 def parts_of(problem: Problem) -> Iterator[tuple[str, str]]:

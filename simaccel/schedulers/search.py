@@ -22,14 +22,17 @@ from simaccel.schedulers.accounts import (
     ROOM,
     SAME,
     Account,
+    Gave,
     Note,
     floor_of_group,
+    ungiven,
     unnoted,
 )
 from simaccel.schedulers.asked import NOTHING, Asked
 from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
 from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.neighbours import limits_of, neighbours
+from simaccel.schedulers.near_ties import Trades, decides, settled
+from simaccel.schedulers.neighbours import neighbours
 from simaccel.schedulers.problems import Options, parts
 from simaccel.schedulers.walk import GAP, Stopping, Walk
 from simaccel.workload import Workload
@@ -39,7 +42,7 @@ _STARTS = 3
 _NEAR_PATIENCE = 48
 """Runs of neighbours without a gain after which a round ends."""
 _MOST_NEAR = 256
-"""Runs of neighbours after which no other family, and no smaller room, has any."""
+"""Runs of neighbours of all families and rooms, about."""
 _ROUNDS = 6
 """Rounds at most; each begins with the best of the one before."""
 _LADDER = 3
@@ -72,7 +75,10 @@ class Goal:
     slack: float = 0.0
     """Of the objective, what a search may leave: little of what a whole workload takes."""
     tolerance: float = 0.0
-    """Of all that is within it of the best, relative, what takes least energy, bytes, footprint."""
+    """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
+    trades: Trades = field(default_factory=Trades)
+    gave: Gave = ungiven
+    """Told what the whole workload gives up."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -92,6 +98,7 @@ class Goal:
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
             tolerance=options.tolerance,
+            gave=options.gave,
         )
 
     @property
@@ -128,13 +135,32 @@ class Goal:
         """Whether cycles have a part in the objective."""
         return self.objective in ("cycles", "edp")
 
+    @property
+    def gap(self) -> float:
+        """The optimality gap; half of what is given up anyway, so that the choice is within it."""
+        return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
+
     def stopping(self, grid: CandidateSet, room: int) -> Stopping:
-        """Return when the walk through a grid ends: small ones that are complete have no gap."""
+        """Return when the walk through a grid ends.
+
+        Small ones that are complete have no gap, but for what is given up anyway.
+        """
         if self.patience is not None:
             return Stopping(0.0, self.patience, gain=0.0, until=self.until)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
-            return Stopping(0.0, float("inf"), self.slack, until=self.until)
-        return Stopping(slack=self.slack, until=self.until)
+            return Stopping(self.gap - GAP, float("inf"), self.slack, until=self.until)
+        return Stopping(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
+
+    @property
+    def most_near(self) -> int:
+        """Runs of neighbours after which no other family, and no smaller room, has any."""
+        return _MOST_NEAR if self.gap == GAP else _MOST_NEAR // 4
+
+    @property
+    def near(self) -> Stopping:
+        """When the walk through neighbours ends; sooner where much is given up anyway."""
+        patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
+        return Stopping(self.gap, patience, gain=self.gap / 2, until=self.until)
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
@@ -152,10 +178,18 @@ def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -
 
 @dataclass(frozen=True)
 class Found:
-    """The best candidate of a search, None if none fits or is below the limit, and its account."""
+    """The best candidate of a search, None if none fits or is below the limit, and its account.
+
+    ``sets``: the candidates that were looked at.
+    """
 
     best: Scored | None
     account: Account
+    sets: tuple[CandidateSet, ...] = ()
+
+    def settled(self, room: int, limit: float = float("inf")) -> Scored | None:
+        """Return the best, or a near-tie that a user would choose, below the limit."""
+        return self.best and settled(self.best, self.sets, room, limit, self.account.left)
 
 
 def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = "") -> Found:
@@ -167,8 +201,7 @@ def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: st
     for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
-    best = climb.settled(goal.room)
-    return Found(best, climb.account(name))
+    return Found(climb.best, climb.account(name), climb.sets)
 
 
 def floored(account: Account, grid: CandidateSet, goal: Goal) -> Account:
@@ -206,22 +239,20 @@ class _Climb:
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
         promising = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, promising, _STARTS)
-        limits = [limits_of(family) for family in self.grid.families]
         for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
             beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
-            for _ in range(0 if self.goal.is_over or self.near >= _MOST_NEAR else _ROUNDS):
-                near = neighbours(beam, limits[family], self.goal.accelerator)
+            for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
+                limits = self.grid.limits[family]
+                near = neighbours(beam, limits, self.goal.accelerator)
                 if near is None:
                     break
-                candidates = self.goal.candidates(self.grid.group, [near])
-                enough = 1 if self.goal.patience else 1 - GAP
+                candidates = self.grid.others(near, limits)
+                enough = 1 if self.goal.patience else 1 - self.goal.gap
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
                 before = self.below
-                found = self._walk(
-                    candidates, room, Stopping(patience=_NEAR_PATIENCE, until=self.goal.until)
-                )
-                if self.below >= before:
+                found = self._walk(candidates, room, self.goal.near)
+                if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
                     break
                 numbers = _different(candidates, found.numbers(), _STARTS)
                 beam = [candidates.alone(number) for number in numbers]
@@ -236,11 +267,10 @@ class _Climb:
         self.walks.append(walk)
         return walk
 
-    def settled(self, room: int) -> Scored | None:
-        """Return the best, or what costs least of all that is within the tolerance of it."""
-        if self.best is None or not self.goal.tolerance or not self.goal.is_timed:
-            return self.best
-        return self.grid.cheaper(self.best, room)
+    @property
+    def sets(self) -> tuple[CandidateSet, ...]:
+        """All candidates that were walked through."""
+        return tuple({id(walk.candidates): walk.candidates for walk in self.walks}.values())
 
     def account(self, name: str) -> Account:
         """Return how the search went."""

@@ -27,6 +27,7 @@ from simaccel.schedulers.accounts import ROOM, Account, together
 from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, Scored
 from simaccel.schedulers.einsums import Search
 from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
+from simaccel.schedulers.near_ties import decides, settled_among
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.walk import Stopping, Walk
@@ -173,7 +174,7 @@ def _best(choice: Choice, options: Options) -> Mapped:
     if strategy not in every:
         assert empty is not None  # noqa: S101 - there was a search
         raise empty
-    if len(searches) == 1:
+    if len(searches) == 1 and not decides(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
         options.note(_account(target, found_alone))
         return mapped_as(target, found_alone)
@@ -214,7 +215,7 @@ def _pick(
     inside = [name for name in INSIDE[strategy] if name in every] if strategy != "padded" else []
     best = min(
         (_pick(every, name, options, judge, known) for name in inside),
-        key=lambda one: one.scored.rank,
+        key=lambda one: one.scored.least.rank,
         default=None,
     )
     accounts, refused = [], None
@@ -223,9 +224,9 @@ def _pick(
         accounts.append(replace(_account(target, found), ran=len(walk.cycles), value=walk.best))
         for number in walk.numbers()[:1]:
             scored, good = walk.scored(number), found.good
-            if good is not None and (best is None or scored.rank < best.scored.rank):
-                at = slice(number, number + 1)
-                one = replace(found, best=good.take(at))
+            if good is not None and (best is None or scored.rank < best.scored.least.rank):
+                at, scored = settled_among(walk.candidates, number, scored)
+                one = replace(found, best=good.take(slice(at, at + 1)))
                 best = _Picked(mapped_as(target, one), scored)
         refused = refused or judge.refusal
     if best is None:

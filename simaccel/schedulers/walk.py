@@ -23,8 +23,6 @@ NEAR: Final = 1.01
 """How much worse than the best a run may be before it is given up, and still be looked near to."""
 _BY_BOUND: Final = 8
 """Candidates that run in the order of their bounds, before others run, too."""
-_EXPOSED: Final = 0.4
-"""The part of the DRAM's work by which those others are ordered; no bound knows it."""
 _AT_ONCE: Final = 4
 """Candidates that run at once after the first few, whether one process runs them or several."""
 
@@ -106,17 +104,15 @@ class Walk:
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order of about the lowest bound, then least bytes, then the largest tiles.
 
-        After the first few every second one is the next by bound and a part of its DRAM's work, of
-        which more waits where there is more.
+        After the first few every second one is the next of those that are likely the fastest.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
         about = np.floor((bounds - bounds.min()) / width)
         order = np.lexsort((-space, moved, about))
-        rate = candidates.accelerator.bytes_per_cycle
-        if rate is None or candidates.objective != "cycles":
+        if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
-        waiting = np.lexsort((-space, moved, bounds + _EXPOSED * moved / float(rate)))
+        waiting = np.lexsort((-space, moved, candidates.likely(fits)))
         rest = np.stack([waiting, order]).T.ravel()
         both = np.concatenate([order[:_BY_BOUND], rest])
         _, first = np.unique(both, return_index=True)
@@ -126,7 +122,7 @@ class Walk:
         """Take what is best by counts alone; of about equals the fastest."""
         candidates = self.candidates
         self.best = self.left = float(values.min())
-        equal = fits[values <= self.best * (1 + candidates.tolerance)]
+        equal = fits[values == self.best]
         keys = (candidates.space[equal], candidates.dram[equal], candidates.bounds[equal])
         fastest = float("inf")
         for number in equal[np.lexsort(keys)][:PATIENCE]:

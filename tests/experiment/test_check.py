@@ -26,7 +26,7 @@ from simaccel.workload.attention import Scope
 from tests.draws import some
 from tests.trees import mapping, vector, workload
 
-SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7, layers=2)
+SMALL = Dimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
 TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 
@@ -40,7 +40,7 @@ TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 )
 def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: Scope) -> None:
     """Each granularity of flex and flat computes attention in tests/schedulers/test_dataflows."""
-    rows, sizes = (7, SMALL) if scope == "model" else (3, TINY)
+    rows, sizes = (5, SMALL) if scope == "model" else (3, TINY)
     workload = attention(sizes, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:

@@ -1,9 +1,9 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
 from simaccel.mapping.tree import Group
-from simaccel.schedulers.best import Step, _cheapest
 from simaccel.schedulers.candidates import Scored
 from simaccel.schedulers.judge import Body
+from simaccel.schedulers.steps import Step, cheapest
 
 _ONE = (Group(operators=("one",), tree=()),)
 
@@ -19,10 +19,10 @@ def _step(start: int, stop: int, value: float, moved: int = 0, kept: int = 0) ->
 def test_a_workload_keeps_what_its_largest_group_does() -> None:
     """A fused pair that needs 60 bytes is less than 40 and 40 together, and more than either."""
     alone, fused = [_step(0, 1, 40), _step(1, 2, 40)], _step(0, 2, 60)
-    assert _cheapest([*alone, fused], 2) == [fused]
-    assert _cheapest([*alone, fused], 2, max) == alone
+    assert cheapest([*alone, fused], 2) == [fused]
+    assert cheapest([*alone, fused], 2, max) == alone
 
 
 def test_of_equals_the_one_that_moves_and_then_keeps_least_is_taken() -> None:
     first, less, least = _step(0, 1, 5, 9, 1), _step(0, 1, 5, 7, 3), _step(0, 1, 5, 7, 2)
-    assert _cheapest([first, less, least, _step(0, 1, 6)], 1) == [least]
+    assert cheapest([first, less, least, _step(0, 1, 6)], 1) == [least]

@@ -40,7 +40,7 @@ def _run(
     workload: Workload, dataflow: str, *settings: str, objective: Objective = "cycles"
 ) -> Result:
     on = load_accelerator("toy", ("dram.interleave_bytes=16 B", *settings))
-    return simulate(workload, on, dataflow, options=Options(objective=objective))
+    return simulate(workload, on, dataflow, options=Options(objective=objective, tolerance=0.0))
 
 
 @pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
@@ -131,7 +131,7 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "room"), [(_SMALLER, "512 B"), (_feed_forward(13, 20), "1 KiB")]
+    ("workload", "room"), [(_SMALLER, "512 B"), (_feed_forward(9, 12), "512 B")]
 )
 def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
@@ -141,7 +141,7 @@ def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str
         try:
             assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
         except NothingFitsError:
-            assert room == "512 B"
+            assert workload is _SMALLER
 
 
 def test_best_is_never_worse_in_energy_times_delay() -> None:
@@ -189,7 +189,8 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
 
 
 @pytest.mark.parametrize(
-    "case", [draw(4), Case((5, 3), "flash", buffer=512, bandwidth=8), *[draw(3)][DRAWS == 1 :]]
+    "case",
+    [Case((5, 3), "flash", buffer=512, bandwidth=8), *[draw(4), draw(3)][2 * (DRAWS == 1) :]],
 )
 def test_more_of_a_resource_is_never_worse(case: Case) -> None:
     """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""

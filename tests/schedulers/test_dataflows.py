@@ -63,9 +63,13 @@ def small(batch: int, seq_len: int, capacity: str, dataflow: str) -> Mapping | N
     return _mapping(la(batch, seq_len), toy(capacity), dataflow)
 
 
+THE_BEST = Options(tolerance=0.0)
+"""Near-ties are no concern of what is to be the best of its kind."""
+
+
 def _mapping(workload: Workload, on: Accelerator, dataflow: str) -> Mapping | None:
     try:
-        return make_mapping(workload, on, dataflow)
+        return make_mapping(workload, on, dataflow, THE_BEST)
     except NothingFitsError:
         return None
 
@@ -140,7 +144,7 @@ _LONG, _LARGE = (build("bert", batch=2, seq_len=n, scope="la") for n in (4096, 2
 
 @pytest.mark.parametrize(
     ("workload", "hw", "capacity", "dataflow"),
-    [(la(1, 67), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"]
+    [(la(1, 37), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"]
     + some(((_LONG, "edge", "512 KiB", d) for d in DATAFLOWS if d not in _ONCE), 12)
     + some(((_LARGE, "cloud", "32 MiB", d) for d in DATAFLOWS if d not in _ONCE), 4),
 )
@@ -232,7 +236,7 @@ def test_gemms_compute(dataflow: str, shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("dataflow", ["naive", "flex", "flat-r", "flash"])
 def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
     once = small(2, 5, "448 B", dataflow)
-    assert make_mapping(la(2, 5), toy("448 B"), dataflow) == once
+    assert make_mapping(la(2, 5), toy("448 B"), dataflow, THE_BEST) == once
 
 
 def test_unknown_dataflow() -> None:
@@ -414,7 +418,8 @@ def test_naive_keeps_rows_beside_its_tiles(capacity: str, rows: dict[str, int]) 
     workload, on = attention(three, batch=2, seq_len=7, scope="la"), toy(capacity)
     for granularity, expected in rows.items():
         dataflow = f"naive-{granularity}".rstrip("-")
-        mapping = make_mapping(workload, on, dataflow, Options(objective="dram-bytes"))
+        options = replace(THE_BEST, objective="dram-bytes")
+        mapping = make_mapping(workload, on, dataflow, options)
         assert resident_rows(mapping) == expected
         _require_sound(workload, on, mapping)
         _require_run(workload, on, mapping)

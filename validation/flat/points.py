@@ -137,7 +137,7 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
         return workload, mapping_of(workload, point.way, attended(whole, accelerator, point.way))
     if point.scope == "fc":
         workload = whole.alone(FC)
-        return workload, scheduled(workload, accelerator, point.way, Options())
+        return workload, scheduled(workload, accelerator, point.way, Options(tolerance=0.0))
     if point.way == "naive" or (point.way == "best" and point.length <= SEARCHED):
         return whole, _scheduled(point)
     before, after = _outside(point)
@@ -147,7 +147,7 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
 
 @lru_cache(2)
 def _scheduled(point: Point) -> Mapping:
-    options = Options(pipeline=point.way == "best")
+    options = Options(tolerance=0.0, pipeline=point.way == "best")
     return scheduled(point.workload(), point.hardware, point.way, options)
 
 
@@ -167,7 +167,7 @@ def _outside(point: Point) -> tuple[Body, Body]:
         missing = {*FC} - {group.name for group in outside}
         if missing:
             alone = best.workload().alone(missing)
-            body = scheduled(alone, best.hardware, "flex", Options()).body
+            body = scheduled(alone, best.hardware, "flex", Options(tolerance=0.0)).body
             outside += tuple(group for group in body if isinstance(group, Group))
     outside = tuple(sorted(outside, key=lambda group: FC.index(group.operators[0])))
     first = tuple(group for group in outside if {*group.operators} <= {*FC[:_BEFORE]})

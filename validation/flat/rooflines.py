@@ -51,7 +51,7 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
     outside = [name for name in work.tensors if not (name in made and name in read)]
     least = sum(work.tensor_bytes(name) for name in outside)
     chip = load_accelerator(CHIP)
-    result = simulate(work, chip, dataflow, options=Options(pipeline=True))
+    result = simulate(work, chip, dataflow, options=Options(tolerance=0.0, pipeline=True))
     moved = result.run.moved.items()
     dram = sum(n for (level, _), n in moved if level.startswith("dram"))
     intensity = 2 * work.macs / least

@@ -58,7 +58,7 @@ def attended(workload: Workload, accelerator: Accelerator, way: str) -> Body:
     alone = workload.alone(ATTENTION)
     if way == "table-1":
         return (_table_1(alone, accelerator),)
-    options = Options(pipeline=way.startswith(_PIPELINED))
+    options = Options(tolerance=0.0, pipeline=way.startswith(_PIPELINED))
     return tuple(scheduled(alone, accelerator, way, options).body)
 
 

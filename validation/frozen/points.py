@@ -97,7 +97,7 @@ def measure(point: Point) -> list[Row]:
 
 def _measure(point: Point) -> list[Row]:
     workload, accelerator = point.problem()
-    options = Options(pipeline=point.pipeline, effort=EFFORT)
+    options = Options(tolerance=0.0, pipeline=point.pipeline, effort=EFFORT)
     mapping, schedule_seconds = timed(
         lambda: make_mapping(workload, accelerator, point.dataflow, options)
     )

@@ -101,6 +101,7 @@ class Case:
 
         """
         options = Options(
+            tolerance=0.0,
             stationarity=self.holds,
             constraints=self.constraints,
             pipeline=self.pipeline,

@@ -66,7 +66,9 @@ class Case:
                 "dram.interleave_bytes=16 B",
             ],
         )
-        options = Options(pipeline=self.pipeline, effort=Effort(objective="cycles", patience=2_000))
+        options = Options(
+            tolerance=0.0, pipeline=self.pipeline, effort=Effort(objective="cycles", patience=2_000)
+        )
         mapping = scheduled(self.workload, accelerator, self.dataflow, options)
         return Machine(accelerator, lower(self.workload, mapping)).run().cycles
 

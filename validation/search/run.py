@@ -38,7 +38,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
     """Schedule, search widely, and put both cycles side by side."""
     started = time.process_time()
     workload, accelerator = setting.workload, setting.accelerator
-    options = Options(pipeline=setting.pipeline)
+    options = Options(tolerance=0.0, pipeline=setting.pipeline)
     mapping = scheduled(workload, accelerator, setting.dataflow, options)
     picked = Machine(accelerator, lower(workload, mapping)).run().cycles
     groups = kinds(workload, setting.dataflow, pipeline=setting.pipeline)

@@ -64,7 +64,9 @@ class Case:
         """
         on = load_accelerator(self.hw, list(self.settings))
         effort = Effort(objective=self.objective, patience=2_000, exhaustive=5_000)
-        options = Options(objective=self.objective, pipeline=self.pipeline, effort=effort)
+        options = Options(
+            tolerance=0.0, objective=self.objective, pipeline=self.pipeline, effort=effort
+        )
         result = simulate(self.workload, on, dataflow, options=options)
         run = result.run
         energy = sum(energy_pj(run, on).values())

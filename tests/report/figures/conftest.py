@@ -27,6 +27,6 @@ def toy() -> Iterator[Trace]:
 
 @pytest.fixture
 def edge() -> Iterator[Trace]:
-    """Fused attention on the edge accelerator: 34,109 cycles happen 763 times."""
+    """Fused attention on the edge accelerator: 33,266 cycles happen 763 times."""
     with Trace.open(PATHS["edge_bert_flat"]) as opened:
         yield opened

@@ -1,0 +1,62 @@
+"""What a mapping gives up of its objective: near-ties are decided by what else matters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from simaccel.experiment.run import Result, energy_pj
+from simaccel.mapspace.costs import Objective
+from simaccel.report.units import fine_share_text, short_share_text
+from simaccel.schedulers.accounts import GivenUp
+
+_BEST: Final[dict[Objective, str]] = {
+    "cycles": "the fastest",
+    "energy": "the least energy",
+    "edp": "the least product",
+    "dram-bytes": "the fewest bytes",
+    "footprint": "the smallest",
+}
+
+
+_SMALL: Final = 0.001
+
+
+def given_up_json(gave: Sequence[GivenUp], objective: Objective) -> dict[str, Any]:
+    """Return what is taken beyond the best: cycles, bytes and energy; nothing where that is all."""
+    total = sum(gave, start=GivenUp())
+    return {"given_up": {"against": _BEST[objective], **vars(total)}} if total != GivenUp() else {}
+
+
+def given_up_lines(
+    gave: Sequence[GivenUp], result: Result, objective: Objective, tolerance: float
+) -> list[str]:
+    """Return the line that says what was given up; none where nothing was.
+
+    The best is what the searches of the groups found, each alone.
+    """
+    total = sum(gave, start=GivenUp())
+    if total == GivenUp():
+        return []
+    shares = ", ".join(_shares(total, result))
+    lead = f"chosen within {100 * tolerance:g}%"
+    return [f"{lead}: {shares} against {_BEST[objective]}"] if shares else []
+
+
+def _shares(total: GivenUp, result: Result) -> Iterator[str]:
+    moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+    energy = sum(energy_pj(result.run, result.accelerator).values())
+    every = (
+        ("cycles", total.cycles, result.run.cycles),
+        ("DRAM bytes", total.dram_bytes, moved),
+        ("energy", total.energy_pj, energy),
+    )
+    for name, more, of in every:
+        if more and not math.isnan(of) and of > more:
+            share = more / (of - more)
+            yield f"{'-' if share < 0 else '+'}{_text(abs(share))} {name}"
+
+
+def _text(share: float) -> str:
+    return short_share_text(share) if share >= _SMALL else fine_share_text(share)

@@ -1,0 +1,100 @@
+"""Near-ties of whole ways: of all about as fast as the fastest, what takes least energy or bytes.
+
+A step that nobody has searched, because others promise to be a little faster, is searched where it
+promises to move fewer bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from simaccel.schedulers.accounts import GivenUp
+from simaccel.schedulers.near_ties import Trades, within
+from simaccel.schedulers.search import Goal
+from simaccel.schedulers.steps import Step, value_of
+
+_MOST: Final = 6
+"""Steps that are searched because they promise fewer bytes, at most."""
+_STATES: Final = 64
+"""Ways up to an operator that are weighed at once, at most."""
+_State = tuple[float, tuple[float, float], list[Step]]
+"""A way: its cycles, its energy and bytes, its steps."""
+
+
+def near_way(steps: Sequence[Step], way: list[Step], goal: Goal) -> list[Step]:
+    """Return the way that costs least of those that are not slower than the fastest by more.
+
+    ``way``: the fastest; all values are cycles.
+    """
+    limit = sum(_least(step, goal.trades) for step in way) * (1 + goal.tolerance)
+    promising = sorted(_promising(steps, way, limit, goal.room), key=lambda one: one[0])
+    new = [_near(step, goal, most) for _, step, most in promising[:_MOST]]
+    some = [step for step in (*steps, *new) if step.body]
+    return _cheapest_within(some, way[-1].stop, max(limit, value_of(way, sum))) or way
+
+
+def _near(step: Step, goal: Goal, most: float) -> Step:
+    """Return a step with what costs least of its candidates, as far as is seen."""
+    best = within(step.sets, goal.room, most)
+    if best is None:
+        return step
+    body = (replace(step.sets[0].group, tree=best.tree),)
+    return replace(step, value=best.value, body=body)
+
+
+def between(chosen: Sequence[Step], best: Sequence[Step]) -> GivenUp:
+    """Return what a way takes beyond another."""
+    each = [
+        [(one.cycles, one.dram_bytes, one.energy_pj) for step in way if (one := step.scored)]
+        for way in (chosen, best)
+    ]
+    new, old = ([sum(column) for column in zip(*rows, strict=True)] for rows in each)
+    return GivenUp(*(a - b for a, b in zip(new, old, strict=True)))
+
+
+def _least(step: Step, trades: Trades) -> float:
+    return step.value - trades.of(step.body or ()).cycles
+
+
+def _promising(
+    steps: Sequence[Step], way: Sequence[Step], limit: float, room: int
+) -> Iterator[tuple[float, Step, float]]:
+    """Yield how many bytes more steps move, if fewer, than the part of a way that they replace.
+
+    With each the objective that it is not above in a way within the limit.
+    """
+    left = limit - value_of(way, sum)
+    for step in steps:
+        inside = [one for one in way if step.start <= one.start and one.stop <= step.stop]
+        whole = sum(one.stop - one.start for one in inside) == step.stop - step.start
+        if step.body is None and step.sets and whole:
+            most = left + value_of(inside, sum)
+            fewest = min(one.fewest(room, most) for one in step.sets)
+            more = fewest - sum(one.ties[0] for one in inside)
+            if more < 0:
+                yield more, step, most
+
+
+def _cheapest_within(steps: Sequence[Step], count: int, limit: float) -> list[Step]:
+    """Return the way with least energy, then fewest bytes, of those within a limit of cycles."""
+    states: dict[int, list[_State]] = {0: [(0.0, (0.0, 0.0), [])]}
+    for stop in range(1, count + 1):
+        found = [
+            (cycles + step.value, _added(cost, step), [*before, step])
+            for step in steps
+            if step.stop == stop and step.scored
+            for cycles, cost, before in states.get(step.start, ())
+        ]
+        kept: list[_State] = []
+        for one in sorted(found, key=lambda one: (one[0], one[1])):
+            if one[0] <= limit and (not kept or one[1] < kept[-1][1]):
+                kept.append(one)
+        states[stop] = kept[:: -(-len(kept) // _STATES) or 1] + kept[-1:]
+    return min(states[count], key=lambda one: one[1])[2] if states[count] else []
+
+
+def _added(cost: tuple[float, float], step: Step) -> tuple[float, float]:
+    assert step.scored is not None  # noqa: S101 - callers have looked
+    return cost[0] + step.scored.energy_pj, cost[1] + step.scored.dram_bytes
