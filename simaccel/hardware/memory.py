@@ -72,7 +72,8 @@ class DramSpec(Spec):
     With the model ``banked`` a transfer takes at least what data bus, activates, the busiest bank
     and bank group of ``part`` need for its rows (`simaccel.hardware.dram.tile`), with its share of
     refreshes; ``map`` says which bits of an address are the bank. With the model ``channel`` the
-    part costs no time.
+    part costs no time. ``capacity_bytes``: how much there is (None: not known); a workload that
+    needs more runs all the same, and is told of.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -88,6 +89,7 @@ class DramSpec(Spec):
     batch_bytes: Bytes = 2048
     in_flight_bytes: BytesOrUnlimited = None
     model: Literal["channel", "banked"] = "channel"
+    capacity_bytes: BytesOrUnlimited = None
     part: Annotated[str, _named(PARTS)] | None = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
@@ -110,7 +112,7 @@ class DramSpec(Spec):
     @property
     def hidden(self) -> frozenset[str]:
         """Fields that say nothing: of a model with banks, where nobody speaks of them."""
-        given = {"part": self.part, "map": self.map}
+        given = {"part": self.part, "map": self.map, "capacity_bytes": self.capacity_bytes}
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
