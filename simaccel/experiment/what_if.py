@@ -11,15 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from simaccel.hardware import (
-    Accelerator,
-    ArraySpec,
-    FoldGrid,
-    SfuSpec,
-    SpatialArraySpec,
-    Stationarity,
-)
-from simaccel.hardware.quantity import Amount
+from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
+from simaccel.experiment.loading import loaded, loading_cycles
+from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.accounts import Cause, EngineCycles
@@ -48,6 +42,7 @@ RESOURCES = (
     "noc",
     "sfu",
     "array",
+    "array_loading",
     "slots",
 )
 """What can be freed."""
@@ -60,6 +55,7 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("noc",),
     ("sfu",),
     ("array",),
+    ("array_loading",),
     ("array", "noc"),
     ("slots",),
 )
@@ -72,55 +68,6 @@ and cost events: a run repeats only once all slots have been filled."""
 
 Progress = Callable[[float], None]
 _AnySpec = TypeVar("_AnySpec", bound=Spec)
-
-
-class FreeArray(ArraySpec):
-    """An array whose folds take no cycles; what they move through NoC and ports stays."""
-
-    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing before the first fold."""
-        return grid.high * 0
-
-    def fold_cycles(
-        self,
-        rows: Amount,
-        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
-        stream: Amount,  # noqa: ARG002
-        stationarity: Stationarity,  # noqa: ARG002
-        first_rows: Amount | None = None,  # noqa: ARG002
-    ) -> Amount:
-        """Nothing for a fold."""
-        return rows * 0
-
-    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing after the last fold."""
-        return grid.high * 0
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Nothing before a pass."""
-        return 0
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Nothing after a pass."""
-        return 0
-
-
-class FreePes(SpatialArraySpec):
-    """A spatial array whose passes take no cycles; what they move stays."""
-
-    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
-        """Nothing for a pass."""
-        return 0
-
-
-class FreeSfu(SfuSpec):
-    """An SFU whose work takes no cycles; what its passes move through the ports stays."""
-
-    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
-        """Nothing for any work."""
-        return elements * 0
 
 
 @dataclass(frozen=True)
@@ -157,13 +104,16 @@ def what_if(
 ) -> WhatIf:
     """Run a program once as it is, unless that run is known, and once for each case.
 
-    A case that leaves nothing that takes time (see ``takes_time``) is left out. Where nobody waited
+    A case that leaves nothing that takes time (see ``takes_time``) is left out, as is loading the
+    array where that is never waited for. Where nobody waited
     for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
     is called with the part that is done.
     """
     possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
     if all(one.dram.model == "channel" for one in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
+    if not any(loading_cycles(program, accelerator).values()):
+        possible = [case for case in possible if "array_loading" not in case]
     found: list[Freed] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
@@ -301,6 +251,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "sfu": _sfu,
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
+    "array_loading": loaded,
     "slots": _slots,
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simaccel.experiment.limits import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -15,6 +16,7 @@ from simaccel.report.units import (
     power_text,
     seconds_text,
     share_text,
+    short_name,
     work_energy_text,
 )
 
@@ -85,11 +87,13 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
 def comparison_table(rows: Sequence[Compared]) -> Table:
     """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
     names = varied(rows)
-    given = ("given", "given error") if has_given(rows) else ()
+    given = ("estimate", "error") if has_given(rows) else ()
     last = ("speedup",) if several_dataflows(rows) else ()
-    figures = ("cycles", "at least", "time", "util.", "DRAM", "at least", "energy", "power")
-    table = make_table((), (*names, "dataflow", *figures, *given, *last))
-    table.columns[len(names)].justify = "left"
+    figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
+    head = (*names, "dataflow", *figures, "limit", *given, *last)
+    table = make_table((), head)
+    for at in (len(names), len(names) + 1 + len(figures)):
+        table.columns[at].justify = "left"
     if rows[0].point is not None and rows[0].point.axis.named:
         table.columns[0].justify = "left"
     before = rows[0].place
@@ -103,7 +107,8 @@ def comparison_table(rows: Sequence[Compared]) -> Table:
             cells += _given_texts(row)
         if last:
             cells.append(_NOTHING if faster is None else f"{faster:.2f} x")
-        add_row(table, [*_place_texts(row, names), row.dataflow, *cells])
+        places = map(short_name, _place_texts(row, names))
+        add_row(table, [*places, row.dataflow, *cells])
     return table
 
 
@@ -138,7 +143,7 @@ def terms_lines(rows: Sequence[Compared]) -> list[str]:
     names = varied(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
-        f"given {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
+        f"estimate {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
         for row in rows
         if row.given_cycles is not None and row.result is not None
     ]
@@ -146,7 +151,7 @@ def terms_lines(rows: Sequence[Compared]) -> list[str]:
 
 def _consists(result: dict[str, Any]) -> str:
     bound = result["bound"]
-    parts = {"at least": bound["terms"], "waits": bound["waiting_by_cause"]}
+    parts = {"bound": bound["terms"], "waits": bound["waiting_by_cause"]}
     return "; ".join(
         f"{what} {cycles_text(sum(cycles.values()))}"
         + (f" = {_sum_text(cycles)}" if cycles else "")
@@ -194,16 +199,17 @@ def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
 def _figures(row: Compared) -> list[str]:
     result = row.result
     if result is None:
-        return ["does not run", *[_NOTHING] * 7]
+        return ["does not run", *[_NOTHING] * 8]
     return [
         cycles_text(result["cycles"]),
         cycles_text(result["bound"]["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
-        bytes_text(result["dram_bound"]["least_bytes"]),
+        bytes_text(result["dram_bound"]["bound_bytes"]),
         work_energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
+        LIMITS[result["limit"]["name"]],
     ]
 
 
@@ -258,6 +264,6 @@ def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
 def given_json(row: Compared) -> dict[str, float | None]:
     """Return an estimate of one's own and its error."""
     return {
-        "given_estimate_cycles": row.given_cycles,
-        "given_relative_error": given_error(row),
+        "estimate_cycles": row.given_cycles,
+        "estimate_error": given_error(row),
     }

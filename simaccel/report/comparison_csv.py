@@ -8,13 +8,13 @@ from typing import Any
 from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import (
     Compared,
-    dram_bytes,
     given_json,
     has_given,
     place_json,
     speedups,
 )
-from simaccel.report.rows import Row, csv_text, work_figures
+from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
+from simaccel.workload import CLASSES
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
@@ -45,43 +45,31 @@ def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
 
 
 _FIGURES = (
-    "cycles",
-    "seconds",
-    "macs",
-    "utilisation",
-    "dram_bytes",
-    "dram_least_bytes",
-    "dram_compulsory_bytes",
-    "energy_pj",
-    "area_mm2",
-    "power_mw",
-    "chip_power_mw",
-    "peak_buffer_bytes",
-    "bound_cycles",
-    "bound_by",
-    "waiting_cycles",
-    "array_busy_cycles",
-    "array_idle_cycles",
+    *("cycles", "seconds", "macs", "utilisation", "limit"),
+    *("dram_bytes", "dram_read_bytes", "dram_write_bytes"),
+    *(f"dram_{name}_bytes" for name in CLASSES),
+    *("dram_bound_bytes", "dram_compulsory_bytes", "dram_by_tensor"),
+    *("energy_pj", "area_mm2", "power_mw", "chip_power_mw"),
+    *("peak_buffer_bytes", "bound_cycles", "waiting_cycles"),
+    *("array_busy_cycles", "array_idle_cycles"),
     *(f"array_{cause}_cycles" for cause in _CAUSES),
 )
+"""Columns in their order; one for the work of each resource follows."""
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
-    bound, array = result["bound"], result["engines"]["array"]
-    same: tuple[str, ...] = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
-    same += ("area_mm2", "power_mw", "chip_power_mw")
-    stalls = {f"array_{cause}_cycles": array["stalls"].get(cause, 0) for cause in _CAUSES}
-    return {
-        **{name: result[name] for name in same},
-        "dram_bytes": dram_bytes(result),
-        "dram_least_bytes": result["dram_bound"]["least_bytes"],
-        "dram_compulsory_bytes": result["dram_bound"]["compulsory_bytes"],
+    array, bound = result["engines"]["array"], result["dram_bound"]
+    found = {
+        **result,
+        **traffic_figures(result["bytes"], result["dram_by_class"]),
+        **stall_figures(array["stalls"]),
+        "limit": result["limit"]["name"],
+        "dram_bound_bytes": bound["bound_bytes"],
+        "dram_compulsory_bytes": bound["compulsory_bytes"],
         "energy_pj": sum(result["energy_pj"].values()),
-        "bound_cycles": bound["cycles"],
-        "bound_by": bound["by"],
-        "waiting_cycles": bound["waiting_cycles"],
+        "bound_cycles": result["bound"]["cycles"],
+        "waiting_cycles": result["bound"]["waiting_cycles"],
         "array_busy_cycles": array["busy"],
         "array_idle_cycles": array["idle"],
-        **stalls,
-        **work_figures(result["work_cycles"]),
     }
+    return {**{name: found[name] for name in _FIGURES}, **work_figures(result["work_cycles"])}

@@ -41,6 +41,7 @@ _MEANINGS = {
     "noc": "pipes without limit of width and without latency",
     "sfu": "softmax takes no cycles; its port use stays",
     "array": "folds and passes take no cycles; what they move stays",
+    "array_loading": "operands shift into the array, and sums out of it, in no time",
     "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
 }
 

@@ -134,6 +134,18 @@ def count_text(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
+def short_name(name: str, width: int = 28) -> str:
+    """Write a name in at most so many characters: the middle of a longer one gives way.
+
+    >>> short_name("FF1"), short_name("BatchNormalization_conv2d_17.scaled", 20)
+    ('FF1', 'BatchNorma…17.scaled')
+    """
+    if len(name) <= width:
+        return name
+    tail = (width - 1) * 4 // 9
+    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
+
+
 def error_text(error: float) -> str:
     """Write a relative error with its sign, in percent.
 

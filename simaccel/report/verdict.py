@@ -35,6 +35,7 @@ FREED_NAMES = {
     "noc": "NoC",
     "sfu": "SFU",
     "array": "array",
+    "array_loading": "loading of the array",
     "slots": "slots",
 }
 _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}

@@ -32,8 +32,9 @@ class Result(experiment.Result):
         from simaccel.report.html import parts_html
 
         tables = (results.operators_table(self), results.engines_table(self))
-        lines = (results.buffer_line, results.bound_line, results.against_bound)
-        return parts_html(self.title, (*tables, *(line(self) for line in lines)))
+        lines = (results.traffic_line, results.energy_line, results.buffer_line)
+        parts = (results.answer_line(self), *results.room_lines(self), *tables)
+        return parts_html(self.title, (*parts, *(line(self) for line in lines)))
 
     @property
     def title(self) -> str:

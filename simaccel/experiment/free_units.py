@@ -1,0 +1,55 @@
+"""Units whose work takes no cycles, for runs with a resource freed; what they move stays."""
+
+from __future__ import annotations
+
+from simaccel.hardware import ArraySpec, FoldGrid, SfuSpec, SpatialArraySpec, Stationarity
+from simaccel.hardware.quantity import Amount
+
+
+class FreeArray(ArraySpec):
+    """An array whose folds take no cycles; what they move through NoC and ports stays."""
+
+    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
+        """Nothing before the first fold."""
+        return grid.high * 0
+
+    def fold_cycles(
+        self,
+        rows: Amount,
+        cols: Amount,  # noqa: ARG002 - as ArraySpec has them
+        stream: Amount,  # noqa: ARG002
+        stationarity: Stationarity,  # noqa: ARG002
+        first_rows: Amount | None = None,  # noqa: ARG002
+    ) -> Amount:
+        """Nothing for a fold."""
+        return rows * 0
+
+    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
+        """Nothing after the last fold."""
+        return grid.high * 0
+
+    @property
+    def lead_latency_cycles(self) -> int:
+        """Nothing before a pass."""
+        return 0
+
+    @property
+    def tail_latency_cycles(self) -> int:
+        """Nothing after a pass."""
+        return 0
+
+
+class FreePes(SpatialArraySpec):
+    """A spatial array whose passes take no cycles; what they move stays."""
+
+    def pass_cycles(self, steps: int, pes: tuple[int, int], stationarity: Stationarity) -> int:  # noqa: ARG002 - as SpatialArraySpec has it
+        """Nothing for a pass."""
+        return 0
+
+
+class FreeSfu(SfuSpec):
+    """An SFU whose work takes no cycles; what its passes move through the ports stays."""
+
+    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
+        """Nothing for any work."""
+        return elements * 0
