@@ -46,13 +46,15 @@ class Scene:
     """What the sentences are made from. Without ``accelerator`` no resource is judged.
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
-    of a whole run, each of which waits for its own compute engine.
+    of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
+    array, in which operands shift in, or sums out, and nothing streams.
     """
 
     part: Part
     accelerator: Accelerator | None = None
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     operators: tuple[Part, ...] = ()
+    loading_cycles: int = 0
 
     @property
     def engine(self) -> str:
@@ -117,16 +119,24 @@ def _bound(scene: Scene) -> str:
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
         pes = part.macs / scene.accelerator.array.pes / part.cycles
         if pes < _FULL_PES * busy:
-            why = (
-                "passes that leave PEs, vector units or lanes unused. Another mapping may use them."
-                if _spatial(scene)
-                else "folds that are part-filled, or short against fill and skew. Other tiles or "
-                "another stationarity may fill them."
-            )
             share = short_share_text(pes)
-            return f"{text}, but its PEs multiply in only {share} of the cycles: {why}"
+            return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"
         return f"{text}, with {short_share_text(pes)} of its peak."
     return f"{text}."
+
+
+def _idle_pes(scene: Scene) -> str:
+    """Say why PEs of a busy array don't multiply."""
+    part, array = scene.part, scene.accelerator.array if scene.accelerator else None
+    if array is None or _spatial(scene):
+        return "passes that leave PEs, vector units or lanes unused."
+    loading = scene.loading_cycles / part.cycles
+    if loading > part.share("array", "busy") / 2:
+        return (
+            f"in {short_share_text(loading)} it only loads the tile that it holds, "
+            f"{array.cols} elements a cycle, as too little streams past it."
+        )
+    return "folds that are part-filled, or short against fill and skew."
 
 
 def _unclear(scene: Scene) -> str:
@@ -141,11 +151,7 @@ def _unclear(scene: Scene) -> str:
 
 
 def engine_text(engine: str) -> str:
-    """Name an engine in a sentence.
-
-    >>> engine_text("array"), engine_text("dma_in0")
-    ('the array', 'the loads (dma_in0)')
-    """
+    """Name an engine in a sentence."""
     return _ENGINES.get(engine, f"the loads ({engine})")
 
 

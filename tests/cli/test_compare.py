@@ -155,7 +155,7 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
             assert float(row[name]) == one[name]
         bound, array, dram = one["bound"], one["engines"]["array"], one["bytes"]["dram"]
         assert int(row["bound_cycles"]) == bound["cycles"]
-        assert row["bound_by"] == bound["by"]
+        assert row["limit"] == one["limit"]["name"]
         assert int(row["waiting_cycles"]) == one["cycles"] - bound["cycles"] >= 0
         for resource, work in one["work_cycles"].items():
             assert int(row[f"{resource}_work_cycles"]) == work
@@ -291,4 +291,6 @@ def test_a_roofline_has_the_roof_of_the_memory_that_limits(cli: Call) -> None:
     head, row = cli(f"{line} --csv -").stdout.splitlines()
     found = dict(zip(head.split(","), row.split(","), strict=True))
     assert float(found["roof_macs_per_cycle"]) == pytest.approx(64 * 34e9 / 700e6)
-    assert found["bound"] == "memory"
+    assert found["limit"] == "dram_bandwidth"
+    assert float(found["array_macs_per_cycle"]) <= 256 * 256
+    assert float(found["macs_per_cycle"]) <= float(found["roof_macs_per_cycle"])
