@@ -149,17 +149,15 @@ def _limit(
     """
     work = predicted.resources
     busiest = max(work, key=lambda name: work[name])
-    if work[busiest] * _HALF >= cycles:
-        name = _named(accelerator, busiest)
-        if name == ARRAY:
-            name = _of_array(accelerator, run, work[busiest], loading)
-        return Limit(name, work[busiest] / cycles)
     account = run.engines[computing_unit(run)]
     waits = Counter({**account.stalls, "idle": account.idle})
     cause, n = waits.most_common(1)[0]
-    if n <= work[busiest]:
-        return Limit(_named(accelerator, busiest), work[busiest] / cycles)
-    return Limit(cause, n / cycles)
+    if work[busiest] * _HALF < cycles and n > work[busiest]:
+        return Limit(cause, n / cycles)
+    name = _named(accelerator, busiest)
+    if name == ARRAY:
+        name = _of_array(accelerator, run, work[busiest], loading)
+    return Limit(name, work[busiest] / cycles)
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:

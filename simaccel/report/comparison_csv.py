@@ -12,21 +12,29 @@ from simaccel.report.comparison import (
     has_given,
     place_json,
     speedups,
+    token_figures,
 )
+from simaccel.report.metrics import Metric
 from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
 from simaccel.workload import CLASSES
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
-def comparison_csv(rows: Sequence[Compared]) -> str:
+def comparison_csv(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> str:
     """Return one line a run after a line of names; what has no result has ``error`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
     names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There
-    are no wall times: the same input gives the same text.
+    are no wall times: the same input gives the same text. ``metrics``: columns that are asked for
+    and that it has not anyway.
     """
-    return csv_text(comparison_rows(rows))
+    found = comparison_rows(rows)
+    for one in metrics:
+        for row, line in zip(rows, found, strict=True):
+            value = None if row.result is None else one.value(row.result, row.tokens)
+            line.setdefault(one.column, value)
+    return csv_text(found)
 
 
 def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
@@ -40,7 +48,8 @@ def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
         figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
         given = given_json(row) if with_given else {}
         problem = {"error": row.problem or None}
-        found.append({**place_json(row), **figures, "speedup": faster, **given, **problem})
+        last = {**token_figures(row), "speedup": faster, **given, **problem}
+        found.append({**place_json(row), **figures, **last})
     return found
 
 

@@ -62,7 +62,7 @@ def stall_figures(stalls: Mapping[str, int]) -> Row:
 def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Row:
     """Return DRAM bytes by column: all, read and written, by class, and by way and tensor.
 
-    ``moved``: as `moved_tree` gives it. The last column is text: ``read A 63, write C 90``.
+    ``moved``: as `moved_tree` gives it. The last column is text: ``read A 63; write C 90``.
     """
     ways = moved["dram"]
     sums = {way: sum(found.values()) for way, found in ways.items()}
@@ -71,7 +71,7 @@ def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Ro
         "dram_bytes": sum(sums.values()),
         **{f"dram_{way}_bytes": n for way, n in sums.items()},
         **{f"dram_{name}_bytes": n for name, n in by_class.items()},
-        "dram_by_tensor": ", ".join(each),
+        "dram_by_tensor": "; ".join(each),
     }
 
 
