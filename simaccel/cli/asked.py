@@ -108,13 +108,27 @@ class Asked:
         )
         workload = at_precision(workload, accelerator)
         if self.mapping is None:
-            return workload, accelerator, name
+            return workload, accelerator, self._chosen(name, workload, accelerator)
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 
         mapping = load_mapping(Path(self.mapping), workload)
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
+
+    def _chosen(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
+        """Return the dataflow: the one that is asked for, or that suits the workload."""
+        if not self.is_default:
+            return name
+        from simaccel.schedulers import default_dataflow
+
+        return default_dataflow(accelerator, workload)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody said a dataflow, a mapspace or a mapping."""
+        given = (self.dataflow, self.mapping, self.sought.mapspace)
+        return all(one is None for one in given) and not self.is_spatial()
 
     def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""

@@ -145,7 +145,7 @@ def run(
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        parts = _shown(result, found, given, top)
+        parts = [f"{result.title}{_why(asked, result)}", *_shown(result, found, given, top)]
         parts += [told.table(asked.objective)] if told.explain else []
         files = {"trace": trace, "table": table, "plot": told.plot}
         written = (f"{what}: {path}" for what, path in files.items() if path is not None)
@@ -297,6 +297,14 @@ def _told_json(told: Told) -> dict[str, Any]:
     return told.json() if told.explain else {}
 
 
+def _why(asked: Asked, result: Result) -> str:
+    """Say why a dataflow was chosen that nobody asked for."""
+    if not asked.is_default:
+        return ""
+    fuses = result.mapping.dataflow == "flat"
+    return " (default: fuses attention)" if fuses else " (default: no attention to fuse)"
+
+
 def _shown(
     result: Result,
     found: tuple[Checked, ...],
@@ -312,7 +320,6 @@ def _shown(
     rows = None if top == ALL else int(top or results.TOP)
     accounts = (result.accelerator.account, result.workload.account)
     return [
-        result.title,
         results.answer_line(result),
         *results.room_lines(result),
         *(line for one in accounts for line in one.lines()),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
+    edp_text,
     power_text,
     seconds_text,
     share_text,
@@ -107,7 +108,7 @@ _ALL = (
     Metric("energy/token", "energy_per_token_pj", "energy per token (pJ)", _each, work_energy_text),
     Metric("energy", "energy_pj", "energy (pJ)", lambda r, _: energy_of(r), work_energy_text),
     Metric("power", "power_mw", "power (mW)", lambda r, _: r["power_mw"] or None, power_text),
-    Metric("edp", "edp_js", "energy-delay product (Js)", _edp, lambda v: f"{v:.3g} Js"),
+    Metric("edp", "edp_js", "energy-delay product (Js)", _edp, edp_text),
     Metric("reads", "dram_read_bytes", "DRAM bytes read", _sum("read"), bytes_text),
     Metric("writes", "dram_write_bytes", "DRAM bytes written", _sum("write"), bytes_text),
     *(

@@ -281,9 +281,9 @@ def bound_line(result: Result) -> str:
 def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
     """Return what is moved with DRAM, and what has to be, in words."""
     return (
-        f"DRAM: {bytes_text(moved)} moved, bound {bytes_text(bound['bound_bytes'])} with "
-        f"{bytes_text(bound['on_chip_bytes'])} on chip, {bytes_text(bound['compulsory_bytes'])} "
-        "compulsory"
+        f"DRAM: {bytes_text(moved)} moved, bound of these groups "
+        f"{bytes_text(bound['bound_bytes'])} with {bytes_text(bound['on_chip_bytes'])} on chip, "
+        f"compulsory {bytes_text(bound['compulsory_bytes'])}"
     )
 
 

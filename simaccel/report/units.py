@@ -79,6 +79,17 @@ def work_energy_text(picojoules: float | None) -> str:
     return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
 
 
+def edp_text(joule_seconds: float | None) -> str:
+    """Write a product of energy and delay.
+
+    >>> edp_text(2e-6), edp_text(0), edp_text(None)
+    ('2.00 uJs', 'unknown', 'unknown')
+    """
+    if not joule_seconds or not joule_seconds > 0:
+        return "unknown"
+    return f"{_scaled(joule_seconds * 1e12, 1000, _JOULES)}s"
+
+
 def power_text(milliwatts: float | None) -> str:
     """Write a power; none is that of an energy that is not known.
 

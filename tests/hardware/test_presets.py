@@ -121,7 +121,7 @@ def test_hw_new_writes_a_file_that_runs(
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "mine.yaml").read_text()
     own = [line for line in text.splitlines() if not line.startswith("#")]
-    assert len(own) == 11
+    assert len(own) == 12
     assert result.stdout.startswith("mine.yaml: change it")
     line = "run --hw mine.yaml --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet"
     assert cli(line).exit_code == 0

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.pareto import Fronted
+from simaccel.report.pareto import Fronted, figure_text
+from simaccel.report.titles import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,8 +48,18 @@ def draw_pareto(rows: Sequence[Fronted], x: str, y: str, title: str) -> Figure:
         axes.plot(
             xs, ys, one.marker, color=one.colour, markersize=3, label=row.dataflow, linewidth=0
         )
+        for at in dict.fromkeys((0, len(xs) - 1)):
+            axes.annotate(
+                f"{row.dataflow} {figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
+                (xs[at], ys[at]),
+                xytext=(4, 4) if at == 0 else (-4, 6),
+                textcoords="offset points",
+                ha="left" if at == 0 else "right",
+                fontsize="x-small",
+                color=one.colour,
+            )
     _scales(axes, drawn, x, y)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")
     if drawn:
         figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure
@@ -64,8 +75,9 @@ def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
         values = [point[name] for row in drawn for point in row.points]
         wide = bool(values) and 0 < min(values) * _LOG_RATIO <= max(values)
         set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
-        if name in {"footprint", "dram-bytes"} and wide:
-            set_scale("log", base=2)
+        if name in {"footprint", "dram-bytes"}:
+            if wide:
+                set_scale("log", base=2)
             _byte_ticks(axes, axis)
         elif name != "utilisation" and wide:
             set_scale("log")
