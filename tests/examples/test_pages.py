@@ -27,7 +27,8 @@ from tests.examples.documents import Block, blocks, rewrite, session, stable, ti
 REPOSITORY = Path(__file__).parents[2]
 README = REPOSITORY / "README.md"
 GUIDE = REPOSITORY / "docs" / "guide"
-PAGES = [README, *sorted(GUIDE.glob("*.md"))]
+JOURNEYS = REPOSITORY / "examples" / "journeys"
+PAGES = [README, *sorted(GUIDE.glob("*.md")), *sorted(JOURNEYS.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 HEAVY = UPDATE or DRAWS > 1
 README_LINES = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -22,6 +23,7 @@ LABELS: Final = {
     "energy": "energy (J)",
     "edp": "energy x delay (J cycles)",
 }
+_TICKS: Final = 6
 _SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
@@ -78,7 +80,7 @@ def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
         if name in {"footprint", "dram-bytes"}:
             if wide:
                 set_scale("log", base=2)
-            _byte_ticks(axes, axis)
+            _byte_ticks(axes, axis, 0 if wide or not values else max(values) - min(values))
         elif name != "utilisation" and wide:
             set_scale("log")
         elif name == "utilisation":
@@ -87,11 +89,13 @@ def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
     axes.set_ylabel(LABELS[y])
 
 
-def _byte_ticks(axes: Axes, axis: str) -> None:
-    """Write powers of two as people do."""
-    from matplotlib.ticker import FuncFormatter
+def _byte_ticks(axes: Axes, axis: str, span: float) -> None:
+    """Write powers of two as people do; where the axis is linear, every so many of a ``span``."""
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
 
     along = axes.xaxis if axis == "x" else axes.yaxis
+    if span > _TICKS:
+        along.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(span / _TICKS))))
     along.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
 
 
