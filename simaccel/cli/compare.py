@@ -297,6 +297,7 @@ def _tasks(
     mappings: Sequence[str],
 ) -> list[Task]:
     """Cross lists, points, lengths and dataflows; all faults are reported before anything runs."""
+    found: list[Task]
     _, _, found = gather(
         files.require,
         lambda: _require_each(each, sweep_texts),

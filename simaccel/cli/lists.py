@@ -84,7 +84,7 @@ def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
 def _with(asked: Asked, points: dict[str, Point]) -> Asked:
     sizes = {name: str(point.value) for name, point in points.items() if name != "hw"}
     hw = str(points["hw"].value) if "hw" in points else asked.hw
-    return replace(asked, hw=hw, workload=replace(asked.workload, **sizes))
+    return replace(asked, hw=hw, workload=replace(asked.workload, **sizes))  # type: ignore[arg-type]
 
 
 def placed(task: Task, variant: Variant) -> Task:

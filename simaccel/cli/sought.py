@@ -115,7 +115,7 @@ def take_sought(given: dict[str, Any]) -> Sought:
     return Sought(**{name: given.pop(name) for name in _FIELDS if name in given})
 
 
-class _Stationarities(click.ParamType):
+class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """One stationarity, or a list with commas, which only `compare` takes."""
 
     name = "stationarity"

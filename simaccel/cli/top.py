@@ -12,7 +12,7 @@ from simaccel.cli.faults import fault, require_none
 ALL: Final = "all"
 
 
-class _Top(click.ParamType):
+class _Top(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """A number of rows, or all of them."""
 
     name = "rows"

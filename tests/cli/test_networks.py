@@ -27,13 +27,14 @@ def _model(tmp_path: Path) -> Path:
 
 def test_a_decode_step_says_what_classes_of_tensors_move(cli: Call) -> None:
     shown = cli(
-        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive-m"
+        "run --hw edge --workload gpt2 --phase decode --kv-len 9 --scope la --dataflow naive-m "
+        "--detail"
     ).stdout
     assert (
         "gpt2 on edge, phase decode, kv-len 9, scope la, batch 1, bf16, dataflow naive-m" in shown
     )
     # K and V of ten tokens of 768 elements
-    assert "cache 30.0 KiB (at least 30.0 KiB); roofline" in shown
+    assert "cache 30.0 KiB (compulsory 30.0 KiB); roofline" in shown
 
 
 def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:

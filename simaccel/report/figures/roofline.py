@@ -68,7 +68,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     _name_points(axes, finite, hertz)
     axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
-    second = axes.secondary_yaxis("right", functions=(_doubled, _halved))
+    second = axes.secondary_yaxis("right", functions=(_doubled, _halved))  # type: ignore[arg-type]
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
@@ -79,7 +79,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
 def _bytes_of_weight(accelerator: Accelerator) -> float:
     """Return the bytes of a weight as the accelerator has them."""
     given = accelerator.precision.weights
-    return BITS[given] / BYTE if given in BITS else 2.0
+    return 2.0 if given is None else BITS[given] / BYTE
 
 
 def _doubled(value: float) -> float:
