@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -132,21 +132,20 @@ def compare(
     --phase prefill,decode, --stationarity ws,os,is: each value is run with each of the others.
     The speedup is against the first dataflow or mapspace, all else being the same.
     """
-    from simaccel.cli.lists import metrics_of
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
-    _require_own(pareto, exhibit, {"--mapping": ", ".join(mappings), "--metric": metrics})
-    cores = os.cpu_count() or 1
+    require_own(pareto, exhibit, {"--mapping": ", ".join(mappings), "--metric": metrics})
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
         slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
         ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json, refused=slow))
     if exhibit is not None:
-        from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
+        from simaccel.cli.exhibit import show_bandwidths, with_defaults
 
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
@@ -156,10 +155,30 @@ def compare(
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in found]
     if exhibit is not None:
-        _refuse_lists(tasks)
+        refuse_lists(tasks)
     if dry_run:
         _show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json)
         return
+    rows = _run_all(
+        tasks,
+        table,
+        jobs,
+        lambda rows: (
+            _show(tasks, rows, files, shown, as_json=as_json)
+            if exhibit is None
+            else _show_exhibit(exhibit, tasks, rows, files, as_json=as_json)
+        ),
+    )
+    ctx.exit(_exit_code(rows))
+
+
+def _run_all(
+    tasks: Sequence[Task],
+    table: str | None,
+    jobs: Jobs,
+    finish: Callable[[Sequence[Compared]], None],
+) -> Sequence[Compared]:
+    """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.kept import keeping
     from simaccel.experiment.parallel import noted
     from simaccel.verbs.comparing import run_task
@@ -170,15 +189,24 @@ def compare(
             note(number, row)
             bar.line(_finished(row))
 
-        with jobs.working(min(cores, len(tasks))) as team:
+        with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
             rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=told)
-        if exhibit is None:
-            _show(tasks, rows, files, shown, as_json=as_json)
-        else:
-            workloads = {task.seq_len: task.workload for task in tasks}
-            there = tasks[0].accelerator
-            show_exhibit(exhibit, rows, workloads, there, files, as_json=as_json)
-    ctx.exit(_exit_code(rows))
+        finish(rows)
+    return rows
+
+
+def _show_exhibit(
+    exhibit: Exhibit,
+    tasks: Sequence[Task],
+    rows: Sequence[Compared],
+    files: Files,
+    *,
+    as_json: bool,
+) -> None:
+    from simaccel.cli.exhibit import show_exhibit
+
+    workloads = {task.seq_len: task.workload for task in tasks}
+    show_exhibit(exhibit, rows, workloads, tasks[0].accelerator, files, as_json=as_json)
 
 
 def _show_outlook(tasks: Sequence[Task], files: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -223,24 +251,6 @@ def _require_together(
     if each is not None and (pareto is not None or exhibit is not None):
         faults.append(fault("--each", each, "nothing beside --pareto or --exhibit"))
     require_none(faults)
-
-
-def _require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str, object]) -> None:
-    """Refuse options of the comparison itself where it is not what is shown."""
-    if pareto is not None or exhibit is not None:
-        beside = "--pareto" if pareto is not None else "--exhibit"
-        require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
-
-
-def _refuse_lists(tasks: Sequence[Task]) -> None:
-    """Refuse lists that an exhibit has no columns for."""
-    points = [point for task in tasks for point in (task.point, *task.also) if point is not None]
-    names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
-    allowed = "one value beside --exhibit"
-    require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _LISTS)
-
-
-_LISTS = ("accelerator", "batch", "phase", "prompt", "kv-len")
 
 
 def _show(
@@ -296,44 +306,41 @@ def _tasks(
     files: Files,
     mappings: Sequence[str],
 ) -> list[Task]:
-    """Cross lists, points, lengths and dataflows; all faults are reported before anything runs."""
-    found: list[Task]
-    _, _, found = gather(
-        files.require,
-        lambda: _require_each(each, sweep_texts),
-        lambda: _of_variants(asked, sweep_texts, each, mappings),
-    )
-    return found
+    """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
 
-
-def _of_variants(
-    asked: Asked, sweep_texts: tuple[str, ...], each: str | None, mappings: Sequence[str]
-) -> list[Task]:
-    """Give the tasks of all values of the lists; what is wrong with all of them is told once."""
+    What is wrong with all values of the lists is told once.
+    """
     from simaccel.cli.lists import variants
 
     first, *others = variants(asked)
-    found = _tasks_of(first, sweep_texts, each, mappings)
-    made = gather(*(partial(_tasks_of, one, sweep_texts, each, mappings) for one in others))
+    found = _tasks_of(first, sweep_texts, each, files, mappings)
+    made = gather(*(partial(_tasks_of, one, sweep_texts, each, files, mappings) for one in others))
     return [*found, *(task for tasks in made for task in tasks)]
 
 
 def _tasks_of(
-    variant: Variant, sweep_texts: tuple[str, ...], each: str | None, mappings: Sequence[str]
+    variant: Variant,
+    sweep_texts: tuple[str, ...],
+    each: str | None,
+    files: Files,
+    mappings: Sequence[str],
 ) -> list[Task]:
     """Give the tasks of one value of each list."""
     from simaccel.cli.lists import mapped_ways, placed, scheduled_ways
-    from simaccel.verbs.comparing import alone_tasks
 
     asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    accelerator, names, sweep, given, *workloads = gather(
+    _, _, accelerator, names, sweep, given, *workloads = gather(
+        files.require,
+        lambda: _require_each(each, sweep_texts),
         asked.accelerator,
         lambda: _names(asked, mappings),
         lambda: _sweep(sweep_texts, asked),
         asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
+    from simaccel.verbs.comparing import alone_tasks
+
     places = (
         [task for one in workloads for task in alone_tasks(one, accelerator, each, given)]
         if sweep is None

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from simaccel.cli.asked import Asked
 from simaccel.cli.faults import fault, require_none
-from simaccel.cli.parameters import PARAMETERS
 from simaccel.errors import InputError, suggest
-from simaccel.report.comparison import Axis, Point
-from simaccel.report.metrics import METRICS, Metric
-from simaccel.verbs.comparing import ACCELERATOR, Task
+from simaccel.report.comparison import ACCELERATOR, Axis, Point
+
+if TYPE_CHECKING:
+    from simaccel.report.exhibits import Exhibit
+    from simaccel.report.metrics import Metric
+    from simaccel.verbs.comparing import Task
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
+_NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len")
+"""Axes of lists."""
 _LOG_RATIO: Final = 8
 _MOST: Final = 1000
 
@@ -69,6 +73,8 @@ def _values(option: str, text: str) -> list[str]:
 
 def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
     """Describe the values of a list; sizes lie on an axis, names have none."""
+    from simaccel.cli.parameters import PARAMETERS
+
     option = name.replace("_", "-")
     numbers = name in _SIZES and all(one.isascii() and one.isdecimal() for one in values)
     known = PARAMETERS.get(option)
@@ -131,8 +137,35 @@ def metrics_of(texts: Sequence[str]) -> list[Metric]:
         InputError: there is none of a name.
 
     """
+    from simaccel.report.metrics import METRICS
+
     names = [name.strip() for text in texts for name in text.split(",")]
     require_none(
         fault("--metric", name, suggest(name, METRICS)) for name in names if name not in METRICS
     )
     return [METRICS[name] for name in dict.fromkeys(names)]
+
+
+def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str, object]) -> None:
+    """Refuse options of the comparison itself where it is not what is shown.
+
+    Raises:
+        InputError: names each.
+
+    """
+    if pareto is not None or exhibit is not None:
+        beside = "--pareto" if pareto is not None else "--exhibit"
+        require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
+
+
+def refuse_lists(tasks: Sequence[Task]) -> None:
+    """Refuse lists that an exhibit has no columns for.
+
+    Raises:
+        InputError: names each.
+
+    """
+    points = [point for task in tasks for point in (task.point, *task.also) if point is not None]
+    names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
+    allowed = "one value beside --exhibit"
+    require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)

@@ -118,8 +118,7 @@ def run(
         return
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
-    shown = {"--top": top, "--detail": detail}
-    require_shown(shown, {**hidden, "--json": as_json})
+    require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
     asked.require_search(told.given())
     given = asked.workload.estimates()
@@ -130,16 +129,13 @@ def run(
     inputs = asked.read()
     from simaccel.experiment.run import result_json
     from simaccel.report.results import against_bound
-    from simaccel.report.rows import csv_text, operator_rows
 
     check = _checker(inputs[0]) if checked else _unchecked
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     found = check(result.workload, result.mapping, result.program)
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
-    if table is not None:
-        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
-            stream.write(csv_text(operator_rows(result, given)))
+    _write_table(asked, table, result, given, force=force)
     if as_json:
         show_json({**result_json(result), **_check_json(found), **_told_json(told)})
     elif quiet and table != STDOUT:
@@ -147,9 +143,25 @@ def run(
     elif table != STDOUT:
         parts = [f"{result.title}{_why(asked, result)}", *_shown(result, found, given, top)]
         parts += [told.table(asked.objective)] if told.explain else []
-        files = {"trace": trace, "table": table, "plot": told.plot}
-        written = (f"{what}: {path}" for what, path in files.items() if path is not None)
-        show(*parts, *(_detail(asked, result) if detail else ()), *written)
+        parts += _detail(asked, result) if detail else []
+        show(*parts, *_written({"trace": trace, "table": table, "plot": told.plot}))
+
+
+def _write_table(
+    asked: Asked, table: str | None, result: Result, given: Mapping[str, float], *, force: bool
+) -> None:
+    """Write the rows as CSV, where that is wanted."""
+    if table is None:
+        return
+    from simaccel.report.rows import csv_text, operator_rows
+
+    with writing_text(table, force=force, inputs=asked.inputs()) as stream:
+        stream.write(csv_text(operator_rows(result, given)))
+
+
+def _written(files: Mapping[str, str | None]) -> list[str]:
+    """Name the files that were written."""
+    return [f"{what}: {path}" for what, path in files.items() if path is not None]
 
 
 def _unchecked(*_: object) -> tuple[Checked, ...]:

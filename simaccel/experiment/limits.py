@@ -9,36 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.experiment.limit_names import ARRAY, LIMITS, LOADING, UNFILLED
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import free, takes_time
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.program.program import Program
 
-if TYPE_CHECKING:
-    from simaccel.experiment.run import Result
-
-ARRAY: Final = "array"
-LOADING: Final = "array_loading"
-UNFILLED: Final = "array_unfilled"
-LIMITS: Final[Mapping[str, str]] = {
-    ARRAY: "MACs of the array",
-    LOADING: "loading the array",
-    UNFILLED: "part-filled array",
-    "sfu": "SFU",
-    "dram_bandwidth": "DRAM bandwidth",
-    "dram_latency": "DRAM latency",
-    "dram_banks": "DRAM banks",
-    "dram_queue": "requests in flight",
-    "buffer_port": "buffer ports",
-    "noc": "NoC",
-    "drain": "drain",
-    "idle": "nothing",
-}
-"""Limits as data has them, and as people read them."""
 _OF_RESOURCE: Final = {
     "array": ARRAY,
     "sfu": "sfu",
@@ -57,6 +38,29 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     **{name: (name,) for name in ("sfu", "dram_bandwidth", "dram_latency", "dram_banks", "noc")},
 }
 """What is freed to see what a limit costs."""
+
+
+class Ran(Protocol):
+    """What is known of a run."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """Where it ran."""
+
+    @property
+    def program(self) -> Program:
+        """What ran."""
+
+    @property
+    def prediction(self) -> Prediction:
+        """The work of each resource, and the bound."""
+
+    @property
+    def run(self) -> Run:
+        """What the machine did."""
+
+    def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
+        """Pair each group's run with its prediction."""
 
 
 @dataclass(frozen=True)
@@ -91,26 +95,26 @@ class Row:
         return self.run.macs / accelerator.array.pes / self.cycles
 
 
-def rows_of(result: Result) -> tuple[Row, ...]:
+def rows_of(result: Ran) -> tuple[Row, ...]:
     """Return the rows of a run, in its order."""
     loading = loading_cycles(result.program, result.accelerator)
     return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
 
 
-def _row(result: Result, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
+def _row(result: Ran, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
     cycles = max(run.cycles, predicted.resource_bound_cycles, 1)
     limit = _limit(result.accelerator, run, predicted, cycles, loading)
     return Row(run, predicted, cycles, loading, limit)
 
 
-def run_limit(result: Result, rows: Sequence[Row]) -> Limit:
+def run_limit(result: Ran, rows: Sequence[Row]) -> Limit:
     """Return what limits a run: as of a row, of all work together."""
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading)
 
 
-def gain_without(result: Result, limit: Limit) -> float | None:
+def gain_without(result: Ran, limit: Limit) -> float | None:
     """Run the program without a limit: how many times as fast that is; None where it can't be.
 
     The program stays as it is, so this is the most that any change of that resource alone gains.
@@ -122,7 +126,7 @@ def gain_without(result: Result, limit: Limit) -> float | None:
     return result.run.cycles / run.cycles if run.cycles else None
 
 
-def next_limit(result: Result, limit: Limit) -> Limit:
+def next_limit(result: Ran, limit: Limit) -> Limit:
     """Return the limit with most work behind another: what is met next where that one is freed."""
     work = result.prediction.resources
     same = {name for name in work if _named(result.accelerator, name).split("_")[0] in limit.name}

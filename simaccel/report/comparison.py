@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.limits import LIMITS
+from simaccel.experiment.limit_names import LIMITS
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.metrics import METRICS, Metric
 from simaccel.report.units import (
     area_text,
     bytes_text,
@@ -23,6 +22,8 @@ from simaccel.report.units import (
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from simaccel.report.metrics import Metric
 
 _NOTHING = "-"
 
@@ -39,6 +40,10 @@ class Axis:
     label: str
     log: bool = False
     named: bool = False
+
+
+ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=True)
+"""Where runs differ in their accelerator."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +290,8 @@ def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
 
 def token_figures(row: Compared) -> dict[str, float | None]:
     """Return tokens (or images) a second, and energy of each; None where not known."""
+    from simaccel.report.metrics import METRICS
+
     both = (METRICS["tokens/s"], METRICS["energy/token"])
     result = row.result
     return {one.column: None if result is None else one.value(result, row.tokens) for one in both}

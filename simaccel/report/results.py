@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import rooms
-from simaccel.experiment.limits import LOADING, Row, gain_without, next_limit
+from simaccel.experiment.limit_names import LOADING
+from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import Result, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, Part
-from simaccel.experiment.limits import LIMITS
+from simaccel.experiment.limit_names import LIMITS
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, Freed, WhatIf
 from simaccel.hardware import Accelerator

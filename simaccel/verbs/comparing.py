@@ -19,7 +19,7 @@ from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.mapspace.space import STRATEGIES
-from simaccel.report.comparison import Axis, Compared, Point, varied
+from simaccel.report.comparison import ACCELERATOR, Axis, Compared, Point, varied
 from simaccel.report.figures.slope import Slope
 from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
@@ -261,7 +261,7 @@ def _axis(name: str) -> Axis:
     return Axis(name, name, name, named=True)
 
 
-_RUN, _WORKLOAD, ACCELERATOR = _axis("run"), _axis("workload"), _axis("accelerator")
+_RUN, _WORKLOAD = _axis("run"), _axis("workload")
 _OPERATOR = _axis("operator")
 
 

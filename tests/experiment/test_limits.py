@@ -1,6 +1,7 @@
 """What limits a run, against figures worked out by hand."""
 
-from simaccel.experiment.limits import LIMITS, gain_without
+from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import Result, simulate
 from simaccel.hardware.load import load_accelerator
