@@ -195,8 +195,9 @@ def energy_line(result: Result) -> str:
     energy = energy_pj(result.run, result.accelerator)
     every = sum(energy.values())
     if result.accelerator.unknown_energies or not every > 0:
-        missing = ", ".join(result.accelerator.unknown_energies) or "energies"
-        return f"energy: unknown, {result.accelerator.name} gives no {missing}"
+        missing = result.accelerator.unknown_energies
+        named = ", ".join(missing) if len(missing) == 1 else "energies"
+        return f"energy: unknown, {result.accelerator.name} gives no {named}"
     largest = Counter(energy).most_common(_MOST_CAUSES)
     parts = [f"{name} {short_share_text(n / every)}" for name, n in largest if n]
     power = area_and_power(result.accelerator, energy, result.run.cycles)["power_mw"]

@@ -267,7 +267,7 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     mw = 1e-9 / found["seconds"]
     assert found["power_mw"] == pytest.approx(sum(energy.values()) * mw)
     assert found["chip_power_mw"] == pytest.approx((sum(energy.values()) - energy["dram"]) * mw)
-    said = cli(f"run {line}").stdout
+    said = cli(f"run {line} --detail").stdout
     assert "area: 0.150 mm2 (mac 62%, sfu 32%, buffer 6.1%); power: " in said
     row = json.loads(cli(f"compare {line} --jobs 1 --json").stdout)[0]
     assert {name: row[name] for name in ("area_mm2", "power_mw")} == {
