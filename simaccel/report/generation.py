@@ -106,7 +106,7 @@ def classes_line(result: Result) -> str:
     moved = dram_by_class(result.workload, result.run.moved)
     least = least_dram_bytes(result.workload)
     parts = [
-        f"{name} {bytes_text(moved[name])} ({bytes_text(least[name])} compulsory)"
+        f"{name} {bytes_text(moved[name])} (compulsory {bytes_text(least[name])})"
         for name in CLASSES
     ]
     roofline = roofline_cycles(result.workload, result.accelerator)
