@@ -32,8 +32,11 @@ class LoadedArray(ArraySpec):
 
 
 def loaded(accelerator: Accelerator) -> Accelerator:
-    """Return an accelerator whose array is loaded in no time; a spatial array stays as it is."""
-    if not isinstance(accelerator.array, ArraySpec):
+    """Return an accelerator whose array is loaded in no time.
+
+    A spatial array, or one that is free of more, stays as it is.
+    """
+    if type(accelerator.array) is not ArraySpec:
         return accelerator
     fields = {
         name: getattr(accelerator.array, name) for name in type(accelerator.array).model_fields
