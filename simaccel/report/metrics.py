@@ -45,11 +45,13 @@ class Metric:
 def tokens_of(workload: Workload) -> int | None:
     """Return the tokens that a run makes or takes in: of a decode step one a sequence.
 
-    Of a network without tokens the images of its batch; None where neither is known.
+    Of a network without tokens the images of its batch; None where neither is known, and of a part
+    of a model.
     """
     given = workload.parameters
     batch = given.get("batch")
-    if batch is None:
+    whole = given.get("scope", "model") in {"model", "layers"} and "layer" not in given
+    if batch is None or not whole:
         return None
     if given.get("kind") == "transformer":
         each = 1 if given.get("phase") == "decode" else given.get("prompt")
