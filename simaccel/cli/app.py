@@ -102,7 +102,7 @@ _COMMANDS = {
     "compare": (
         "simaccel.cli.compare",
         "compare",
-        "Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.",
+        "Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.",
     ),
     "explore": (
         "simaccel.cli.explore",

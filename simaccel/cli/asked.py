@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.faults import fault, gather, require_none
@@ -17,7 +17,7 @@ from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins
 
 if TYPE_CHECKING:
-    from simaccel.hardware import Accelerator
+    from simaccel.hardware import Accelerator, Stationarity
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
     from simaccel.mapspace.costs import Objective
@@ -55,7 +55,7 @@ class Asked:
         return Options(
             pipeline=self.pipeline,
             objective=sought.objective or Options.objective,
-            stationarity=sought.stationarity,
+            stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,
             patience=sought.patience,
@@ -111,13 +111,27 @@ class Asked:
         )
         workload = at_precision(workload, accelerator)
         if self.mapping is None:
-            return workload, accelerator, name
+            return workload, accelerator, self._chosen(name, workload, accelerator)
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 
         mapping = load_mapping(Path(self.mapping), workload)
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
+
+    def _chosen(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
+        """Return the dataflow: the one that is asked for, or that suits the workload."""
+        if not self.is_default:
+            return name
+        from simaccel.schedulers import default_dataflow
+
+        return default_dataflow(accelerator, workload)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody said a dataflow, a mapspace or a mapping."""
+        given = (self.dataflow, self.mapping, self.sought.mapspace)
+        return all(one is None for one in given) and not self.is_spatial()
 
     def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""
@@ -138,9 +152,12 @@ class Asked:
         """
         gather(self._require_one, self.sought.require_constraints)
         if self.searches():
-            self._refuse_dataflow()
+            beside = several and self.sought.mapspace is not None and not self.is_spatial()
+            self._refuse_dataflow(beside=beside)
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
-            return list(self.sought.strategies(default)) if several else [self.sought.strategy()]
+            first = self._dataflows(several=True) if beside and self.dataflow else []
+            found = self.sought.strategies(default) if several else [self.sought.strategy()]
+            return [*require_dataflows(first), *found]
         if self.sought.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 
@@ -229,10 +246,11 @@ class Asked:
         except InputError:
             return False
 
-    def _refuse_dataflow(self) -> None:
+    def _refuse_dataflow(self, *, beside: bool) -> None:
+        """Refuse dataflows where a mapspace is searched, unless they stand ``beside`` it."""
         allowed = "nothing where a mapspace is searched (--mapspace, and on spatial arrays)"
         given = {
-            "--dataflow": self.dataflow,
+            "--dataflow": None if beside else self.dataflow,
             "--pipeline": self.pipeline or None,
         }
         if self.is_spatial():

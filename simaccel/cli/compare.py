@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -24,16 +24,18 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
-from simaccel.cli.words import EACH, EXHIBITS, FRONT_FIGURES, SWEPT, TARGET
+from simaccel.cli.words import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
+    from simaccel.cli.lists import Variant
     from simaccel.cli.rows import Files
     from simaccel.cli.sweep import Sweep
     from simaccel.hardware import Accelerator
     from simaccel.report.comparison import Compared, Point
     from simaccel.report.exhibits import Exhibit
+    from simaccel.report.metrics import Metric
     from simaccel.verbs.comparing import Task
     from simaccel.workload import Workload
 
@@ -80,9 +82,24 @@ def _lost(task: Task) -> Compared:
     help="Run each operator (or layer) alone, a row for each: --each operator.",
 )
 @click.option(
+    "--mapping",
+    "mappings",
+    multiple=True,
+    metavar="FILE",
+    help="Also run this mapping (see `simaccel map`), beside the dataflows; can be repeated.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME,...",
+    help=f"Also show: {', '.join(METRIC_NAMES)}; --plot draws the first.",
+)
+@click.option(
     "--plot",
     metavar="FILE",
-    help="Draw utilisation and stalls (.png, .svg or .pdf); of --sweep buffer bounds, too.",
+    help="Draw utilisation and stalls, or --metric (.png, .svg or .pdf); of --sweep buffer bounds, "
+    "too.",
 )
 @dry_run_option
 @force_option
@@ -100,6 +117,8 @@ def compare(
     exhibit: Exhibit | None,
     target: float | None,
     table: str | None,
+    mappings: tuple[str, ...],
+    metrics: tuple[str, ...],
     plot: str | None,
     dry_run: bool,
     force: bool,
@@ -107,32 +126,59 @@ def compare(
     fast_forward: bool,
     as_json: bool,
 ) -> None:
-    """Compare dataflows, also at several lengths: --dataflow flex,flat --seq-len 512,4096.
+    """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
-    Or mapspaces (always on a spatial array): --mapspace pfm,ruby-s.
-    The speedup is against the first dataflow or mapspace at the same length and point of the sweep.
+    --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
+    --phase prefill,decode, --stationarity ws,os,is: each value is run with each of the others.
+    The speedup is against the first dataflow or mapspace, all else being the same.
     """
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
-    cores = os.cpu_count() or 1
+    require_own(pareto, exhibit, {"--mapping": ", ".join(mappings), "--metric": metrics})
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
         slow = {"--sweep": ", ".join(sweep), "--no-fast-forward": not fast_forward}
         ctx.exit(compare_fronts(asked, pareto, files, jobs, as_json=as_json, refused=slow))
     if exhibit is not None:
-        from simaccel.cli.exhibit import show_bandwidths, show_exhibit, with_defaults
+        from simaccel.cli.exhibit import show_bandwidths, with_defaults
 
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
-    tasks = _tasks(asked, sweep, each, files, fast_forward=fast_forward)
+    found, shown = gather(
+        lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
+    )
+    tasks = [replace(task, fast_forward=fast_forward) for task in found]
+    if exhibit is not None:
+        refuse_lists(tasks)
     if dry_run:
         _show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json)
         return
+    rows = _run_all(
+        tasks,
+        table,
+        jobs,
+        lambda rows: (
+            _show(tasks, rows, files, shown, as_json=as_json)
+            if exhibit is None
+            else _show_exhibit(exhibit, tasks, rows, files, as_json=as_json)
+        ),
+    )
+    ctx.exit(_exit_code(rows))
+
+
+def _run_all(
+    tasks: Sequence[Task],
+    table: str | None,
+    jobs: Jobs,
+    finish: Callable[[Sequence[Compared]], None],
+) -> Sequence[Compared]:
+    """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
     from simaccel.cli.kept import keeping
     from simaccel.experiment.parallel import noted
     from simaccel.verbs.comparing import run_task
@@ -143,15 +189,24 @@ def compare(
             note(number, row)
             bar.line(_finished(row))
 
-        with jobs.working(min(cores, len(tasks))) as team:
+        with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
             rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=told)
-        if exhibit is None:
-            _show(tasks, rows, files, as_json=as_json)
-        else:
-            workloads = {task.seq_len: task.workload for task in tasks}
-            there = tasks[0].accelerator
-            show_exhibit(exhibit, rows, workloads, there, files, as_json=as_json)
-    ctx.exit(_exit_code(rows))
+        finish(rows)
+    return rows
+
+
+def _show_exhibit(
+    exhibit: Exhibit,
+    tasks: Sequence[Task],
+    rows: Sequence[Compared],
+    files: Files,
+    *,
+    as_json: bool,
+) -> None:
+    from simaccel.cli.exhibit import show_exhibit
+
+    workloads = {task.seq_len: task.workload for task in tasks}
+    show_exhibit(exhibit, rows, workloads, tasks[0].accelerator, files, as_json=as_json)
 
 
 def _show_outlook(tasks: Sequence[Task], files: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -173,7 +228,8 @@ def _name(row: Compared) -> str:
     """Say which run it is."""
     point = "" if row.point is None else row.point.text
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
-    return ", ".join(part for part in (point, length, row.dataflow) if part)
+    also = (one.text for one in row.also)
+    return ", ".join(part for part in (point, *also, length, row.dataflow) if part)
 
 
 def _require_together(
@@ -197,7 +253,14 @@ def _require_together(
     require_none(faults)
 
 
-def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_json: bool) -> None:
+def _show(
+    tasks: Sequence[Task],
+    rows: Sequence[Compared],
+    files: Files,
+    metrics: Sequence[Metric],
+    *,
+    as_json: bool,
+) -> None:
     from simaccel.report.comparison import (
         area_lines,
         comparison_json,
@@ -207,22 +270,25 @@ def _show(tasks: Sequence[Task], rows: Sequence[Compared], files: Files, *, as_j
     )
     from simaccel.report.comparison_csv import comparison_csv
     from simaccel.report.figures.comparison import draw_comparison
+    from simaccel.report.figures.metric import draw_metric
     from simaccel.report.figures.sweep import draw_sweep
     from simaccel.verbs.comparing import slopes_of, title_of
 
     title, point = title_of(tasks), rows[0].point
 
     def draw() -> object:
-        if point is None or point.axis.named:
+        if metrics:
+            return draw_metric(rows, title, metrics[0])
+        if point is None or point.axis.named or rows[0].also:
             return draw_comparison(rows, title)
         return draw_sweep(rows, title, slopes_of(tasks) if point.axis.name == "buffer" else None)
 
-    written = files.write(partial(comparison_csv, rows), draw)
+    written = files.write(partial(comparison_csv, rows, metrics), draw)
     if as_json:
         show_json(comparison_json(rows))
     elif files.table != STDOUT:
         lines = (*terms_lines(rows), *area_lines(rows), *problem_lines(rows), *written)
-        show(title, comparison_table(rows), *lines)
+        show(title, comparison_table(rows, metrics), *lines)
 
 
 def _exit_code(rows: Sequence[Compared]) -> int:
@@ -238,17 +304,38 @@ def _tasks(
     sweep_texts: tuple[str, ...],
     each: str | None,
     files: Files,
-    *,
-    fast_forward: bool,
+    mappings: Sequence[str],
 ) -> list[Task]:
-    """Cross points, lengths and dataflows; all faults are reported before anything runs."""
+    """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
+
+    What is wrong with all values of the lists is told once.
+    """
+    from simaccel.cli.lists import variants
+
+    first, *others = variants(asked)
+    found = _tasks_of(first, sweep_texts, each, files, mappings)
+    made = gather(*(partial(_tasks_of, one, sweep_texts, each, files, mappings) for one in others))
+    return [*found, *(task for tasks in made for task in tasks)]
+
+
+def _tasks_of(
+    variant: Variant,
+    sweep_texts: tuple[str, ...],
+    each: str | None,
+    files: Files,
+    mappings: Sequence[str],
+) -> list[Task]:
+    """Give the tasks of one value of each list."""
+    from simaccel.cli.lists import mapped_ways, placed, scheduled_ways
+
+    asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    _, accelerator, names, sweep, _, given, *workloads = gather(
+    _, _, accelerator, names, sweep, given, *workloads = gather(
         files.require,
-        asked.accelerator,
-        lambda: asked.names(several=True),
-        lambda: _sweep(sweep_texts, asked),
         lambda: _require_each(each, sweep_texts),
+        asked.accelerator,
+        lambda: _names(asked, mappings),
+        lambda: _sweep(sweep_texts, asked),
         asked.workload.estimates,
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
@@ -260,10 +347,17 @@ def _tasks(
         else _places(sweep, workloads, accelerator)
     )
     return [
-        replace(task, dataflow=name, options=asked.options, fast_forward=fast_forward)
-        for task in places
-        for name in names
+        way
+        for task in (placed(one, variant) for one in places)
+        for way in (*mapped_ways(task, mappings), *scheduled_ways(task, names, asked))
     ]
+
+
+def _names(asked: Asked, mappings: Sequence[str]) -> list[str]:
+    """Name the dataflows and mapspaces: none beside mappings, unless they are asked for."""
+    if mappings and asked.dataflow is None and asked.sought.mapspace is None:
+        return []
+    return asked.names(several=True)
 
 
 def _sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:

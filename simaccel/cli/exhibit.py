@@ -110,7 +110,6 @@ def _show(
         exhibit_csv,
         exhibit_json,
         exhibit_table,
-        peak_bytes_per_cycle,
     )
     from simaccel.report.figures.exhibits import draw_exhibit
 
@@ -120,10 +119,8 @@ def _show(
         else:
             show(title, *lines)
         return
-    roof = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
-    written = files.write(
-        partial(exhibit_csv, rows), partial(draw_exhibit, exhibit, rows, title, roof)
-    )
+    draw = partial(draw_exhibit, exhibit, rows, title, accelerator)
+    written = files.write(partial(exhibit_csv, rows), draw)
     if as_json:
         show_json(exhibit_json(exhibit, rows))
     elif files.table != STDOUT:

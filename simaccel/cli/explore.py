@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simaccel.experiment.exploration.limits import FigureLimit
     from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.experiment.parallel import Watch
-    from simaccel.hardware import Accelerator
+    from simaccel.hardware import Accelerator, Stationarity
     from simaccel.schedulers import Options
 
     Axis = tuple[Parameter, Sequence[Values], bool]
@@ -160,7 +160,7 @@ class _Wanted:
         return Options(
             pipeline=self.pipeline,
             objective=sought.objective or Options.objective,
-            stationarity=sought.stationarity,
+            stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,
             tensor_parallel=sought.tensor_parallel,

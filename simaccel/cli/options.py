@@ -181,8 +181,8 @@ def experiment_options(command: Command) -> Command:
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}), or a "
-            "plug-in's. Spatial arrays: "
+            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}, "
+            "flex where there is no attention), or a plug-in's. Spatial arrays: "
             f"{DIRECTIVES}, as a MAESTRO description says.",
         ),
         click.option(

@@ -7,6 +7,7 @@ finished, a layer or a run.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -19,7 +20,10 @@ SILENT_SECONDS = 1.0
 
 
 class Bar:
-    """A progress bar that appears after a second; a context manager."""
+    """A progress bar that appears after a second, whether it is told of anything or not.
+
+    A context manager.
+    """
 
     def __init__(self, label: str, *, quiet: bool = False) -> None:
         self.label = label
@@ -29,9 +33,22 @@ class Bar:
         self._task: TaskID
         self._finished: list[str] = []
         """Lines that wait for the bar."""
+        self._last = (0.0, "")
+        """What was shown last, or would have been."""
+        self._lock = threading.RLock()
+        self._timer = threading.Timer(SILENT_SECONDS, self._appear)
+        self._timer.daemon = True
 
     def __enter__(self) -> Self:
+        if not self.hidden:
+            self._timer.start()
         return self
+
+    def _appear(self) -> None:
+        """Show what there is, where nobody tells of anything for a while."""
+        with self._lock:
+            if not self.hidden:
+                self.show(*self._last)
 
     def __exit__(
         self,
@@ -39,8 +56,11 @@ class Bar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        self._timer.cancel()
+        with self._lock:
+            self.hidden = True
+            if self._progress is not None:
+                self._progress.stop()
 
     def line(self, text: str) -> None:
         """Tell of a part that is finished, above the bar; what is over soon tells nothing."""
@@ -48,13 +68,17 @@ class Bar:
             return
         self._finished.append(text)
         if self._progress is not None or self._is_time():
-            self._print(self._begun())
+            with self._lock:
+                progress = self._begun()
+            self._print(progress)
 
     def show(self, done: float, note: str = "") -> None:
         """Show the part of the work that is done, from 0 to 1."""
+        self._last = (done, note)
         if self.hidden or (self._progress is None and not self._is_time()):
             return
-        progress = self._begun()
+        with self._lock:
+            progress = self._begun()
         self._print(progress)
         progress.update(self._task, completed=done, note=note)
 

@@ -25,11 +25,14 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.cli.told import Told, told_options
+from simaccel.cli.top import ALL, TOP, require_shown
 from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from simaccel.cli.asked import Asked, Inputs
     from simaccel.experiment.check import OperatorCheck
     from simaccel.schedulers.accounts import Account, Note
@@ -63,8 +66,19 @@ if TYPE_CHECKING:
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
 @told_options("Say how the search of the mapping went, also of one that was found before.")
+@click.option(
+    "--top",
+    type=TOP,
+    metavar="N|all",
+    help="Rows of the table, those that take longest first (default 10).",
+)
+@click.option(
+    "--detail",
+    is_flag=True,
+    help="Also engines, energy by level and tensor, kinds, channels, buffer, area, and the bound.",
+)
 @json_option
-@click.option("--quiet", is_flag=True, help="Print the last line only, and no progress.")
+@click.option("--quiet", is_flag=True, help="Print one line only, cycles beside their bound.")
 def run(
     *,
     asked: Asked,
@@ -78,13 +92,16 @@ def run(
     fast_forward: bool,
     jobs: Jobs,
     told: Told,
+    top: int | str | None,
+    detail: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.
 
-    The last line compares the machine with what no run is below. With a CSV file of layers as
-    workload this checks a spreadsheet: what its column Estimate says stands beside the cycles.
+    The first line has the answer: how long, at which utilisation, what limits that, and what it
+    would be without. With a CSV file of layers as workload this checks a spreadsheet: what its
+    column Estimate says stands beside the cycles.
     """
     others = {
         "--trace": trace,
@@ -93,12 +110,15 @@ def run(
         **jobs.given(),
         **told.given(),
         "--csv": table,
+        "--top": top,
+        "--detail": detail,
     }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
+    require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
     asked.require_search(told.given())
     given = asked.workload.estimates()
@@ -107,8 +127,8 @@ def run(
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
+    from simaccel.report.given_up import given_up_lines
     from simaccel.report.results import against_bound
-    from simaccel.report.rows import csv_text, operator_rows
 
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
@@ -116,17 +136,34 @@ def run(
     result = _run(asked, inputs, told, trace, **how)
     found = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
-    if table is not None:
-        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
-            stream.write(csv_text(operator_rows(result, given)))
+    _write_table(asked, table, result, given, force=force)
     if as_json:
         show_json(_json(result, found, told, asked))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        _show(asked, result, found, given, told)
-        files = {"trace": trace, "table": table, "plot": told.plot}
-        show(*(f"{what}: {path}" for what, path in files.items() if path is not None))
+        parts = [f"{result.title}{_why(asked, result)}", *_shown(result, found, given, top)]
+        parts += [told.table(asked.objective)] if told.explain else []
+        parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
+        parts += _detail(asked, result) if detail else []
+        show(*parts, *_written({"trace": trace, "table": table, "plot": told.plot}))
+
+
+def _write_table(
+    asked: Asked, table: str | None, result: Result, given: Mapping[str, float], *, force: bool
+) -> None:
+    """Write the rows as CSV, where that is wanted."""
+    if table is None:
+        return
+    from simaccel.report.rows import csv_text, operator_rows
+
+    with writing_text(table, force=force, inputs=asked.inputs()) as stream:
+        stream.write(csv_text(operator_rows(result, given)))
+
+
+def _written(files: Mapping[str, str | None]) -> list[str]:
+    """Name the files that were written."""
+    return [f"{what}: {path}" for what, path in files.items() if path is not None]
 
 
 def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
@@ -182,11 +219,9 @@ def _run(
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
-        return (
-            simulate(*inputs, **how)
-            if trace is None
-            else record(trace, *inputs, force=force, **how)
-        )
+        if trace is None:
+            return simulate(*inputs, **how)
+        return record(trace, *inputs, force=force, **how)
 
 
 def _teller(asked: Asked, bar: Bar) -> Note:
@@ -297,50 +332,66 @@ def _told_json(told: Told, asked: Asked) -> dict[str, Any]:
     return {**gave, **(told.json() if told.explain else {})}
 
 
-def _show(
-    asked: Asked,
+def _why(asked: Asked, result: Result) -> str:
+    """Say why a dataflow was chosen that nobody asked for."""
+    if not asked.is_default:
+        return ""
+    fuses = result.mapping.dataflow == "flat"
+    return " (default: fuses attention)" if fuses else " (default: no attention to fuse)"
+
+
+def _shown(
     result: Result,
     found: tuple[OperatorCheck, ...],
     given: Mapping[str, float],
-    told: Told,
-) -> None:
-    from simaccel.report.energy import energy_table
-    from simaccel.report.pods import pod_lines
-    from simaccel.report.results import (
-        against_bound,
-        bound_line,
-        buffer_line,
-        channels_line,
-        checked_table,
-        cost_line,
-        engines_table,
-        operators_table,
-        size_line,
-    )
+    top: int | str | None,
+) -> list[Table | str]:
+    """Return the answer, what takes longest, traffic and energy; what doesn't fit or wasn't taken.
 
-    tables = (operators_table(result, given), engines_table(result), energy_table(result))
+    ``top``: rows of the table, or all.
+    """
+    from simaccel.report import results
+    from simaccel.report.pods import pod_lines
+
+    rows = None if top == ALL else int(top or results.TOP)
     accounts = (result.accelerator.account, result.workload.account)
-    show(result.title, *(line for one in accounts for line in one.lines()), *tables)
-    if found:
-        show(checked_table(found))
-    if told.explain:
-        show(told.table(asked.objective))
-    show(buffer_line(result), bound_line(result), channels_line(result), size_line(result))
-    show(*pod_lines(result))
-    if result.workload.parameters.get("kind") == "transformer":
+    return [
+        results.answer_line(result),
+        *results.room_lines(result),
+        *(line for one in accounts for line in one.lines()),
+        results.operators_table(result, given, rows),
+        *([results.checked_table(found)] if found else []),
+        results.traffic_line(result),
+        results.energy_line(result),
+        *pod_lines(result),
+    ]
+
+
+def _detail(asked: Asked, result: Result) -> list[Table | str]:
+    """Return all else: tables of waits, kinds, engines and energy, then lines."""
+    from simaccel.report import results
+    from simaccel.report.energy import energy_table
+
+    found: list[Table | str] = [
+        results.waits_table(result),
+        results.kinds_table(result),
+        results.engines_table(result),
+        energy_table(result),
+        results.buffer_line(result),
+        results.channels_line(result),
+        results.size_line(result),
+    ]
+    parameters = result.workload.parameters
+    if parameters.get("kind") == "transformer":
         from simaccel.report.generation import classes_line
 
-        show(classes_line(result))
+        found.append(classes_line(result))
     if asked.workload.is_onnx():
         from simaccel.report.imports import import_line
 
-        show(import_line(asked.workload.imported()))
-    parameters = result.workload.parameters
+        found.append(import_line(asked.workload.imported()))
     if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
         from simaccel.report.imports import whole_line
 
-        show(whole_line(result.workload))
-    from simaccel.report.given_up import given_up_lines
-
-    lines = given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
-    show(cost_line(result), *lines, against_bound(result))
+        found.append(whole_line(result.workload))
+    return [*found, results.cost_line(result), results.against_bound(result)]

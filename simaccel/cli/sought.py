@@ -13,7 +13,6 @@ from simaccel.cli.words import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES,
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
-    from simaccel.hardware import Stationarity
     from simaccel.mapspace.costs import Objective
     from simaccel.mapspace.search import Effort
     from simaccel.mapspace.space import Strategy
@@ -42,7 +41,7 @@ class Sought:
     mapspace: str | None = None
     objective: Objective | None = None
     within: float | None = None
-    stationarity: Stationarity | None = None
+    stationarity: str | None = None
     constraints: tuple[str, ...] = ()
     patience: int | None = None
     budget_seconds: float | None = None
@@ -145,18 +144,34 @@ def take_sought(given: dict[str, Any]) -> Sought:
     return Sought(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
-OBJECTIVE_OPTION = click.option(
-    "--objective",
-    type=click.Choice(OBJECTIVES),
-    help="What is made small (default cycles; of mapspaces edp).",
-)
+class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """One stationarity, or a list with commas, which only `compare` takes."""
+
+    name = "stationarity"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it; click says what is allowed."""
+        names = [name.strip() for name in value.split(",")]
+        if len(names) > 1 and (ctx is None or ctx.command.name != "compare"):
+            self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
+        for name in names:
+            if name not in STATIONARITIES or names.count(name) > 1:
+                allowed = ", ".join(map(repr, STATIONARITIES))
+                self.fail(f"{name!r} is not one of {allowed}, each once.", param, ctx)
+        return ",".join(names)
+
+
 SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
         help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
     ),
-    OBJECTIVE_OPTION,
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        help="What is made small (default cycles; of mapspaces edp).",
+    ),
     click.option(
         "--within",
         type=_Share(),
@@ -166,8 +181,10 @@ SEARCH_OPTIONS = (
     ),
     click.option(
         "--stationarity",
-        type=click.Choice(STATIONARITIES),
-        help="What a systolic array holds (default: whatever is best; mapspaces: --constrain).",
+        type=_Stationarities(),
+        metavar="ws|os|is",
+        help="What a systolic array holds (default: whatever is best; mapspaces: --constrain); of "
+        "`compare` a list.",
     ),
     click.option(
         "--constrain",

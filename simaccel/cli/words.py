@@ -27,6 +27,10 @@ BATCH: Final = 1
 SCOPE: Final = "block"
 FRONT_FIGURES: Final = ("cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint")
 EACH: Final = ("operator",)
+METRIC_NAMES: Final = (
+    *("cycles", "time", "utilisation", "tokens/s", "energy/token", "energy", "power", "edp"),
+    *("reads", "writes", "weights", "activations", "cache", "footprint"),
+)
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")
 TARGET: Final = 0.95
 EXPLORED: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint", "area", "power")

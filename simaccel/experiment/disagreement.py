@@ -138,7 +138,7 @@ def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]
     again = [crossing for part in parts for crossing in _again(*part)]
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if floor.least_bytes == floor.compulsory_bytes:
-        assumed = "that what groups give each other crosses once, whatever memory that takes"
+        assumed = "that a tensor between two groups crosses once, however little memory there is"
     texts = "; ".join(text for text, _ in again)
     cause = f"the mapping moves {texts}" if again else "no tensor crosses twice"
     shares = [AssumptionShare(text, -more) for text, more in again]

@@ -157,10 +157,21 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     decodes = [build(model, kv_len=kv_len, **whole) for kv_len in places]
 
     def run(at: int, workload: Workload) -> Result:
-        if progress:
-            what = f"decode behind {places[at - 1]}" if at else "prefill"
-            progress(at / (1 + len(decodes)), what)
-        return simulate(workload, accelerator, dataflow, options=options, fast_forward=fast_forward)
+        what = f"decode behind {places[at - 1]}" if at else "prefill"
+
+        def tell(_: int, done: float) -> None:
+            if progress:
+                progress((at + done) / (1 + len(decodes)), what)
+
+        tell(0, 0.0)
+        return simulate(
+            workload,
+            accelerator,
+            dataflow,
+            options=options,
+            progress=tell,
+            fast_forward=fast_forward,
+        )
 
     results = [run(at, workload) for at, workload in enumerate((prefill, *decodes))]
     pairs = zip(places, results[1:], strict=True)

@@ -12,9 +12,12 @@ from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
+from simaccel.experiment.capacity import rooms
 from simaccel.experiment.conservation import Conserved
+from simaccel.experiment.limits import Limit, Row, rows_of, run_limit
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
@@ -49,8 +52,10 @@ class Result:
     prediction: Prediction
     run: Run
     wall_seconds: float
+    """Of the run itself; the search before it took ``search_seconds``."""
     pod: Pod
     whole: Mapping
+    search_seconds: float = 0.0
 
     @property
     def ideal_cycles(self) -> int:
@@ -76,6 +81,16 @@ class Result:
     def floor(self) -> Floor:
         """The least bytes that any mapping with these groups moves with DRAM."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """The operators and fused groups: what each takes, and what limits it."""
+        return rows_of(self)
+
+    @cached_property
+    def limit(self) -> Limit:
+        """What limits the run."""
+        return run_limit(self, self.rows)
 
     def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
         """Pair each group's run with its prediction."""
@@ -110,6 +125,7 @@ def simulate(
     else:
         workload = at_precision(workload, accelerator)
         mapping = scheduled(workload, accelerator, dataflow, options)
+    scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)
     program = lower_pod(pod, accelerator)
     work = Conserved(pod.workload, pod.mapping, pod.exchanges)
@@ -122,9 +138,9 @@ def simulate(
     run = machine.run(progress)
     predicted = predict(pod.workload, pod.mapping, accelerator, pod.exchanges, pod.parts)
     work.require_run(accelerator, predicted, run)
-    seconds = time.perf_counter() - started
+    seconds, searched = time.perf_counter() - scheduled_at, scheduled_at - started
     done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds
-    return Result(*done, pod, mapping)
+    return Result(*done, pod, mapping, searched)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:
@@ -164,7 +180,7 @@ def bound_json(
 ) -> dict[str, Any]:
     """Return the bound in cycles by term, the work of each resource, and a run's other cycles.
 
-    Of a group that overlaps others there are none: its bound is that where it runs alone.
+    Of a row there is no run: where rows overlap, its bound is the work of its busiest resource.
     """
     bound: dict[str, Any] = {
         "cycles": predicted.bound_cycles,
@@ -180,7 +196,7 @@ def bound_json(
 def floor_json(floor: Floor) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
-        "least_bytes": floor.least_bytes,
+        "bound_bytes": floor.least_bytes,
         "compulsory_bytes": floor.distinct_bytes,
         "on_chip_bytes": floor.room_bytes,
     }
@@ -210,6 +226,7 @@ def result_json(result: Result) -> dict[str, Any]:
         "utilisation": result.utilisation,
         **bound_json(predicted, run),
         "bytes": moved_tree(run.moved),
+        "dram_by_class": dram_by_class(result.workload, run.moved),
         "dram_bound": floor_json(result.floor),
         "engines": _engines(run.engines),
         "served_cycles": run.served_cycles,
@@ -218,22 +235,30 @@ def result_json(result: Result) -> dict[str, Any]:
         **area_and_power(result.accelerator, energy, run.cycles),
         "peak_buffer_bytes": run.peak_buffer_bytes,
         "reserved_buffer_bytes": result.reserved_bytes,
-        "operators": [_operator_json(result, *pair) for pair in result.groups()],
+        "limit": {"name": result.limit.name, "share": result.limit.share},
+        "operators": [_row_json(result, row) for row in result.rows],
+        "memories": [vars(one) for one in rooms(result.workload, result.accelerator)],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
         **({"not_taken": [vars(entry) for entry in left]} if left else {}),
     }
 
 
-def _operator_json(result: Result, run: OperatorRun, predicted: GroupPrediction) -> dict[str, Any]:
-    array, overlap = result.accelerator.array, result.accelerator.groups.overlap
+def _row_json(result: Result, row: Row) -> dict[str, Any]:
+    run, predicted = row.run, row.predicted
+    bound = bound_json(predicted, run)
+    if result.accelerator.groups.overlap:
+        by, cycles = predicted.bound_by, predicted.resource_bound_cycles
+        bound["bound"] = {"cycles": cycles, "terms": {by: cycles}, "by": by}
     return {
         "name": run.name,
         "cycles": run.cycles,
+        "busy_cycles": row.cycles,
         "macs": run.macs,
         "native_macs": run.native_macs,
-        "utilisation": run.macs / array.pes / run.cycles,
-        **bound_json(predicted, None if overlap else run),
+        "utilisation": row.utilisation(result.accelerator),
+        "limit": {"name": row.limit.name, "share": row.limit.share},
+        **bound,
         "bytes": moved_tree(run.moved),
         "engines": _engines(run.engines),
         "energy_pj": energy_pj(run, result.accelerator),

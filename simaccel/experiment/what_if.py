@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
+from simaccel.experiment.loading import loaded, loading_cycles
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
@@ -43,6 +44,7 @@ RESOURCES = (
     "sfu",
     "array",
     "link",
+    "array_loading",
     "slots",
 )
 """What can be freed."""
@@ -55,6 +57,7 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("noc",),
     ("sfu",),
     ("array",),
+    ("array_loading",),
     ("array", "noc"),
     ("link",),
     ("slots",),
@@ -104,7 +107,8 @@ def what_if(
 ) -> WhatIfResult:
     """Run a program once as it is, unless that run is known, and once for each case.
 
-    A case that leaves nothing that takes time (see ``takes_time``) is left out. Where nobody waited
+    A case that leaves nothing that takes time (see ``takes_time``) is left out, as is loading the
+    array where that is never waited for. Where nobody waited
     for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
     is called with the part that is done.
     """
@@ -113,6 +117,8 @@ def what_if(
         possible = [case for case in possible if "dram_banks" not in case]
     if accelerator.chips.count == 1:
         possible = [case for case in possible if "link" not in case]
+    if not any(loading_cycles(program, accelerator).values()):
+        possible = [case for case in possible if "array_loading" not in case]
     freed: list[FreedRun] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
@@ -258,6 +264,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
     "link": _link,
+    "array_loading": loaded,
     "slots": _slots,
 }
 

@@ -79,7 +79,8 @@ class DramSpec(Spec):
     With the model ``requests`` a DMA engine asks for each row of a tile's innermost dimension on
     its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
     way, so that each takes its share of the latency, however short it is (Little's law). With other
-    models these two cost no time.
+    models these two cost no time. ``capacity_bytes``: how much there is (None: not known); a
+    workload that needs more runs all the same, and is told of.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -97,6 +98,7 @@ class DramSpec(Spec):
     model: Literal["channel", "banked", "requests"] = "channel"
     request_bytes: Bytes | None = None
     requests_in_flight: Count | None = None
+    capacity_bytes: BytesOrUnlimited = None
     part: Annotated[str, _named(PARTS)] | None = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
@@ -128,7 +130,7 @@ class DramSpec(Spec):
     @property
     def hidden(self) -> frozenset[str]:
         """Fields that say nothing: of a model with banks, where nobody speaks of them."""
-        names = ("part", "map", "request_bytes", "requests_in_flight")
+        names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
         given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any, Final, get_args
 
 from simaccel.errors import Fault, suggest
@@ -85,9 +86,10 @@ def _noc(topology: str) -> dict[str, Any]:
 
 
 def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Channels of a part: its peak, and its own times at the accelerator's clock.
+    """Channels of a part: what a stream gets of them, and its times at the accelerator's clock.
 
-    Latency is an activate, a read and its burst; the controller's own comes on top of that.
+    Latency is an activate, a read and its burst; the controller's own comes on top of that. So
+    much is in flight that a stream never waits for a request: what comes in a latency and a burst.
     """
     part = PARTS[name]
     try:
@@ -97,17 +99,24 @@ def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
     per_clock = part.clock_ps * clock_hz / 10**12
     latency = part.rcd_read + part.read_latency + part.burst
     n_bytes = _BURSTS * part.burst_bytes
+    cycles = math.ceil(latency * per_clock)
+    share = Fraction(part.stream_bytes_per_second, clock_hz)  # bytes per cycle of a channel
+    coming = math.ceil(share * cycles / part.burst_bytes) * part.burst_bytes
     return {
         "part": name,
-        "bandwidth_bytes_per_second": channels * part.peak_bytes_per_second,
+        "bandwidth_bytes_per_second": channels * part.stream_bytes_per_second,
         "channels": channels,
-        "latency_cycles": math.ceil(latency * per_clock),
+        "capacity_bytes": channels * part.capacity_bytes,
+        "latency_cycles": cycles,
         "turnaround_cycles": math.ceil(part.turnaround / 2 * per_clock),
         "batch_bytes": n_bytes,
-        "in_flight_bytes": channels * n_bytes,
+        "in_flight_bytes": channels * max(n_bytes, coming),
         "source": (
-            f"preset {name}: the peak of {channels} channel(s); latency of an activate, a read and "
-            f"its burst; half of the part's turnaround; {_BURSTS} bursts a batch and in flight"
+            f"preset {name}: of the peak of {channels} channel(s) the "
+            f"{part.stream_permille / 10:.1f}% that a stream of reads gets (simaccel dram "
+            "sequential); latency of an activate, a "
+            f"read and its burst; half of the part's turnaround; {_BURSTS} bursts a batch; in "
+            "flight as many, or what comes in a latency; capacity of all rows of all banks"
         ),
     }
 
@@ -135,6 +144,9 @@ noc: systolic
 sfu: {{ preset: edge, lanes: 128 }}
 # dram: `2 x PART` of {parts}, ... (simaccel dram parts), or that of another accelerator.
 dram: 2 x {part}
+# groups: `resident: true` keeps what goes from one operator to a later one in the buffer, where it
+# has room and that is worth it, as compilers do; `false` (or no such line) brings it to DRAM.
+groups: {{ resident: true }}
 # precision: numbers of the tensors for which no workload says one: {numbers}.
 precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
 # energy: {nodes}, of which node every figure follows, or figures of its own. Of {unpriced}

@@ -77,13 +77,19 @@ def parse_quantity(value: object, kind: str) -> int:
 
 
 def format_quantity(amount: int | None, kind: str) -> str:
-    """Write an amount in the largest unit that it is a whole number of.
+    """Write an amount in the largest unit that it is a whole number of, rates with a decimal, too.
 
     >>> format_quantity(524288, "B"), format_quantity(None, "B/s"), format_quantity(1000, "B")
     ('512 KiB', 'unlimited', '1000 B')
+    >>> format_quantity(12_800_000_000, "B/s")
+    '12.8 GB/s'
     """
     if amount is None:
         return "unlimited"
+    tens = [u for u in _units(kind) if kind != "B" and 10 * amount % _UNITS[u] == 0]
+    largest = max((u for u in tens if amount >= _UNITS[u]), key=_UNITS.__getitem__, default=None)
+    if largest is not None and amount % _UNITS[largest]:
+        return f"{amount / _UNITS[largest]:.1f} {largest}"
     unit = max((u for u in _units(kind) if amount % _UNITS[u] == 0), key=_UNITS.__getitem__)
     return f"{amount // _UNITS[unit]} {unit}"
 

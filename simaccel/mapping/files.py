@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.documents import document_text
+from simaccel.files.documents import document_text, read_text
 from simaccel.files.schema import read_yaml
 from simaccel.files.targets import writing_text
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.node_text import LineError, keep_text, node_text, parse_keeps, parse_node
 from simaccel.mapping.space import NotThisWorkloadError
+from simaccel.mapping.text import ANY, BEGINNING, parse_text
 from simaccel.mapping.tree import (
     Around,
     Fork,
@@ -82,7 +83,9 @@ def save_mapping(mapping: Mapping, path: Path) -> None:
 
 
 def load_mapping(path: Path, workload: Workload) -> Mapping:
-    """Read a mapping and check it against its workload.
+    """Read a mapping, as YAML or as `tree_text` prints it, and check it against its workload.
+
+    One without a fingerprint is taken for every workload that its trees fit.
 
     Raises:
         InputError: all faults of the file: unknown and missing keys, lines that are no nodes; or,
@@ -90,8 +93,15 @@ def load_mapping(path: Path, workload: Workload) -> Mapping:
         NotThisWorkloadError: the mapping is for another workload.
 
     """
-    raw, faults = read_yaml(path, _A_MAPPING)
-    mapping = parse_mapping(raw, str(path), faults)
+    text = read_text(path, "a mapping")
+    if text.lstrip().startswith(BEGINNING):
+        mapping = parse_text(text, str(path))
+    else:
+        raw, faults = read_yaml(path, _A_MAPPING)
+        mapping = parse_mapping(raw, str(path), faults)
+    if mapping.workload.fingerprint == ANY:
+        reference = replace(mapping.workload, fingerprint=workload.fingerprint)
+        mapping = replace(mapping, workload=reference)
     require_same(workload, mapping)
     require_mapping(workload, mapping, file=str(path))
     return mapping
@@ -163,10 +173,11 @@ class _Reader:
         of = self.section(
             given.get("workload"), "workload", ("name", "fingerprint"), (), "name and fingerprint"
         )
-        name, fingerprint = "", ""
+        name, fingerprint = "", ANY
         if of:
             name = self.text(of.get("name"), "workload.name")
-            fingerprint = self.text(of.get("fingerprint"), "workload.fingerprint")
+            if "fingerprint" in of:
+                fingerprint = self.text(of["fingerprint"], "workload.fingerprint")
         groups = self.items(given.get("groups"), "groups", "a list of groups")
         if any(self.is_old(one) for one in groups):
             self.faults = [

@@ -32,7 +32,11 @@ from simaccel.mapping.tree import (
 
 _FILE = "mapping"
 _BAR = "| "
-_HEADER = "mapping DATAFLOW of WORKLOAD FINGERPRINT"
+ANY = ""
+"""The fingerprint of a mapping that is for every workload it fits."""
+BEGINNING = "mapping "
+"""What the text form of a mapping begins with."""
+_HEADER = "mapping DATAFLOW of WORKLOAD [FINGERPRINT]"
 _GROUP = "group OPERATOR+OPERATOR merging RANK=RANK,RANK padded RANK=SIZE"
 Made = TypeVar("Made")
 
@@ -226,7 +230,8 @@ def _header(text: str) -> tuple[str, WorkloadReference]:
     words.need("mapping")
     dataflow = words.name()
     words.need("of")
-    reference = WorkloadReference(words.name(), words.name())
+    name = words.name()
+    reference = WorkloadReference(name, words.name() if words.left else ANY)
     words.end()
     return dataflow, reference
 

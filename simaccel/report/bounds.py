@@ -113,7 +113,8 @@ def bound_lines(report: BoundReport) -> list[str]:
     chosen = report.chosen
     if chosen is not None and report.room is not None:
         lines.append(
-            f"with {bytes_text(report.room)}: at least {bytes_text(chosen.access_bytes)} "
+            f"bound of any mapping with {bytes_text(report.room)}: "
+            f"{bytes_text(chosen.access_bytes)} "
             f"({chosen.access_bytes / report.compulsory_bytes:.2f} x compulsory), attained with "
             f"{cycles_text(chosen.buffer_bytes)} B"
         )

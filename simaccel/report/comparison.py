@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.experiment.limit_names import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -15,11 +16,14 @@ from simaccel.report.units import (
     power_text,
     seconds_text,
     share_text,
+    short_name,
     work_energy_text,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from simaccel.report.metrics import Metric
 
 _NOTHING = "-"
 
@@ -38,6 +42,10 @@ class Axis:
     named: bool = False
 
 
+ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=True)
+"""Where runs differ in their accelerator."""
+
+
 @dataclass(frozen=True)
 class Point:
     """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
@@ -52,7 +60,8 @@ class Point:
 class Compared:
     """One row: what was asked for, and the result as JSON or the reason why there is none.
 
-    ``point`` is None where nothing is swept. ``given_cycles``: an estimate of one's own.
+    ``point`` is None where nothing is swept; ``also``: what else differs from row to row.
+    ``given_cycles``: an estimate of one's own. ``tokens``: (or images) that the run is of.
     """
 
     dataflow: str
@@ -62,16 +71,29 @@ class Compared:
     exit_code: int = 0
     point: Point | None = None
     given_cycles: float | None = None
+    also: tuple[Point, ...] = ()
+    tokens: int | None = None
 
     @property
-    def place(self) -> tuple[Point | None, int | None]:
+    def place(self) -> tuple[object, ...]:
         """What it has in common with the rows that it is compared with."""
-        return self.point, self.seq_len
+        return self.point, self.also, self.seq_len
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All that differs from row to row, beside length and dataflow."""
+        return ((self.point,) if self.point else ()) + self.also
+
+
+def series_of(row: Compared) -> str:
+    """Name the line of a figure that a row belongs to: its dataflow, and what else differs."""
+    length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
+    return ", ".join([row.dataflow, *(point.text for point in row.also), *length])
 
 
 def speedups(rows: Sequence[Compared]) -> list[float | None]:
     """Divide the cycles of the first dataflow of the same point and length by those of each row."""
-    first: dict[tuple[Point | None, int | None], Compared] = {}
+    first: dict[tuple[object, ...], Compared] = {}
     found: list[float | None] = []
     for row in rows:
         base = first.setdefault(row.place, row)
@@ -82,28 +104,39 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
     return found
 
 
-def comparison_table(rows: Sequence[Compared]) -> Table:
-    """Tabulate runs; one that has no result gets its reason from ``problem_lines``."""
-    names = varied(rows)
-    given = ("given", "given error") if has_given(rows) else ()
-    last = ("speedup",) if several_dataflows(rows) else ()
-    figures = ("cycles", "at least", "time", "util.", "DRAM", "at least", "energy", "power")
-    table = make_table((), (*names, "dataflow", *figures, *given, *last))
-    table.columns[len(names)].justify = "left"
-    if rows[0].point is not None and rows[0].point.axis.named:
-        table.columns[0].justify = "left"
+def comparison_table(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> Table:
+    """Tabulate runs, with metrics of one's choice as columns behind the others.
+
+    One that has no result gets its reason from ``problem_lines``.
+    """
+    names, several = varied(rows), several_dataflows(rows)
+    table = _empty_table(rows, names, metrics, speedup=several)
     before = rows[0].place
-    several = several_dataflows(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
         if several and row.place != before:
             table.add_section()
         before = row.place
         cells = _figures(row)
-        if given:
+        cells += [one.cell(row.result, row.tokens) if row.result else _NOTHING for one in metrics]
+        if has_given(rows):
             cells += _given_texts(row)
-        if last:
+        if several:
             cells.append(_NOTHING if faster is None else f"{faster:.2f} x")
-        add_row(table, [*_place_texts(row, names), row.dataflow, *cells])
+        places = map(short_name, _place_texts(row, names))
+        add_row(table, [*places, row.dataflow, *cells])
+    return table
+
+
+def _empty_table(
+    rows: Sequence[Compared], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
+) -> Table:
+    given = ("estimate", "error") if has_given(rows) else ()
+    figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
+    shown = (*figures, "limit", *(one.name for one in metrics), *given)
+    table = make_table((), (*names, "dataflow", *shown, *(("speedup",) if speedup else ())))
+    named = [at for at, point in enumerate(rows[0].points) if point.axis.named]
+    for at in (*named, len(names), len(names) + 1 + len(figures)):
+        table.columns[at].justify = "left"
     return table
 
 
@@ -138,7 +171,7 @@ def terms_lines(rows: Sequence[Compared]) -> list[str]:
     names = varied(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
-        f"given {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
+        f"estimate {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
         for row in rows
         if row.given_cycles is not None and row.result is not None
     ]
@@ -146,7 +179,7 @@ def terms_lines(rows: Sequence[Compared]) -> list[str]:
 
 def _consists(result: dict[str, Any]) -> str:
     bound = result["bound"]
-    parts = {"at least": bound["terms"], "waits": bound["waiting_by_cause"]}
+    parts = {"bound": bound["terms"], "waits": bound["waiting_by_cause"]}
     return "; ".join(
         f"{what} {cycles_text(sum(cycles.values()))}"
         + (f" = {_sum_text(cycles)}" if cycles else "")
@@ -178,32 +211,32 @@ def varied(rows: Sequence[Compared]) -> list[str]:
     A length that all rows of a sweep share is left to the title.
     """
     point = rows[0].point
-    names = [] if point is None else [point.axis.name]
+    names = [one.axis.name for one in rows[0].points]
     lengths = {row.seq_len for row in rows}
     shown = lengths != {None} if point is None else len(lengths) > 1
-    return names + ["seq-len"] * (shown and names != ["seq-len"])
+    return names + ["seq-len"] * (shown and "seq-len" not in names)
 
 
 def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
     texts = {"seq-len": str(row.seq_len)}
-    if row.point is not None:
-        texts[row.point.axis.name] = row.point.text
+    texts |= {point.axis.name: point.text for point in row.points}
     return [texts[name] for name in names]
 
 
 def _figures(row: Compared) -> list[str]:
     result = row.result
     if result is None:
-        return ["does not run", *[_NOTHING] * 7]
+        return ["does not run", *[_NOTHING] * 8]
     return [
         cycles_text(result["cycles"]),
         cycles_text(result["bound"]["cycles"]),
         seconds_text(result["seconds"]),
         share_text(result["utilisation"]),
         bytes_text(dram_bytes(result)),
-        bytes_text(result["dram_bound"]["least_bytes"]),
+        bytes_text(result["dram_bound"]["bound_bytes"]),
         work_energy_text(sum(result["energy_pj"].values())),
         power_text(result["power_mw"]),
+        LIMITS[result["limit"]["name"]],
     ]
 
 
@@ -238,7 +271,7 @@ def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
 
 def place_json(row: Compared) -> dict[str, Any]:
     """Return what tells a row from the others: the value of the sweep, the length, the dataflow."""
-    swept = {} if row.point is None else {row.point.axis.column: row.point.value}
+    swept = {point.axis.column: point.value for point in row.points}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
 
@@ -251,13 +284,22 @@ def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
             found.append({**asked, "error": row.problem, "exit_code": row.exit_code})
         else:
             given = given_json(row) if has_given(rows) else {}
-            found.append({**row.result, **asked, "speedup": faster, **given})
+            found.append({**row.result, **asked, **token_figures(row), "speedup": faster, **given})
     return found
+
+
+def token_figures(row: Compared) -> dict[str, float | None]:
+    """Return tokens (or images) a second, and energy of each; None where not known."""
+    from simaccel.report.metrics import METRICS
+
+    both = (METRICS["tokens/s"], METRICS["energy/token"])
+    result = row.result
+    return {one.column: None if result is None else one.value(result, row.tokens) for one in both}
 
 
 def given_json(row: Compared) -> dict[str, float | None]:
     """Return an estimate of one's own and its error."""
     return {
-        "given_estimate_cycles": row.given_cycles,
-        "given_relative_error": given_error(row),
+        "estimate_cycles": row.given_cycles,
+        "estimate_error": given_error(row),
     }

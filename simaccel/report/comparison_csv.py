@@ -8,25 +8,33 @@ from typing import Any
 from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import (
     Compared,
-    dram_bytes,
     given_json,
     has_given,
     place_json,
     speedups,
+    token_figures,
 )
-from simaccel.report.rows import Row, csv_text, work_figures
+from simaccel.report.metrics import Metric
+from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
+from simaccel.workload import CLASSES
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
-def comparison_csv(rows: Sequence[Compared]) -> str:
+def comparison_csv(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> str:
     """Return one line a run after a line of names; what has no result has ``error`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
     names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There
-    are no wall times: the same input gives the same text.
+    are no wall times: the same input gives the same text. ``metrics``: columns that are asked for
+    and that it has not anyway.
     """
-    return csv_text(comparison_rows(rows))
+    found = comparison_rows(rows)
+    for one in metrics:
+        for row, line in zip(rows, found, strict=True):
+            value = None if row.result is None else one.value(row.result, row.tokens)
+            line.setdefault(one.column, value)
+    return csv_text(found)
 
 
 def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
@@ -40,48 +48,37 @@ def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
         figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
         given = given_json(row) if with_given else {}
         problem = {"error": row.problem or None}
-        found.append({**place_json(row), **figures, "speedup": faster, **given, **problem})
+        last = {**token_figures(row), "speedup": faster, **given, **problem}
+        found.append({**place_json(row), **figures, **last})
     return found
 
 
 _FIGURES = (
-    "cycles",
-    "seconds",
-    "macs",
-    "utilisation",
-    "dram_bytes",
-    "dram_least_bytes",
-    "dram_compulsory_bytes",
-    "energy_pj",
-    "area_mm2",
-    "power_mw",
-    "chip_power_mw",
-    "peak_buffer_bytes",
-    "bound_cycles",
-    "bound_by",
-    "waiting_cycles",
-    "array_busy_cycles",
-    "array_idle_cycles",
+    *("cycles", "seconds", "macs", "utilisation", "limit"),
+    *("dram_bytes", "dram_read_bytes", "dram_write_bytes"),
+    *(f"dram_{name}_bytes" for name in CLASSES),
+    *("dram_bound_bytes", "dram_compulsory_bytes", "dram_by_tensor"),
+    *("energy_pj", "area_mm2", "power_mw", "chip_power_mw"),
+    *("peak_buffer_bytes", "bound_cycles", "waiting_cycles"),
+    *("array_busy_cycles", "array_idle_cycles"),
     *(f"array_{cause}_cycles" for cause in _CAUSES),
 )
+"""Columns in their order; one for the work of each resource follows."""
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
-    bound, array = result["bound"], result["engines"]["array"]
-    same: tuple[str, ...] = ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes")
-    same += ("area_mm2", "power_mw", "chip_power_mw")
-    stalls = {f"array_{cause}_cycles": array["stalls"].get(cause, 0) for cause in _CAUSES}
-    return {
-        **{name: result[name] for name in same},
-        "dram_bytes": dram_bytes(result),
-        "dram_least_bytes": result["dram_bound"]["least_bytes"],
-        "dram_compulsory_bytes": result["dram_bound"]["compulsory_bytes"],
+    array, bound = result["engines"]["array"], result["dram_bound"]
+    found = {
+        **result,
+        **traffic_figures(result["bytes"], result["dram_by_class"]),
+        **stall_figures(array["stalls"]),
+        "limit": result["limit"]["name"],
+        "dram_bound_bytes": bound["bound_bytes"],
+        "dram_compulsory_bytes": bound["compulsory_bytes"],
         "energy_pj": sum(result["energy_pj"].values()),
-        "bound_cycles": bound["cycles"],
-        "bound_by": bound["by"],
-        "waiting_cycles": bound["waiting_cycles"],
+        "bound_cycles": result["bound"]["cycles"],
+        "waiting_cycles": result["bound"]["waiting_cycles"],
         "array_busy_cycles": array["busy"],
         "array_idle_cycles": array["idle"],
-        **stalls,
-        **work_figures(result["work_cycles"]),
     }
+    return {**{name: found[name] for name in _FIGURES}, **work_figures(result["work_cycles"])}

@@ -20,8 +20,8 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
     """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
     table = make_table(
         ("operator",),
-        ("MACs", "DRAM", "buffer", "energy", "at least"),
-        ("bound by", "work of each resource, in % of that"),
+        ("MACs", "DRAM", "buffer", "energy", "bound"),
+        ("busiest", "work of each resource, in % of that"),
     )
     for group in predicted.groups:
         add_row(table, (group.name, *_cells(group, accelerator)))

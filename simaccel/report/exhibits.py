@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.bounds.compulsory import group_bytes
+from simaccel.experiment.limit_names import LIMITS
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import Compared
 from simaccel.report.layout import add_row, make_table
@@ -46,6 +47,8 @@ def roofline_rows(
     ``macs_per_byte`` counts bytes as moved, ``most_macs_per_byte`` what has to move at least if
     all that a group reads and makes is in DRAM before and after it: of single operators in `flex`
     (whose S may stay on chip, so that it moves less), of L, softmax and A together in `flat`.
+    ``array_macs_per_cycle`` is the second roof, of what the array does with these tiles: loading
+    it, part-filled folds and skew.
     """
     found: list[Row] = []
     for row in rows:
@@ -58,6 +61,7 @@ def roofline_rows(
             most = one["macs"] / least if least else float("inf")
             peak = accelerator.array.pes * one["macs"] / max(1, one["native_macs"])
             roof = min(peak, intensity * _peak_of(one, workload, accelerator))
+            array = one["macs"] / max(1, one["work_cycles"].get("array", 0))
             found.append(
                 {
                     "seq_len": row.seq_len,
@@ -68,8 +72,9 @@ def roofline_rows(
                     "macs_per_byte": intensity,
                     "most_macs_per_byte": most,
                     "roof_macs_per_cycle": roof,
-                    "macs_per_cycle": one["macs"] / one["cycles"],
-                    "bound": "memory" if roof < peak else "compute",
+                    "array_macs_per_cycle": array,
+                    "macs_per_cycle": one["macs"] / one["busy_cycles"],
+                    "limit": one["limit"]["name"],
                 }
             )
     return [row for row in found if row["macs"]]
@@ -216,12 +221,13 @@ _TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "dataflow": ("dataflow", str),
     "operator": ("operator", str),
     "part": ("part", str),
-    "bound": ("bound by", str),
+    "limit": ("limit", lambda name: LIMITS[name]),
     "dram_bytes": ("DRAM", bytes_text),
     "footprint_bytes": ("reserves", bytes_text),
     "macs_per_byte": ("MACs/B", lambda value: f"{value:,.1f}"),
     "most_macs_per_byte": ("at most", lambda value: f"{value:,.1f}"),
     "roof_macs_per_cycle": ("roof", lambda value: f"{value:,.1f}"),
+    "array_macs_per_cycle": ("array roof", lambda value: f"{value:,.1f}"),
     "macs_per_cycle": ("MACs/cycle", lambda value: f"{value:,.1f}"),
     "cycles": ("cycles", cycles_text),
     "share": ("share", share_text),
@@ -230,7 +236,7 @@ _TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "bytes_per_second": ("bandwidth", lambda value: rate_text(round(value))),
     "saved": ("less than first", share_text),
 }
-_LEFT: Final = ("dataflow", "operator", "part", "bound")
+_LEFT: Final = ("dataflow", "operator", "part", "limit")
 _HIDDEN: Final = ("macs",)
 
 

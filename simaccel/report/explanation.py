@@ -79,10 +79,10 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
             "machine, bound, directives",
             ("group",),
             (
-                *("simulated", "at least", "of it", "directives", "error"),
-                *("DRAM", "at least", "compulsory"),
+                *("simulated", "bound", "of it", "directives", "error"),
+                *("DRAM", "DRAM bound", "compulsory"),
             ),
-            ("bound by", "stalls"),
+            ("busiest", "stalls"),
             tuple(map(_voices, explained)),
         ),
         Section(

@@ -21,6 +21,7 @@ from simaccel.report.units import (
     bytes_text,
     count_text,
     cycles_text,
+    edp_text,
     power_text,
     seconds_text,
     work_energy_text,
@@ -35,10 +36,10 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
     "energy_pj": ("energy", work_energy_text),
-    "edp_js": ("EDP", lambda js: f"{js:.3g} Js" if js else "unknown"),
+    "edp_js": ("EDP", edp_text),
     "area_mm2": ("area", area_text),
     "power_mw": ("power", power_text),
-    "buffer_bytes": ("buffer", bytes_text),
+    "buffer_bytes": ("reserved", bytes_text),
 }
 
 

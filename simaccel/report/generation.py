@@ -13,8 +13,10 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.report.layout import add_row, make_table
+from simaccel.report.metrics import rate_of_tokens_text
 from simaccel.report.units import (
     bytes_text,
+    count_text,
     cycles_text,
     error_text,
     seconds_text,
@@ -59,9 +61,10 @@ def generation_lines(found: Generation) -> list[str]:
     if not found.steps:
         return lines
     lines[0] += (
-        f", time per token {seconds_text(found.token_seconds)}, "
-        f"{found.tokens_per_second:.3g} tokens/s while decoding, "
-        f"{found.all_tokens_per_second:.3g} with the prefill, "
+        f", time per step {seconds_text(found.token_seconds)} "
+        f"(a token of {count_text(found.batch, 'sequence')}), "
+        f"{rate_of_tokens_text(found.tokens_per_second)} tokens/s while decoding, "
+        f"{rate_of_tokens_text(found.all_tokens_per_second)} with the prefill, "
         f"{work_energy_text(found.token_energy_pj)} per token"
     )
     return [*lines, _rule(found)]
@@ -103,13 +106,14 @@ def classes_line(result: Result) -> str:
     moved = dram_by_class(result.workload, result.run.moved)
     least = least_dram_bytes(result.workload)
     parts = [
-        f"{name} {bytes_text(moved[name])} (at least {bytes_text(least[name])})" for name in CLASSES
+        f"{name} {bytes_text(moved[name])} (compulsory {bytes_text(least[name])})"
+        for name in CLASSES
     ]
     roofline = roofline_cycles(result.workload, result.accelerator)
     masked = masked_macs(result.workload)
     share = share_text(masked / result.workload.macs)
     mask = f"; {cycles_text(masked)} MACs ({share}) are behind the mask" if masked else ""
     return (
-        f"DRAM: {', '.join(parts)}; roofline {cycles_text(roofline)} cycles "
+        f"DRAM by class: {', '.join(parts)}; roofline {cycles_text(roofline)} cycles "
         f"({share_text(roofline / result.run.cycles)} of simulated){mask}"
     )

@@ -21,7 +21,7 @@ def mapped_table(mapped: Sequence[Mapped]) -> Table:
     table = make_table(
         ("operator", "mapspace"),
         ("cycles", "util.", "energy", "EDP (J cycles)", "mappings", "tried"),
-        ("bound by", "search ended by"),
+        ("busiest", "search ended by"),
     )
     for one in mapped:
         add_row(

@@ -81,13 +81,14 @@ def pareto_table(rows: Sequence[Fronted], x: str, y: str) -> Table:
             table.add_section()
         for at in evenly(np.arange(len(row.points)), SHOWN):
             point = row.points[int(at)]
-            add_row(table, [row.dataflow, *(_text(one, point[one]) for one in names)])
+            add_row(table, [row.dataflow, *(figure_text(one, point[one]) for one in names)])
         if not row.points:
             add_row(table, [row.dataflow, "does not run", *["-"] * (len(names) - 1)])
     return table
 
 
-def _text(name: str, value: float) -> str:
+def figure_text(name: str, value: float) -> str:
+    """Write a figure of a front by its name."""
     if name == "cycles":
         return cycles_text(int(value))
     if name == "utilisation":

@@ -6,21 +6,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from simaccel.experiment.capacity import rooms
+from simaccel.experiment.limit_names import LOADING
+from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import Result, energy_pj, floor_json
+from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.machine.machine import OperatorRun, Run
+from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
     bytes_text,
+    count_text,
     cycles_text,
+    energy_text,
     error_text,
     fine_share_text,
     power_text,
     seconds_text,
     share_text,
+    short_name,
     short_share_text,
     work_energy_text,
 )
@@ -30,34 +38,65 @@ if TYPE_CHECKING:
 
     from simaccel.experiment.check import OperatorCheck
 
+TOP = 10
+"""Rows that a table has where nothing else is asked for."""
 _TOP_CAUSES = 2
+_WORTH_A_CHANGE = 1.02
+_SHARES = {"dram_latency": "waiting", "drain": "waiting", "idle": "waiting"}
+"""What a limit is for its part of the time, where it isn't busy."""
 _MOST_CAUSES = 3
 _SMALLEST_WAIT = 0.00005
 SMALLEST_SHARE = 0.0005
 """Below this a share of the cycles is not worth a place in a row."""
 
 
-def operators_table(result: Result, given: Mapping[str, float] | None = None) -> Table:
-    """Tabulate the operators and their total; beside them estimates of one's own, if there are."""
-    table = make_table(
-        ("operator",),
-        (*(("given", "error") if given else ()), "cycles", "util.", "DRAM", "energy"),
-        ("bound by", "stalls of the array"),
-    )
-    for run, predicted in result.groups():
-        figures = _figures(run, result.accelerator)
+def operators_table(
+    result: Result, given: Mapping[str, float] | None = None, top: int | None = TOP
+) -> Table:
+    """Tabulate the rows that take longest, the others together, and the total.
+
+    ``given``: estimates of one's own, which stand beside with their errors; ``top``: how many rows;
+    None: all.
+    """
+    head = ("cycles", "time", "util.", "DRAM", "energy")
+    table = make_table(("operator",), (*(("estimate", "error") if given else ()), *head, "limit"))
+    table.columns[-1].justify = "left"
+    rows = sorted(result.rows, key=lambda row: -row.cycles)[:top]
+    for row in rows:
+        figures = _figures(row.run, row.cycles, result.accelerator)
         if given:
-            figures = (*_given_texts(given.get(run.name), run.cycles), *figures)
-        add_row(table, (run.name, *figures, predicted.bound_by, _stalls_of_array(run)))
+            figures = (*_given_texts(given.get(row.run.name), row.run.cycles), *figures)
+        add_row(table, (short_name(row.run.name), *figures, row.limit.text))
+    rest = [row for row in result.rows if row not in rows] if len(rows) < len(result.rows) else []
+    if rest:
+        add_row(table, _together(result, rest, given=bool(given)))
     table.add_section()
-    figures = _figures(result.run, result.accelerator)
+    figures = _figures(result.run, result.run.cycles, result.accelerator)
     if given:
         whole = all(run.name in given for run in result.run.operators)
         total = sum(given.values()) if whole else None
         figures = (*_given_texts(total, result.run.cycles), *figures)
-    last = (result.prediction.bound_by, _stalls_of_array(result.run))
-    add_row(table, ("total", *figures, *last), style="bold")
+    add_row(table, ("total", *figures, result.limit.text), style="bold")
     return table
+
+
+def _together(result: Result, rows: Sequence[Row], *, given: bool) -> tuple[str, ...]:
+    """Return the cells of several rows in one; what limits most of their time."""
+    cycles, macs = sum(row.cycles for row in rows), sum(row.run.macs for row in rows)
+    limits: Counter[str] = Counter()
+    for row in rows:
+        limits[row.limit.text] += row.cycles
+    energy = sum(sum(energy_pj(row.run, result.accelerator).values()) for row in rows)
+    return (
+        count_text(len(rows), "other"),
+        *(("", "") if given else ()),
+        cycles_text(cycles),
+        seconds_text(result.accelerator.seconds(cycles)),
+        share_text(macs / result.accelerator.array.pes / cycles),
+        bytes_text(sum(dram_bytes(row.run.moved) for row in rows)),
+        work_energy_text(energy),
+        limits.most_common(1)[0][0],
+    )
 
 
 def _given_texts(given: float | None, cycles: int) -> tuple[str, str]:
@@ -66,13 +105,113 @@ def _given_texts(given: float | None, cycles: int) -> tuple[str, str]:
     return cycles_text(round(given)), error_text((given - cycles) / cycles)
 
 
-def _figures(run: Run | OperatorRun, accelerator: Accelerator) -> tuple[str, ...]:
+def _figures(run: Run | OperatorRun, cycles: int, accelerator: Accelerator) -> tuple[str, ...]:
     return (
-        cycles_text(run.cycles),
-        share_text(run.macs / accelerator.array.pes / run.cycles),
+        cycles_text(cycles),
+        seconds_text(accelerator.seconds(cycles)),
+        share_text(run.macs / accelerator.array.pes / cycles),
         bytes_text(dram_bytes(run.moved)),
         work_energy_text(sum(energy_pj(run, accelerator).values())),
     )
+
+
+def waits_table(result: Result) -> Table:
+    """Tabulate each row's bound, in the run's order, and what the array waits for in it."""
+    table = make_table(("operator",), ("cycles", "bound"), ("stalls of the array",))
+    overlap = result.accelerator.groups.overlap
+    for row in result.rows:
+        bound = row.predicted.resource_bound_cycles if overlap else row.predicted.bound_cycles
+        cells = (cycles_text(row.cycles), cycles_text(bound), _stalls_of_array(row.run))
+        add_row(table, (short_name(row.run.name), *cells))
+    return table
+
+
+def kinds_table(result: Result) -> Table:
+    """Tabulate kinds of operators by what limits them: how many, their cycles, their part."""
+    table = make_table(("kind", "limit"), ("rows", "cycles", "of all", "DRAM"))
+    whole = sum(row.cycles for row in result.rows)
+    for (kind, limit), rows in kinds_of(result).items():
+        cycles = sum(row.cycles for row in rows)
+        moved = bytes_text(sum(dram_bytes(row.run.moved) for row in rows))
+        cells = (str(len(rows)), cycles_text(cycles), share_text(cycles / whole), moved)
+        add_row(table, (kind, limit, *cells))
+    return table
+
+
+def kinds_of(result: Result) -> dict[tuple[str, str], list[Row]]:
+    """Return the rows by kind and limit, those that take longest together first."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in result.rows:
+        key = kind_of(result.workload, row.run.name), row.limit.text
+        found.setdefault(key, []).append(row)
+    return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
+
+
+def answer_line(result: Result, *, with_gain: bool = True) -> str:
+    """Return the answer: time, utilisation, what limits, and what freeing that gains.
+
+    ``with_gain``: the program is run once more, without what limits it.
+    """
+    run, limit = result.run, result.limit
+    text = (
+        f"{seconds_text(result.accelerator.seconds(run.cycles))} ({cycles_text(run.cycles)} "
+        f"cycles, bound {cycles_text(result.prediction.bound_cycles)}) at "
+        f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result)} "
+        f"({_SHARES.get(limit.name, 'busy')} {short_share_text(limit.share)} of the time)"
+    )
+    gain = gain_without(result, limit) if with_gain else None
+    if gain is None:
+        return text
+    if gain >= _WORTH_A_CHANGE:
+        return f"{text}; without that limit {gain:.2f} x as fast"
+    behind = next_limit(result, limit)
+    return (
+        f"{text}; to free that alone gains nothing: {behind.text} "
+        f"({short_share_text(behind.share)}) is next"
+    )
+
+
+def _limit_text(result: Result) -> str:
+    """Return what limits a run, with the rate at which an array is loaded."""
+    limit, array = result.limit, result.accelerator.array
+    if limit.name != LOADING:
+        return limit.text
+    return f"{limit.text}, {cycles_text(array.cols)} elements a cycle"
+
+
+def traffic_line(result: Result) -> str:
+    """Return what crosses the DRAM channels: in all, by class, and what has to."""
+    return f"{bound_line(result)}{_by_class(result)}"
+
+
+def _by_class(result: Result) -> str:
+    moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
+    parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
+    return f"; {', '.join(parts)}" if len(parts) > 1 else ""
+
+
+def energy_line(result: Result) -> str:
+    """Return the energy, its largest parts, and the average power."""
+    energy = energy_pj(result.run, result.accelerator)
+    every = sum(energy.values())
+    if result.accelerator.unknown_energies or not every > 0:
+        missing = result.accelerator.unknown_energies
+        named = ", ".join(missing) if len(missing) == 1 else "energies"
+        return f"energy: unknown, {result.accelerator.name} gives no {named}"
+    largest = Counter(energy).most_common(_MOST_CAUSES)
+    parts = [f"{name} {short_share_text(n / every)}" for name, n in largest if n]
+    power = area_and_power(result.accelerator, energy, result.run.cycles)["power_mw"]
+    return f"energy: {energy_text(every)} ({', '.join(parts)}), {power_text(power)}"
+
+
+def room_lines(result: Result) -> list[str]:
+    """Say of each memory that a workload doesn't fit how much of it is missing."""
+    return [
+        f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
+        f"the {bytes_text(one.capacity_bytes)} of {one.memory.replace('dram', 'DRAM')}"
+        for one in rooms(result.workload, result.accelerator)
+        if not one.fits
+    ]
 
 
 def _stalls_of_array(run: Run | OperatorRun) -> str:
@@ -102,9 +241,15 @@ def engines_table(result: Result) -> Table:
 
 
 def channels_line(result: Result) -> str:
-    """Return how busy each channel was."""
-    served = result.run.served_cycles.items()
-    parts = [f"{name} {share_text(n / result.run.cycles)}" for name, n in served]
+    """Return how busy each channel was; channels of one memory are one entry."""
+    served: dict[str, list[int]] = {}
+    for name, n in result.run.served_cycles.items():
+        served.setdefault(name.rstrip("0123456789"), []).append(n)
+    cycles = max(1, result.run.cycles)
+    parts = []
+    for name, each in served.items():
+        many = f" (mean of {len(each)})" if len(each) > 1 else ""
+        parts.append(f"{name} {share_text(sum(each) / len(each) / cycles)}{many}")
     return f"channels busy: {', '.join(parts)}"
 
 
@@ -138,8 +283,9 @@ def bound_line(result: Result) -> str:
 def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
     """Return what is moved with DRAM, and what has to be, in words."""
     return (
-        f"DRAM: moves {bytes_text(moved)}, at least {bytes_text(bound['least_bytes'])} with "
-        f"{bytes_text(bound['on_chip_bytes'])}, {bytes_text(bound['compulsory_bytes'])} compulsory"
+        f"DRAM: {bytes_text(moved)} moved, bound of these groups "
+        f"{bytes_text(bound['bound_bytes'])} with {bytes_text(bound['on_chip_bytes'])} on chip, "
+        f"compulsory {bytes_text(bound['compulsory_bytes'])}"
     )
 
 
@@ -150,7 +296,7 @@ def against_bound(result: Result) -> str:
     largest = max(predicted.bound_terms, key=lambda name: predicted.bound_terms[name])
     lead = (
         f"simulated {cycles_text(cycles)} cycles ({time}), "
-        f"at least {cycles_text(predicted.bound_cycles)} ({largest})"
+        f"bound {cycles_text(predicted.bound_cycles)} ({largest})"
     )
     return f"{lead}: {waiting_text(result.run, predicted.bound_terms)}"
 
@@ -172,8 +318,9 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
 
 def cost_line(result: Result) -> str:
     """Return what the run cost."""
-    events = cycles_text(result.run.events)
-    return f"{events} events in {seconds_text(result.wall_seconds)} of wall time"
+    events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
+    searched = f", the search before it {seconds_text(result.search_seconds)}"
+    return f"{events} events in {seconds} of wall time{searched if result.search_seconds else ''}"
 
 
 def checked_table(found: Sequence[OperatorCheck]) -> Table:

@@ -7,32 +7,39 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import Result, energy_pj, moved_tree
+from simaccel.experiment.traffic import dram_by_class
+from simaccel.machine.accounts import STALLS
 from simaccel.numbers import plain
-from simaccel.report.results import dram_bytes
+from simaccel.report.kinds import kind_of
 
 Row = dict[str, Any]
 
 
 def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> list[Row]:
-    """Return a row for each operator or fused group: cycles, bound, work, bytes, energy.
+    """Return a row for each operator or fused group, in the run's order.
 
-    ``given`` has estimates of one's own, in cycles by operator, which stand beside with their
-    error: (given - simulated) / simulated cycles.
+    Cycles from the end of the row before (``cycles``), those that it takes (``busy_cycles``),
+    bound, limit, work, stalls of the array, DRAM bytes, energy. ``given`` has estimates of one's
+    own, in cycles by operator: their error is (estimate - simulated) / simulated cycles.
     """
-    pes = result.accelerator.array.pes
+    overlap = result.accelerator.groups.overlap
     rows = []
-    for run, predicted in result.groups():
+    for one in result.rows:
+        run, predicted = one.run, one.predicted
         row: Row = {
             "operator": run.name,
+            "kind": kind_of(result.workload, run.name),
             "cycles": run.cycles,
-            "seconds": result.accelerator.seconds(run.cycles),
+            "busy_cycles": one.cycles,
+            "seconds": result.accelerator.seconds(one.cycles),
             "macs": run.macs,
-            "utilisation": run.macs / pes / run.cycles,
-            "bound_cycles": predicted.bound_cycles,
-            "bound_by": predicted.bound_by,
+            "utilisation": one.utilisation(result.accelerator),
+            "bound_cycles": predicted.resource_bound_cycles if overlap else predicted.bound_cycles,
+            "limit": one.limit.name,
             **work_figures(predicted.resources),
-            "dram_bytes": dram_bytes(run.moved),
+            **stall_figures(run.engines["array"].stalls),
+            **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
             "energy_pj": sum(energy_pj(run, result.accelerator).values()),
         }
         if given:
@@ -46,12 +53,34 @@ def work_figures(resources: Mapping[str, int]) -> Row:
     return {f"{name}_work_cycles": cycles for name, cycles in resources.items()}
 
 
+def stall_figures(stalls: Mapping[str, int]) -> Row:
+    """Return the stalls of the array by column, the same for every run."""
+    names = (cause.name.lower() for cause in STALLS)
+    return {f"array_{name}_cycles": stalls.get(name, 0) for name in names}
+
+
+def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Row:
+    """Return DRAM bytes by column: all, read and written, by class, and by way and tensor.
+
+    ``moved``: as `moved_tree` gives it. The last column is text: ``read A 63; write C 90``.
+    """
+    ways = moved["dram"]
+    sums = {way: sum(found.values()) for way, found in ways.items()}
+    each = [f"{way} {tensor} {n}" for way, found in ways.items() for tensor, n in found.items()]
+    return {
+        "dram_bytes": sum(sums.values()),
+        **{f"dram_{way}_bytes": n for way, n in sums.items()},
+        **{f"dram_{name}_bytes": n for name, n in by_class.items()},
+        "dram_by_tensor": "; ".join(each),
+    }
+
+
 def given_figures(cycles: float | None, simulated: int | None) -> Row:
     """Return an estimate of one's own and its error, None where one of both is not there."""
     error = None
     if cycles is not None and simulated is not None:
         error = (cycles - simulated) / simulated
-    return {"given_estimate_cycles": cycles, "given_relative_error": error}
+    return {"estimate_cycles": cycles, "estimate_error": error}
 
 
 def engine_rows(result: Result) -> list[Row]:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
+from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
+from simaccel.report.advice import freed_text
+from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, share_text, short_share_text
+from simaccel.report.units import (
+    bytes_text,
+    count_text,
+    cycles_text,
+    share_text,
+    short_name,
+    short_share_text,
+)
 from simaccel.report.verdict import (
     Scene,
     engine_text,
-    freed_text,
     is_bound,
     sentences,
     worst_causes,
 )
-from simaccel.trace import Stall
+from simaccel.trace import Stall, Trace
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,6 +41,7 @@ _SMALLEST_SHARE = 0.0005
 _MOST_WAITS = 12
 _SMALLEST_WAIT = 0.01
 _WORTH_A_VERDICT = 0.04
+_WORTH_A_SUM = 0.1
 _MOST_VERDICTS = 3
 
 _MEANINGS = {
@@ -42,18 +53,24 @@ _MEANINGS = {
     "sfu": "softmax takes no cycles; its port use stays",
     "array": "folds and passes take no cycles; what they move stays",
     "link": "messages between chips take no cycles; what they move stays",
+    "array_loading": "operands shift into the array, and sums out of it, in no time",
     "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
 }
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the report shows: the accounts, and where they were asked for the freed runs."""
+    """What the report shows: the accounts, and where they were asked for the freed runs.
+
+    ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
+    """
 
     diagnosis: Diagnosis
     accelerator: Accelerator | None = None
     what_if: WhatIfResult | None = None
     proposal: Proposal | None = None
+    loading: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
     def scene(self, part: OperatorDiagnosis) -> Scene:
         """Put together what the sentences about a part are made from."""
@@ -63,7 +80,26 @@ class Analysis:
             if gain is not None:
                 gains[freed.resources] = gain
         operators = self.diagnosis.operators if part.name == TOTAL else ()
-        return Scene(part, self.accelerator, gains, operators)
+        loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
+        return Scene(part, self.accelerator, gains, operators, sum(loads))
+
+
+def analysis_of(
+    trace: Trace,
+    found: Diagnosis,
+    what_if: WhatIfResult | None = None,
+    proposal: Proposal | None = None,
+) -> Analysis:
+    """Put together what is said of a trace: with kinds, and what loading the array takes."""
+    accelerator = trace.accelerator() if trace.header.accelerator else None
+    if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
+        return Analysis(found, accelerator, what_if, proposal)
+    loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
+    names = [part.name for part in found.operators]
+    kinds = {name: kind_of(workload, name) for name in names}
+    if found.total.cycles < trace.cycles:
+        loading.clear()  # of a window it isn't known
+    return Analysis(found, accelerator, what_if, proposal, loading, kinds)
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:
@@ -93,7 +129,7 @@ def overview_table(found: Diagnosis) -> Table:
         add_row(
             table,
             (
-                part.name,
+                short_name(part.name),
                 cycles_text(part.cycles),
                 share_text(part.cycles / found.total.cycles),
                 f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}",
@@ -205,11 +241,45 @@ def verdicts(analysis: Analysis, part: OperatorDiagnosis) -> Iterator[str]:
         return
     alike = _alike(found)
     yield _lead(analysis, found.costliest, alike)
+    yield from by_kind(analysis)
     yield " ".join(sentences(analysis.scene(found.total)))
     yield from _bound_together(found)
     for first, *others in alike[:_MOST_VERDICTS]:
         if first is not found.costliest and first.cycles >= _WORTH_A_VERDICT * found.total.cycles:
             yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
+
+
+def by_kind(analysis: Analysis) -> Iterator[str]:
+    """Sum up by kind of operator and what limits it, where a kind has several operators.
+
+    Of vector operators that wait for DRAM also the work that stays where their tensors do not move.
+    """
+    groups: dict[tuple[str, str], list[OperatorDiagnosis]] = {}
+    for part in analysis.diagnosis.operators:
+        if part.name in analysis.kinds:
+            groups.setdefault((analysis.kinds[part.name], _limit_of(part)), []).append(part)
+    total = analysis.diagnosis.total.cycles
+    for (kind, limit), parts in sorted(groups.items(), key=lambda one: -_cycles(one[1])):
+        share = _cycles(parts) / total
+        if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
+            continue
+        text = f"{short_share_text(share)} of the cycles: {count_text(len(parts), kind)}, {limit}"
+        if parts[0].compute == "sfu" and "DRAM" in limit:
+            work = sum(part.engines["sfu"].get("busy", 0) for part in parts)
+            text += f"; with their tensors on chip {short_share_text(work / total)} is left"
+        yield f"{text}."
+
+
+def _cycles(parts: Sequence[OperatorDiagnosis]) -> int:
+    return sum(part.cycles for part in parts)
+
+
+def _limit_of(part: OperatorDiagnosis) -> str:
+    """Say what bounds an operator, or what it waits for most."""
+    worst = worst_causes(Scene(part))
+    if is_bound(part) or not worst:
+        return f"bound by {engine_text(part.compute)}"
+    return f"waiting for {LIMITS[worst[0]]}"
 
 
 def _lead(

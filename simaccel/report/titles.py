@@ -26,6 +26,23 @@ def experiment_title(
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
+def wrapped(title: str, width: int) -> str:
+    """Break a title into lines of at most so many characters, between its parts.
+
+    >>> wrapped("bert on edge, scope block, batch 1", 20).splitlines()
+    ['bert on edge,', 'scope block, batch 1']
+    """
+    lines = [""]
+    for part in title.split(", "):
+        longer = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(longer) > width and lines[-1]:
+            lines[-1] += ","
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return "\n".join(lines)
+
+
 def workload_title(workload: Workload) -> str:
     """Return what a workload is, with its sizes."""
     return ", ".join(_workload_words(workload, ()))

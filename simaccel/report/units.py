@@ -79,6 +79,17 @@ def work_energy_text(picojoules: float | None) -> str:
     return energy_text(picojoules) if picojoules and picojoules > 0 else "unknown"
 
 
+def edp_text(joule_seconds: float | None) -> str:
+    """Write a product of energy and delay.
+
+    >>> edp_text(2e-6), edp_text(0), edp_text(None)
+    ('2.00 uJs', 'unknown', 'unknown')
+    """
+    if not joule_seconds or not joule_seconds > 0:
+        return "unknown"
+    return f"{_scaled(joule_seconds * 1e12, 1000, _JOULES)}s"
+
+
 def power_text(milliwatts: float | None) -> str:
     """Write a power; none is that of an energy that is not known.
 
@@ -132,6 +143,18 @@ def count_text(count: int, what: str) -> str:
     ('1 design', '1,200 designs')
     """
     return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def short_name(name: str, width: int = 28) -> str:
+    """Write a name in at most so many characters: the middle of a longer one gives way.
+
+    >>> short_name("FF1"), short_name("BatchNormalization_conv2d_17.scaled", 20)
+    ('FF1', 'BatchNorma…17.scaled')
+    """
+    if len(name) <= width:
+        return name
+    tail = (width - 1) * 4 // 9
+    return f"{name[: width - 1 - tail]}…{name[len(name) - tail :]}"
 
 
 def error_text(error: float) -> str:

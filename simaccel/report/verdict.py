@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
+from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 
 BOUND = 0.9
@@ -18,26 +19,12 @@ _SATURATED = 0.85
 """From here on a channel has hardly a cycle left."""
 _FULL_PES = 0.75
 """Below this part of an array's busy cycles its PEs are worth a remark."""
-_WORTH_A_CHANGE = 1.02
 _ONE_WAY = 0.95
 _MOSTLY = 0.6
 _LARGE_PART = 0.2
 _SUMS = "_sums"
 """How the lowering of a GEMM names the tiles of partial sums that go through DRAM."""
-_NEARLY = 0.95
-_SLOTS = ("slots",)
 
-FREED_NAMES = {
-    "dram_bandwidth": "DRAM bandwidth",
-    "dram_latency": "DRAM latency",
-    "dram_banks": "DRAM banks",
-    "buffer_ports": "buffer ports",
-    "noc": "NoC",
-    "sfu": "SFU",
-    "array": "array",
-    "link": "links",
-    "slots": "slots",
-}
 _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}
 
 
@@ -46,13 +33,15 @@ class Scene:
     """What the sentences are made from. Without ``accelerator`` no resource is judged.
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
-    of a whole run, each of which waits for its own compute engine.
+    of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
+    array, in which operands shift in, or sums out, and nothing streams.
     """
 
     part: OperatorDiagnosis
     accelerator: Accelerator | None = None
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     operators: tuple[OperatorDiagnosis, ...] = ()
+    loading_cycles: int = 0
 
     @property
     def engine(self) -> str:
@@ -76,10 +65,10 @@ def sentences(scene: Scene) -> list[str]:
     """Return what bounds an operator, or what its compute engine waits for, and what to change."""
     part, engine = scene.part, scene.engine
     if is_bound(part):
-        return [_bound(scene), *_advice(scene)]
+        return [_bound(scene), *advice(scene.gains)]
     worst = worst_causes(scene)
     if not worst:
-        return [_unclear(scene), *_advice(scene)]
+        return [_unclear(scene), *advice(scene.gains)]
     who = engine_text(engine)
     plain = engine == "array" or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
@@ -91,7 +80,7 @@ def sentences(scene: Scene) -> list[str]:
         direct = _direct(scene, cause)
         again = "" if direct == said else direct
         found.append(f"Another {_share(scene, cause)}{again}: {_why(scene, cause)}.")
-    return [*found, *_advice(scene)]
+    return [*found, *advice(scene.gains)]
 
 
 def worst_causes(scene: Scene) -> list[str]:
@@ -117,16 +106,24 @@ def _bound(scene: Scene) -> str:
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
         pes = part.macs / scene.accelerator.array.pes / part.cycles
         if pes < _FULL_PES * busy:
-            why = (
-                "passes that leave PEs, vector units or lanes unused. Another mapping may use them."
-                if _spatial(scene)
-                else "folds that are part-filled, or short against fill and skew. Other tiles or "
-                "another stationarity may fill them."
-            )
             share = short_share_text(pes)
-            return f"{text}, but its PEs multiply in only {share} of the cycles: {why}"
+            return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"
         return f"{text}, with {short_share_text(pes)} of its peak."
     return f"{text}."
+
+
+def _idle_pes(scene: Scene) -> str:
+    """Say why PEs of a busy array don't multiply."""
+    part, array = scene.part, scene.accelerator.array if scene.accelerator else None
+    if array is None or _spatial(scene):
+        return "passes that leave PEs, vector units or lanes unused."
+    loading = scene.loading_cycles / part.cycles
+    if loading > part.share("array", "busy") / 2:
+        return (
+            f"in {short_share_text(loading)} it only loads the tile that it holds, "
+            f"{array.cols} elements a cycle, as too little streams past it."
+        )
+    return "folds that are part-filled, or short against fill and skew."
 
 
 def _unclear(scene: Scene) -> str:
@@ -141,11 +138,7 @@ def _unclear(scene: Scene) -> str:
 
 
 def engine_text(engine: str) -> str:
-    """Name an engine in a sentence.
-
-    >>> engine_text("array"), engine_text("dma_in0")
-    ('the array', 'the loads (dma_in0)')
-    """
+    """Name an engine in a sentence."""
     return _ENGINES.get(engine, f"the loads ({engine})")
 
 
@@ -360,41 +353,3 @@ def use_of(scene: Scene, channels: Sequence[str], rate: str, parts: int = 1) -> 
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
     limit = found.n_bytes / found.n_cycles * parts * one.clock_hz
     return Use(n_bytes / one.seconds(part.cycles), limit)
-
-
-def freed_text(case: Sequence[str]) -> str:
-    """Name a case of freed resources.
-
-    >>> freed_text(("array", "noc")), freed_text(("sfu",))
-    ('array and NoC', 'SFU')
-    """
-    return " and ".join(FREED_NAMES[name] for name in case).replace("and DRAM ", "and ")
-
-
-def _advice(scene: Scene) -> Iterator[str]:
-    """Return what would help most, by the runs with something freed."""
-    if not scene.gains:
-        return
-    most = max(scene.gains.values())
-    if most < _WORTH_A_CHANGE:
-        yield "Nothing that is freed gains 2% here: only another mapping can."
-        return
-    # the least change that gains nearly as much as any, slots first: they cost only buffer
-    near = [case for case, gain in scene.gains.items() if gain - 1 >= _NEARLY * (most - 1)]
-    case = min(near, key=lambda one: (len(one), one != _SLOTS, -scene.gains[one]))
-    text = f"Most to gain: {_change(case)}, {scene.gains[case]:.2f} x when freed."
-    single = {one: gain for one, gain in scene.gains.items() if len(one) == 1 and one != case}
-    ranked = sorted(single, key=lambda one: -single[one])
-    rest = [
-        f"{_change(one)} {single[one]:.2f} x" for one in ranked if single[one] >= _WORTH_A_CHANGE
-    ]
-    label = "Next" if len(case) == 1 else "Alone"
-    yield f"{text} {label}: {', '.join(rest[:2])}." if rest else text
-
-
-def _change(case: Sequence[str]) -> str:
-    if tuple(case) == _SLOTS:
-        return "more slots for the tiles (deeper prefetch)"
-    if tuple(case) == ("dram_bandwidth",):
-        return "DRAM bandwidth (or a mapping that moves fewer bytes)"
-    return freed_text(case)

@@ -13,7 +13,7 @@ from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
-from simaccel.schedulers.problems import Options, Scheduler, settled
+from simaccel.schedulers.problems import Options, Scheduler, parts, settled
 from simaccel.workload import Workload
 
 
@@ -46,9 +46,14 @@ MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
 
-def default_dataflow(accelerator: Accelerator) -> str:
-    """Return the dataflow that suits an accelerator if none is asked for."""
-    return "flat" if isinstance(accelerator.array, ArraySpec) else "ruby-s"
+def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
+    """Return the dataflow that suits a workload on an accelerator if none is asked for.
+
+    On a systolic array ``flat``, which fuses attentions, or ``flex`` where there is none.
+    """
+    if not isinstance(accelerator.array, ArraySpec):
+        return "ruby-s"
+    return "flat" if any(isinstance(part, tuple) for part in parts(workload)) else "flex"
 
 
 def make_mapping(

@@ -17,9 +17,11 @@ from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.mapping.tree import Mapping as Tree
 from simaccel.mapspace.space import STRATEGIES
-from simaccel.report.comparison import Axis, Compared, Point, varied
+from simaccel.report.comparison import ACCELERATOR, Axis, Compared, Point, varied
 from simaccel.report.figures.slope import Slope
+from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
@@ -46,27 +48,41 @@ class Task:
     """One run, as it may be sent to another process.
 
     ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
-    estimate of one's own, in cycles. ``title``: what it is a part of, without the length.
+    estimate of one's own, in cycles. ``title``: what it is a part of, without the length. ``also``:
+    what else differs from run to run. ``label``: what tables call the dataflow, if not its name.
     """
 
     workload: Workload
     accelerator: Accelerator
     point: Point | None
-    dataflow: str
+    dataflow: str | Tree
     options: Options = field(default_factory=Options)
     fast_forward: bool = True
     seq_len: int | None = None
     given: float | None = None
     title: str = ""
+    also: tuple[Point, ...] = ()
+    label: str = ""
 
     def __post_init__(self) -> None:
         """Give the workload the precision of the accelerator where it says none."""
         object.__setattr__(self, "workload", at_precision(self.workload, self.accelerator))
 
     @property
+    def _name(self) -> str:
+        return self.dataflow if isinstance(self.dataflow, str) else self.dataflow.dataflow
+
+    @property
     def row(self) -> Compared:
         """Its row, without a result."""
-        return Compared(self.dataflow, self.seq_len, point=self.point, given_cycles=self.given)
+        return Compared(
+            self.label or self._name,
+            self.seq_len,
+            point=self.point,
+            given_cycles=self.given,
+            also=self.also,
+            tokens=tokens_of(self.workload),
+        )
 
 
 def run_task(task: Task) -> Compared:
@@ -178,9 +194,10 @@ def title_of(tasks: Sequence[Task]) -> str:
         return tasks[0].title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
     if point is not None and point.axis in (_RUN, _WORKLOAD):
         return "several workloads" if point.axis == _WORKLOAD else "several runs"
-    names = {*varied(rows), "seq-len"} if point is None else varied(rows)
+    names = {*varied(rows), *({"seq-len"} if point is None else ())}
+    names = {*names, "prompt", "kv-len"} if "phase" in names else names
     title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
-    if point is not None and point.axis == _ACCELERATOR:
+    if ACCELERATOR in (one.axis for one in rows[0].points):
         title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
     return title
 
@@ -244,7 +261,7 @@ def _axis(name: str) -> Axis:
     return Axis(name, name, name, named=True)
 
 
-_RUN, _WORKLOAD, _ACCELERATOR = _axis("run"), _axis("workload"), _axis("accelerator")
+_RUN, _WORKLOAD = _axis("run"), _axis("workload")
 _OPERATOR = _axis("operator")
 
 
@@ -273,7 +290,7 @@ def _places(
         ((workload, accelerator),) = pairs
         given = _estimates(workloads[0])
         return alone_tasks(workload, accelerator, each, given)
-    axis = _ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
+    axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
     return [
         Task(a, b, Point(axis, _name(axis, a, b), _name(axis, a, b), at), "", seq_len=seq_len_of(a))
         for at, (a, b) in enumerate(pairs)
@@ -317,7 +334,7 @@ def _estimates(given: WorkloadLike) -> Mapping[str, float]:
 
 
 def _name(axis: Axis, workload: Workload, accelerator: Accelerator) -> str:
-    if axis == _ACCELERATOR:
+    if axis == ACCELERATOR:
         return accelerator.name
     title = workload_title(workload)
     return title if axis == _WORKLOAD else f"{title} on {accelerator.name}"

@@ -46,7 +46,7 @@ class EstimateResult:
     def __repr__(self) -> str:
         from simaccel.report.units import cycles_text
 
-        bound = f"at least {cycles_text(self.bound_cycles)} cycles"
+        bound = f"bound {cycles_text(self.bound_cycles)} cycles"
         return f"<EstimateResult {self.title}, {bound} ({self.prediction.bound_by})>"
 
     def _repr_html_(self) -> str:

@@ -69,7 +69,7 @@ def as_inputs(
         require_mapping(found, mapping, there, str(dataflow))
         return found, there, mapping
     if dataflow is None:
-        return found, there, default_dataflow(there)
+        return found, there, default_dataflow(there, found)
     if isinstance(dataflow, str | Mapping):
         return found, there, dataflow
     allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"

@@ -109,7 +109,7 @@ class Trace(trace.Trace):
         """
         from simaccel.experiment import diagnosis
         from simaccel.experiment.remembered_what_if import remembered_what_if as free
-        from simaccel.report.stalls import Analysis
+        from simaccel.report.stalls import analysis_of
 
         self.check()
         found = diagnosis.diagnose(self, 0, self.cycles)
@@ -117,7 +117,7 @@ class Trace(trace.Trace):
         whole = what_if and not self.partial and not self.unreadable()
         accelerator = self.accelerator()
         freed = free(accelerator, self.program()) if whole else None
-        return StallReport(self.title, Analysis(found, accelerator, freed), operator)
+        return StallReport(self.title, analysis_of(self, found, freed), operator)
 
     def plot(
         self,

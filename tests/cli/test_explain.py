@@ -25,7 +25,7 @@ def test_the_figures_are_those_of_run(cli: Call) -> None:
 
 def test_the_terminal_has_all_voices(cli: Call) -> None:
     told = cli(f"explain {TOY}").stdout
-    for words in ("simulated", "of it", "at least", "multicast", "blocks of at most"):
+    for words in ("simulated", "of it", "bound", "multicast", "blocks of at most"):
         assert words in told
     assert "where voices disagree (cycles by more than 2%, bytes by any)" in told
 

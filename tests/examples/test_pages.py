@@ -27,10 +27,13 @@ from tests.examples.documents import Block, blocks, rewrite, session, stable, ti
 REPOSITORY = Path(__file__).parents[2]
 README = REPOSITORY / "README.md"
 GUIDE = REPOSITORY / "docs" / "guide"
-PAGES = [README, *sorted(GUIDE.glob("*.md"))]
+JOURNEYS = REPOSITORY / "examples" / "journeys"
+PAGES = [README, *sorted(GUIDE.glob("*.md")), *sorted(JOURNEYS.glob("*.md"))]
 UPDATE = os.environ.get("SIMACCEL_UPDATE_GOLDEN") == "1"
 HEAVY = UPDATE or DRAWS > 1
 README_LINES = 200
+MOST_COMMANDS = 8
+"""Of a task that is done from the beginning to the end."""
 FILES = {"yaml", "text"}
 
 NAMES = [page.relative_to(REPOSITORY).as_posix() for page in PAGES]
@@ -171,6 +174,12 @@ def test_the_guide_lists_its_pages(page: Path) -> None:
     assert page.parent != GUIDE or page.name == "README.md" or f"]({page.name})" in index, (
         f"docs/guide/README.md: add a line with a link to {page.name}"
     )
+
+
+def test_a_task_takes_eight_commands_at_most() -> None:
+    for page in JOURNEYS.glob("*.md"):
+        console = [one for one in _blocks(page) if one.language == "console"]
+        assert 1 <= sum(len(list(session(one))) for one in console) <= MOST_COMMANDS, page.name
 
 
 def test_the_readme_is_short() -> None:

@@ -116,7 +116,7 @@ def test_ratios(figures: dict[str, Any], result: Result) -> None:
     bound = figures["bound"]
     assert bound["cycles"] + bound["waiting_cycles"] == figures["cycles"]
     assert sum(bound["waiting_by_cause"].values()) == bound["waiting_cycles"] >= 0
-    # groups of the toy overlap: the bound of one is that of the group alone
+    # groups of the toy overlap: the bound of one is the work of its busiest resource
     assert all("waiting_cycles" not in one["bound"] for one in figures["operators"])
     assert figures["peak_buffer_bytes"] <= figures["reserved_buffer_bytes"] <= 1024
     assert figures["events"] > 0

@@ -6,7 +6,13 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
+from simaccel.hardware.dram.addresses import default_map
+from simaccel.hardware.dram.measure import measure
+from simaccel.hardware.dram.parts import PARTS
+from simaccel.hardware.dram.patterns import Pattern
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.program.text import parse_program
 from tests.cli.conftest import Call, cli
 
 __all__ = ["cli"]
@@ -34,7 +40,8 @@ def test_nine_lines_are_an_accelerator(tmp_path: Path) -> None:
     assert found.buffer == edge.buffer
     assert (found.sfu.lanes, found.sfu.latency_cycles) == (64, tpu.sfu.latency_cycles)
     assert found.noc.distribution.topology == found.noc.collection.topology == "mesh"
-    assert found.dram.bandwidth_bytes_per_second == 2 * 25_600_000_000
+    assert found.dram.bandwidth_bytes_per_second == 2 * 25_600_000_000 * 948 // 1000
+    assert found.dram.capacity_bytes == 2 * 8 * 2**30  # eight devices of 8 Gb a channel
     assert (found.dram.channels, found.dram.part) == (2, "DDR4-3200x64")
     assert found.energy.node == "7nm"
     assert found.prices.dram_pj_per_byte == 162.5
@@ -66,6 +73,40 @@ def test_what_nobody_has_is_told(tmp_path: Path, old: str, new: str, said: str) 
     assert f"mine.yaml: {said}" in str(caught.value)
 
 
+STREAM = """\
+program stream
+  operator gemm
+    tile B 1x{rows}x4096 x1 of B[g=1,k={rows},n=4096] 1B
+    load B queue 1
+    tile A 1x1x{rows} x1 of A[g=1,m=1,k={rows}] 1B
+    tile C 1x1x4096 x1 of C[g=1,m=1,n=4096] 1B
+    load A queue 0
+    compute C = A B over g=1 m=1 k={rows} n=4096 folds ws
+"""
+
+
+@pytest.mark.parametrize("channels", [1, 2, 5, 8, 32])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_stream_gets_what_the_part_gives(tmp_path: Path, part: str, channels: int) -> None:
+    """16 MiB a channel, one after the other, take what `simaccel dram sequential` says."""
+    text = TEN.replace("2 x DDR4-3200x64", f"{channels} x {part}").replace(
+        "buffer: edge", "buffer: {preset: edge, capacity_bytes: unlimited}"
+    )
+    found = _load(tmp_path, text.replace("energy: 7nm", "energy: {node: 7nm, dram_pj_per_byte: 1}"))
+    program = parse_program(STREAM.format(rows=4096 * channels))
+    run = Machine(found, program).run()
+    peak = PARTS[part].peak_bytes_per_second * channels / 10**9
+    given = peak * PARTS[part].stream_permille / 1000
+    taken = run.engines["dma_in1"].busy  # at 1 GHz
+    assert 2**24 * channels / taken == pytest.approx(given, rel=0.003)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_a_stream_gets_is_measured(part: str) -> None:
+    found = measure(PARTS[part], default_map(PARTS[part]), Pattern(kind="sequential"))
+    assert found.efficiency == pytest.approx(PARTS[part].stream_permille / 1000, abs=0.0006)
+
+
 def test_overrides_come_after_presets(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(TEN)
     found = load_accelerator(tmp_path / "mine.yaml", ["sfu.lanes=3", "dram.channels=1"])
@@ -80,7 +121,7 @@ def test_hw_new_writes_a_file_that_runs(
     assert result.exit_code == 0, result.stderr
     text = (tmp_path / "mine.yaml").read_text()
     own = [line for line in text.splitlines() if not line.startswith("#")]
-    assert len(own) == 11
+    assert len(own) == 12
     assert result.stdout.startswith("mine.yaml: change it")
     line = "run --hw mine.yaml --workload gemm --shape M=9,K=7,N=5 --dataflow naive --quiet"
     assert cli(line).exit_code == 0

@@ -10,6 +10,7 @@ from simaccel.errors import InputError
 from simaccel.mapping.files import _Reader as Reader
 from simaccel.mapping.files import load_mapping, mapping_text, require_same, save_mapping
 from simaccel.mapping.space import NotThisWorkloadError
+from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import gemm
 from tests.draws import DRAWS
@@ -56,6 +57,34 @@ def test_a_file_is_loaded_as_it_was_saved(name: str, tmp_path: Path) -> None:
     of, one = CASES[name]
     save_mapping(one, tmp_path / "m.yaml")
     assert load_mapping(tmp_path / "m.yaml", of) == one
+
+
+@pytest.mark.parametrize("fingerprint", [True, False])
+def test_what_map_prints_is_a_file_too(tmp_path: Path, fingerprint: bool) -> None:  # noqa: FBT001
+    """Without the fingerprint it is for every workload that it fits."""
+    of, one = CASES["flash pipelined"]
+    text = tree_text(one)
+    path = tmp_path / "m.txt"
+    path.write_text(text if fingerprint else text.replace(f" {of.fingerprint}", "", 1))
+    assert load_mapping(path, of) == one
+    path.write_text(text.replace(of.fingerprint, "0" * 16))
+    with pytest.raises(NotThisWorkloadError):
+        load_mapping(path, of)
+
+
+def test_a_line_that_is_no_node_is_named(tmp_path: Path) -> None:
+    of, one = CASES["flash pipelined"]
+    path = tmp_path / "m.txt"
+    path.write_text(tree_text(one).replace("loop q 3", "loop q three"))
+    with pytest.raises(InputError, match=r"m\.txt: line \d+: got 'loop q three'"):
+        load_mapping(path, of)
+
+
+def test_a_file_without_a_fingerprint_is_for_what_it_fits(tmp_path: Path) -> None:
+    of, one = CASES["flash pipelined"]
+    path = tmp_path / "m.yaml"
+    path.write_text(TEXT.replace("  fingerprint: FINGERPRINT\n", ""))
+    assert load_mapping(path, of) == one
 
 
 def test_a_file_is_short_and_plain() -> None:

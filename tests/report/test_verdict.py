@@ -193,8 +193,15 @@ CASES = {
         _scene(busy=1000, macs=4_800),
         (
             "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of "
-            "the cycles: folds that are part-filled, or short against fill and skew. Other tiles "
-            "or another stationarity may fill them."
+            "the cycles: folds that are part-filled, or short against fill and skew."
+        ),
+    ),
+    "bound by loading the array": (
+        replace(_scene(busy=1000, macs=160), loading_cycles=960),
+        (
+            "A is bound by the array, busy 100% of the time, but its PEs multiply in only 1.0% of "
+            "the cycles: in 96% it only loads the tile that it holds, 4 elements a cycle, as too "
+            "little streams past it."
         ),
     ),
     "bound by the SFU": (
@@ -247,7 +254,7 @@ def test_pes_of_a_spatial_array_are_left_unused_by_passes(spatial: Accelerator) 
     scene = _scene(busy=1000, macs=300 * spatial.array.pes)
     assert " ".join(sentences(replace(scene, accelerator=spatial))) == (
         "A is bound by the array, busy 100% of the time, but its PEs multiply in only 30% of the "
-        "cycles: passes that leave PEs, vector units or lanes unused. Another mapping may use them."
+        "cycles: passes that leave PEs, vector units or lanes unused."
     )
 
 

@@ -65,7 +65,7 @@ def row_of(point: Point, *, resident: bool) -> dict[str, object]:
         bytes_per_element=point.bytes_per_element,
     )
     start = time.process_time()
-    mapping = scheduled(of, on, default_dataflow(on))
+    mapping = scheduled(of, on, default_dataflow(on, of))
     searched = time.process_time() - start
     run = Machine(on, lower(of, mapping)).run()
     found = predict(of, mapping, on)

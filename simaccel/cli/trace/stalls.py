@@ -58,7 +58,7 @@ def stalls(
     window(start, end)  # what the run needs not say
     with sound(file) as opened:
         from simaccel.experiment.diagnosis import diagnose
-        from simaccel.report.stalls import Analysis, stalls_json
+        from simaccel.report.stalls import analysis_of, stalls_json
         from simaccel.trace import TraceError
 
         if not opened.cycles:
@@ -68,7 +68,7 @@ def stalls(
         accelerator = _accelerator(opened)
         freed, reason = _what_if(opened, accelerator) if what_if else (None, "")
         proposal = _proposal(opened, found) if what_if and freed else None
-        analysis = Analysis(found, accelerator, freed, proposal)
+        analysis = analysis_of(opened, found, freed, proposal)
         if as_json:
             show_json(stalls_json(analysis, operator))
         else:
@@ -80,13 +80,13 @@ def stalls(
 def said_of(trace: Trace, *, what_if: bool) -> list[str]:
     """Return what an expert would say of a trace's run, with what could be gained if asked for."""
     from simaccel.experiment.diagnosis import diagnose
-    from simaccel.report.stalls import Analysis, verdicts
+    from simaccel.report.stalls import analysis_of, verdicts
 
     accelerator = _accelerator(trace)
     freed, reason = _what_if(trace, accelerator) if what_if else (None, "")
     found = diagnose(trace)
     proposal = _proposal(trace, found) if freed else None
-    lines = list(verdicts(Analysis(found, accelerator, freed, proposal), found.total))
+    lines = list(verdicts(analysis_of(trace, found, freed, proposal), found.total))
     return [*lines, f"No what-if: {reason}."] if reason else lines
 
 

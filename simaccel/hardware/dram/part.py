@@ -58,6 +58,10 @@ class DramPart(Spec):
     controller: Literal["banks", "window"] = "banks"
     """The memory controller that measures it, unless another is asked for (`measure`)."""
 
+    stream_permille: Annotated[int, Field(ge=1, le=1000)]
+    """What one sequential stream of reads gets of the peak, refresh and all, in thousandths: as
+    `measure` has it, which takes a second a part."""
+
     burst: Clocks
     """Clocks of the data bus for one burst."""
     read_latency: Clocks
@@ -105,6 +109,21 @@ class DramPart(Spec):
         return self.pseudo_channels * self.burst_bytes * 10**12 // (self.burst * self.clock_ps)
 
     @property
+    def stream_bytes_per_second(self) -> int:
+        """Bandwidth that one sequential stream of reads gets of the channel."""
+        return self.peak_bytes_per_second * self.stream_permille // 1000
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes of the channel: of all rows of all banks.
+
+        >>> from simaccel.hardware.dram.parts import PARTS
+        >>> [PARTS[p].capacity_bytes // 2**20 for p in ("DDR4-3200x64", "HBM2", "HBM3")]
+        [8192, 1024, 512]
+        """
+        return self.rows_of_all_banks * self.rows
+
+    @property
     def read_to_write(self) -> int:
         """Clocks from a read command to a write command of the same data bus."""
         return self.read_latency + self.burst + self.rtrs - self.write_latency
@@ -129,5 +148,7 @@ class DramPart(Spec):
 
     def origin(self, field: str) -> str:
         """Tell where a figure comes from."""
+        if field == "stream_permille":
+            return f"measured: simaccel dram sequential --part {self.name}"
         stated = [origin for fields, origin in self.origins if field in fields.split()]
         return (stated or [origin for fields, origin in self.origins if not fields])[0]

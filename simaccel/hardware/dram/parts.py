@@ -23,6 +23,7 @@ def _lpddr4(name: str, channels: int, note: str) -> partial[DramPart]:
         DramPart,
         name=name,
         clock_ps=625,
+        stream_permille=918,
         burst_bytes=32 * channels,
         page_bytes=2048 * channels,
         rows=65536,
@@ -57,6 +58,7 @@ _ALL = (
     partial(
         DramPart,
         name="LPDDR5-6400x16",
+        stream_permille=931,
         controller="window",
         clock_ps=1250,
         burst_bytes=32,
@@ -93,6 +95,7 @@ _ALL = (
     partial(
         DramPart,
         name="DDR4-3200x64",
+        stream_permille=948,
         clock_ps=625,
         burst_bytes=64,
         page_bytes=8192,
@@ -127,6 +130,7 @@ _ALL = (
     partial(
         DramPart,
         name="DDR5-4800",
+        stream_permille=914,
         controller="window",
         clock_ps=416,
         burst_bytes=64,
@@ -170,6 +174,7 @@ _ALL = (
     partial(
         DramPart,
         name="HBM2",
+        stream_permille=921,
         clock_ps=1000,
         burst_bytes=64,
         page_bytes=2048,
@@ -212,6 +217,7 @@ _ALL = (
     partial(
         DramPart,
         name="HBM2-PC",
+        stream_permille=889,
         controller="window",
         clock_ps=1000,
         burst_bytes=32,
@@ -250,6 +256,7 @@ _ALL = (
     partial(
         DramPart,
         name="HBM2E",
+        stream_permille=843,
         controller="window",
         clock_ps=625,
         burst_bytes=32,
@@ -293,6 +300,7 @@ _ALL = (
     partial(
         DramPart,
         name="HBM3",
+        stream_permille=838,
         controller="window",
         clock_ps=625,
         burst_bytes=32,
@@ -331,9 +339,8 @@ _ALL = (
 )
 
 _DDR4: Final = next(make for make in _ALL if make.keywords["name"] == "DDR4-3200x64")
-_MAKES: Final = {
-    make.keywords["name"]: make for make in (*_ALL, partial(_DDR4, name="DDR4-3200x64-2R", ranks=2))
-}
+_TWO_RANKS: Final = partial(_DDR4, name="DDR4-3200x64-2R", ranks=2, stream_permille=950)
+_MAKES: Final = {make.keywords["name"]: make for make in (*_ALL, _TWO_RANKS)}
 
 
 class _Parts(Mapping[str, DramPart]):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.hardware import Accelerator
 from simaccel.report.exhibits import PARTS, Exhibit, Row
 from simaccel.report.figures.comparison import EDGE_COLOUR, EDGE_POINTS, UTILISATION, looks
+from simaccel.report.figures.roofline import draw_roofline
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     LIMIT_COLOUR,
@@ -18,7 +20,6 @@ from simaccel.report.figures.style import (
 from simaccel.report.units import bytes_text
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _WIDTH: Final = 1.5 * SINGLE_COLUMN_INCHES
@@ -26,19 +27,14 @@ _HEIGHT, _LEGEND_ROW, _PANEL = 2.7, 0.14, 1.9
 _ACROSS: Final = 3
 _BAR: Final = 0.8
 _GIGA: Final = 1e9
-_NEAR: Final = 1.12
-"""Names of points nearer than this ratio share a line of text."""
 
 
 def draw_exhibit(
-    name: Exhibit, rows: Sequence[Row], title: str, roof: tuple[int, float | None]
+    name: Exhibit, rows: Sequence[Row], title: str, accelerator: Accelerator
 ) -> Figure:
-    """Draw the rows of an exhibit. Call it inside ``style()``.
-
-    ``roof``: peak MACs per cycle, and DRAM bytes per cycle (None: unlimited).
-    """
+    """Draw the rows of an exhibit. Call it inside ``style()``."""
     if name == "roofline":
-        return _roofline(rows, title, roof)
+        return draw_roofline(rows, title, accelerator)
     draw = {"granularity": _granularity, "breakdown": _breakdown, "bandwidth": _bandwidth}[name]
     return draw(rows, title)
 
@@ -47,76 +43,6 @@ def _new(title: str, legend: int, height: float = _HEIGHT, width: float = _WIDTH
     figure = new_figure(width, height + _LEGEND_ROW * legend)
     figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
     return figure
-
-
-def _roofline(rows: Sequence[Row], title: str, roof: tuple[int, float | None]) -> Figure:
-    peak, rate = roof
-    finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
-    figure = _new(title, 1)
-    axes = figure.subplots()
-    every = [row["macs_per_byte"] for row in finite] or [1.0]
-    ridge = peak / rate if rate else min(every)
-    low, high = min(*every, ridge) / 2, max(*every, ridge) * 3
-    axes.plot(
-        [low, ridge, high],
-        [low * (rate or peak / low), peak, peak],
-        color=LIMIT_COLOUR,
-        linewidth=0.9,
-    )
-    axes.axvline(ridge, color=SERIES_COLOURS[2], linestyle=":", linewidth=0.9)
-    axes.text(ridge, peak * 1.12, f"{ridge:,.0f} MACs/B", ha="center", fontsize="small")
-    names = list(dict.fromkeys(row["dataflow"] for row in rows))
-    for dataflow, one in looks(names).items():
-        mine = [row for row in finite if row["dataflow"] == dataflow]
-        axes.plot(
-            [row["macs_per_byte"] for row in mine],
-            [row["macs_per_cycle"] for row in mine],
-            one.marker,
-            color=one.colour,
-            markersize=4,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            label=dataflow,
-            zorder=3,
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log", base=2)
-    axes.set_xlim(low, high)
-    axes.set_ylim(min([row["macs_per_cycle"] for row in finite] or [peak]) / 2, peak * 1.6)
-    _name_points(axes, finite)
-    axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
-    axes.set_ylabel("MACs per cycle")
-    figure.legend(loc="outside lower center", ncols=6)
-    return figure
-
-
-def _name_points(axes: Axes, rows: Sequence[Row]) -> None:
-    """Write the operators beside their points; those that lie together share a line."""
-    groups: list[list[Row]] = []
-    for row in rows:
-        near = (
-            group
-            for group in groups
-            if all(
-                1 / _NEAR < row[name] / group[0][name] < _NEAR
-                for name in ("macs_per_byte", "macs_per_cycle")
-            )
-        )
-        group = next(near, None)
-        if group is None:
-            groups.append([row])
-        else:
-            group.append(row)
-    for group in groups:
-        names = list(dict.fromkeys(row["operator"] for row in group))
-        text = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
-        axes.annotate(
-            text,
-            (group[0]["macs_per_byte"], group[0]["macs_per_cycle"]),
-            xytext=(4, -7),
-            textcoords="offset points",
-            fontsize="x-small",
-        )
 
 
 def _panels(rows: Sequence[Row]) -> dict[Any, list[Row]]:

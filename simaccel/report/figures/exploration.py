@@ -49,6 +49,10 @@ def _value(figures: dict[str, Any], name: str) -> float:
     return math.nan if value is None else float(value)
 
 
+_MOST_NAMED = 10
+"""Designs of a frontier that are named where they lie."""
+
+
 def draw_frontier(found: Exploration, title: str) -> Figure:
     """Draw energy over time, and area over time: all designs, and the frontier.
 
@@ -124,9 +128,17 @@ def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
 
 
 def _draw_on(ax: Axes, some: Sequence[ExploredPoint], x: str, y: str) -> None:
-    """Draw the frontier, the best marked."""
+    """Draw the frontier, the best marked; few designs have their settings beside them."""
     for one in some:
         figures = one.figures or {}
+        if len(some) <= _MOST_NAMED:
+            ax.annotate(
+                ", ".join(setting.text for setting in one.design.settings),
+                (_value(figures, x), _value(figures, y)),
+                xytext=(3, 3),
+                textcoords="offset points",
+                fontsize="xx-small",
+            )
         ax.scatter(
             [_value(figures, x)],
             [_value(figures, y)],

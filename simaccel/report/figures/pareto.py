@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.pareto import Fronted
+from simaccel.report.pareto import Fronted, figure_text
+from simaccel.report.titles import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +23,7 @@ LABELS: Final = {
     "energy": "energy (J)",
     "edp": "energy x delay (J cycles)",
 }
+_TICKS: Final = 6
 _SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
@@ -47,8 +50,18 @@ def draw_pareto(rows: Sequence[Fronted], x: str, y: str, title: str) -> Figure:
         axes.plot(
             xs, ys, one.marker, color=one.colour, markersize=3, label=row.dataflow, linewidth=0
         )
+        for at in dict.fromkeys((0, len(xs) - 1)):
+            axes.annotate(
+                f"{row.dataflow} {figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
+                (xs[at], ys[at]),
+                xytext=(4, 4) if at == 0 else (-4, 6),
+                textcoords="offset points",
+                ha="left" if at == 0 else "right",
+                fontsize="x-small",
+                color=one.colour,
+            )
     _scales(axes, drawn, x, y)
-    figure.suptitle(title, fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")
     if drawn:
         figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure
@@ -64,9 +77,10 @@ def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
         values = [point[name] for row in drawn for point in row.points]
         wide = bool(values) and 0 < min(values) * _LOG_RATIO <= max(values)
         set_scale = axes.set_xscale if axis == "x" else axes.set_yscale
-        if name in {"footprint", "dram-bytes"} and wide:
-            set_scale("log", base=2)
-            _byte_ticks(axes, axis)
+        if name in {"footprint", "dram-bytes"}:
+            if wide:
+                set_scale("log", base=2)
+            _byte_ticks(axes, axis, 0 if wide or not values else max(values) - min(values))
         elif name != "utilisation" and wide:
             set_scale("log")
         elif name == "utilisation":
@@ -75,11 +89,13 @@ def _scales(axes: Axes, drawn: Sequence[Fronted], x: str, y: str) -> None:
     axes.set_ylabel(LABELS[y])
 
 
-def _byte_ticks(axes: Axes, axis: str) -> None:
-    """Write powers of two as people do."""
-    from matplotlib.ticker import FuncFormatter
+def _byte_ticks(axes: Axes, axis: str, span: float) -> None:
+    """Write powers of two as people do; where the axis is linear, every so many of a ``span``."""
+    from matplotlib.ticker import FuncFormatter, MultipleLocator
 
     along = axes.xaxis if axis == "x" else axes.yaxis
+    if span > _TICKS:
+        along.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(span / _TICKS))))
     along.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
 
 

@@ -77,7 +77,8 @@ def _dram(figures: dict[str, Any]) -> str:
     if not bound:
         return ""
     total = sum(n for tensors in moved.values() for n in tensors.values())
-    return dram_text(total, bound)
+    renamed = {"bound_bytes": bound.get("least_bytes"), **bound}  # as traces before had it
+    return dram_text(total, renamed)
 
 
 def timeline(trace: Trace) -> dict[str, Any]:

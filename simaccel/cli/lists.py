@@ -1,0 +1,171 @@
+"""Options of `compare` that take lists with commas: each value is run with each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simaccel.cli.asked import Asked
+from simaccel.cli.faults import fault, require_none
+from simaccel.errors import InputError, suggest
+from simaccel.report.comparison import ACCELERATOR, Axis, Point
+
+if TYPE_CHECKING:
+    from simaccel.report.exhibits import Exhibit
+    from simaccel.report.metrics import Metric
+    from simaccel.verbs.comparing import Task
+
+_SIZES: Final = ("batch", "prompt", "kv_len")
+_LISTED: Final = (*_SIZES, "phase")
+_NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len")
+"""Axes of lists."""
+_LOG_RATIO: Final = 8
+_MOST: Final = 1000
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is asked for with one value of each list, and which values these are."""
+
+    asked: Asked
+    points: tuple[Point, ...] = ()
+
+
+def variants(asked: Asked) -> list[Variant]:
+    """Return what is asked for with each value of each list of accelerators, sizes and phases.
+
+    Raises:
+        InputError: a value that is given twice, or too many together.
+
+    """
+    lists: list[tuple[str, tuple[Point, ...]]] = []
+    hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
+    if len(hw) > 1:
+        lists.append(("hw", tuple(Point(ACCELERATOR, one, one, at) for at, one in enumerate(hw))))
+    for name in _LISTED:
+        option = f"--{name.replace('_', '-')}"
+        values = _values(option, getattr(asked.workload, name) or "")
+        if len(values) > 1:
+            lists.append((name, _points(name, values)))
+    count = 1
+    for _, points in lists:
+        count *= len(points)
+    if count > _MOST:
+        named = ", ".join(name for name, _ in lists)
+        raise InputError([fault("lists", named, f"at most {_MOST:,} runs together")])
+    names = [name for name, _ in lists]
+    return [
+        Variant(_with(asked, dict(zip(names, points, strict=True))), points)
+        for points in product(*(points for _, points in lists))
+    ]
+
+
+def _values(option: str, text: str) -> list[str]:
+    values = [one.strip() for one in text.split(",")]
+    twice = next((one for one in values if values.count(one) > 1), None)
+    if twice is not None:
+        raise InputError([fault(option, twice, "each value once")])
+    return values
+
+
+def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
+    """Describe the values of a list; sizes lie on an axis, names have none."""
+    from simaccel.cli.parameters import PARAMETERS
+
+    option = name.replace("_", "-")
+    numbers = name in _SIZES and all(one.isascii() and one.isdecimal() for one in values)
+    known = PARAMETERS.get(option)
+    axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
+    if not numbers:
+        axis = replace(axis, label=option, named=True)
+        return tuple(Point(axis, one, one, at) for at, one in enumerate(values))
+    places = [int(one) for one in values]
+    axis = replace(axis, log=0 < min(places) * _LOG_RATIO <= max(places))
+    return tuple(Point(axis, at, str(at), at) for at in places)
+
+
+def _with(asked: Asked, points: dict[str, Point]) -> Asked:
+    sizes = {name: str(point.value) for name, point in points.items() if name != "hw"}
+    hw = str(points["hw"].value) if "hw" in points else asked.hw
+    return replace(asked, hw=hw, workload=replace(asked.workload, **sizes))  # type: ignore[arg-type]
+
+
+def placed(task: Task, variant: Variant) -> Task:
+    """Put a task at the place of its variant, behind that of a sweep or an operator."""
+    points = ((task.point,) if task.point else ()) + variant.points
+    return replace(task, point=points[0] if points else None, also=points[1:])
+
+
+def scheduled_ways(task: Task, names: Sequence[str], asked: Asked) -> list[Task]:
+    """Return a task for each dataflow and mapspace, and each stationarity that is asked for."""
+    given = asked.sought.stationarity
+    held = given.split(",") if given else [None]
+    return [
+        replace(
+            task,
+            dataflow=name,
+            options=replace(asked.options, stationarity=one),  # type: ignore[arg-type]
+            label=f"{name} {one}" if len(held) > 1 else "",
+        )
+        for name in names
+        for one in held
+    ]
+
+
+def mapped_ways(task: Task, files: Sequence[str]) -> list[Task]:
+    """Return a task for each mapping file.
+
+    Raises:
+        SimaccelError: it can't be read, or is for another workload.
+
+    """
+    from simaccel.mapping.files import load_mapping
+
+    return [
+        replace(task, dataflow=load_mapping(Path(file), task.workload), label=Path(file).name)
+        for file in files
+    ]
+
+
+def metrics_of(texts: Sequence[str]) -> list[Metric]:
+    """Read the metrics that are asked for, given as lists with commas.
+
+    Raises:
+        InputError: there is none of a name.
+
+    """
+    from simaccel.report.metrics import METRICS
+
+    names = [name.strip() for text in texts for name in text.split(",")]
+    require_none(
+        fault("--metric", name, suggest(name, METRICS)) for name in names if name not in METRICS
+    )
+    return [METRICS[name] for name in dict.fromkeys(names)]
+
+
+def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str, object]) -> None:
+    """Refuse options of the comparison itself where it is not what is shown.
+
+    Raises:
+        InputError: names each.
+
+    """
+    if pareto is not None or exhibit is not None:
+        beside = "--pareto" if pareto is not None else "--exhibit"
+        require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
+
+
+def refuse_lists(tasks: Sequence[Task]) -> None:
+    """Refuse lists that an exhibit has no columns for.
+
+    Raises:
+        InputError: names each.
+
+    """
+    points = [point for task in tasks for point in (task.point, *task.also) if point is not None]
+    names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
+    allowed = "one value beside --exhibit"
+    require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)

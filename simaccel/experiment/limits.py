@@ -1,0 +1,177 @@
+"""What limits a run and each of its rows, in the hardware's terms.
+
+A row is an operator or a fused group. Where rows overlap, the cycles between two ends may be fewer
+than a row's own work: then the work of its busiest resource is what it takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from simaccel.analytic.prediction import GroupPrediction, Prediction
+from simaccel.experiment.limit_names import ARRAY, LIMITS, LOADING, UNFILLED
+from simaccel.experiment.loading import loading_cycles
+from simaccel.experiment.waiting import computing_unit
+from simaccel.experiment.what_if import free, takes_time
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine, OperatorRun, Run
+from simaccel.program.program import Program
+
+_OF_RESOURCE: Final = {
+    "array": ARRAY,
+    "sfu": "sfu",
+    "buffer_read": "buffer_port",
+    "buffer_write": "buffer_port",
+    "noc_distribution": "noc",
+    "noc_collection": "noc",
+}
+_HALF: Final = 2
+_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    ARRAY: ("array",),
+    UNFILLED: ("array",),
+    LOADING: ("array_loading",),
+    "buffer_port": ("buffer_ports",),
+    "dram_queue": ("dram_latency",),
+    **{name: (name,) for name in ("sfu", "dram_bandwidth", "dram_latency", "dram_banks", "noc")},
+}
+"""What is freed to see what a limit costs."""
+
+
+class Ran(Protocol):
+    """What is known of a run."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """Where it ran."""
+
+    @property
+    def program(self) -> Program:
+        """What ran."""
+
+    @property
+    def prediction(self) -> Prediction:
+        """The work of each resource, and the bound."""
+
+    @property
+    def run(self) -> Run:
+        """What the machine did."""
+
+    def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
+        """Pair each group's run with its prediction."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What limits a row, or the run: its name in `LIMITS`, and the part of the cycles it takes."""
+
+    name: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        """The name as people read it."""
+        return LIMITS[self.name]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a run: ``cycles`` that it takes, what limits it.
+
+    ``cycles``: from the end of the row before, or the work of its busiest resource, if that is
+    more. No utilisation by them is above 100%, and they are never below that work.
+    """
+
+    run: OperatorRun
+    predicted: GroupPrediction
+    cycles: int
+    loading_cycles: int
+    limit: Limit
+
+    def utilisation(self, accelerator: Accelerator) -> float:
+        """Ideal cycles divided by the cycles that it takes."""
+        return self.run.macs / accelerator.array.pes / self.cycles
+
+
+def rows_of(result: Ran) -> tuple[Row, ...]:
+    """Return the rows of a run, in its order."""
+    loading = loading_cycles(result.program, result.accelerator)
+    return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
+
+
+def _row(result: Ran, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
+    cycles = max(run.cycles, predicted.resource_bound_cycles, 1)
+    limit = _limit(result.accelerator, run, predicted, cycles, loading)
+    return Row(run, predicted, cycles, loading, limit)
+
+
+def run_limit(result: Ran, rows: Sequence[Row]) -> Limit:
+    """Return what limits a run: as of a row, of all work together."""
+    loading = sum(row.loading_cycles for row in rows)
+    work, run = result.prediction, result.run
+    return _limit(result.accelerator, run, work, max(run.cycles, 1), loading)
+
+
+def gain_without(result: Ran, limit: Limit) -> float | None:
+    """Run the program without a limit: how many times as fast that is; None where it can't be.
+
+    The program stays as it is, so this is the most that any change of that resource alone gains.
+    """
+    case = _CASES.get(limit.name)
+    if case is None or not takes_time(result.accelerator, case):
+        return None
+    run = Machine(*free(result.accelerator, result.program, case), accounts=False).run()
+    return result.run.cycles / run.cycles if run.cycles else None
+
+
+def next_limit(result: Ran, limit: Limit) -> Limit:
+    """Return the limit with most work behind another: what is met next where that one is freed."""
+    work = result.prediction.resources
+    same = {name for name in work if _named(result.accelerator, name).split("_")[0] in limit.name}
+    rest = {name: n for name, n in work.items() if name not in same}
+    busiest = max(rest, key=lambda name: rest[name])
+    name = _named(result.accelerator, busiest)
+    return Limit(name, rest[busiest] / max(1, result.run.cycles))
+
+
+def _named(accelerator: Accelerator, resource: str) -> str:
+    return _OF_RESOURCE.get(resource) or _of_memory(accelerator, resource)
+
+
+def _limit(
+    accelerator: Accelerator,
+    run: Run | OperatorRun,
+    predicted: Prediction | GroupPrediction,
+    cycles: int,
+    loading: int,
+) -> Limit:
+    """Return the busiest resource, or what the computing unit waits for if none is busy for half.
+
+    Of equally busy ones the first, which is the array.
+    """
+    work = predicted.resources
+    busiest = max(work, key=lambda name: work[name])
+    account = run.engines[computing_unit(run)]
+    waits = Counter({**account.stalls, "idle": account.idle})
+    cause, n = waits.most_common(1)[0]
+    if work[busiest] * _HALF < cycles and n > work[busiest]:
+        return Limit(cause, n / cycles)
+    name = _named(accelerator, busiest)
+    if name == ARRAY:
+        name = _of_array(accelerator, run, work[busiest], loading)
+    return Limit(name, work[busiest] / cycles)
+
+
+def _of_memory(accelerator: Accelerator, memory: str) -> str:
+    backing = accelerator.every_backing.get(memory, accelerator)
+    return "dram_queue" if backing.waits_for_requests else "dram_bandwidth"
+
+
+def _of_array(accelerator: Accelerator, run: Run | OperatorRun, work: int, loading: int) -> str:
+    """Return what of the array's work is most of it: loading, PEs that are not in use, or MACs."""
+    if loading * _HALF > work:
+        return LOADING
+    ideal = run.native_macs / accelerator.array.pes
+    return UNFILLED if ideal * _HALF < work - loading else ARRAY

@@ -1,0 +1,60 @@
+"""What would help most, by the runs with something freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+_WORTH_A_CHANGE = 1.02
+_NEARLY = 0.95
+_SLOTS = ("slots",)
+
+FREED_NAMES = {
+    "dram_bandwidth": "DRAM bandwidth",
+    "dram_latency": "DRAM latency",
+    "dram_banks": "DRAM banks",
+    "buffer_ports": "buffer ports",
+    "noc": "NoC",
+    "sfu": "SFU",
+    "array": "array",
+    "link": "links",
+    "array_loading": "loading of the array",
+    "slots": "slots",
+}
+
+
+def freed_text(case: Sequence[str]) -> str:
+    """Name a case of freed resources.
+
+    >>> freed_text(("array", "noc")), freed_text(("sfu",))
+    ('array and NoC', 'SFU')
+    """
+    return " and ".join(FREED_NAMES[name] for name in case).replace("and DRAM ", "and ")
+
+
+def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
+    """Return what would help most, by the runs with something freed."""
+    if not gains:
+        return
+    most = max(gains.values())
+    if most < _WORTH_A_CHANGE:
+        yield "Nothing that is freed gains 2% here: only another mapping can."
+        return
+    # the least change that gains nearly as much as any, slots first: they cost only buffer
+    near = [case for case, gain in gains.items() if gain - 1 >= _NEARLY * (most - 1)]
+    case = min(near, key=lambda one: (len(one), one != _SLOTS, -gains[one]))
+    text = f"Most to gain: {_change(case)}, {gains[case]:.2f} x when freed."
+    single = {one: gain for one, gain in gains.items() if len(one) == 1 and one != case}
+    ranked = sorted(single, key=lambda one: -single[one])
+    rest = [
+        f"{_change(one)} {single[one]:.2f} x" for one in ranked if single[one] >= _WORTH_A_CHANGE
+    ]
+    label = "Next" if len(case) == 1 else "Alone"
+    yield f"{text} {label}: {', '.join(rest[:2])}." if rest else text
+
+
+def _change(case: Sequence[str]) -> str:
+    if tuple(case) == _SLOTS:
+        return "more slots for the tiles (deeper prefetch)"
+    if tuple(case) == ("dram_bandwidth",):
+        return "DRAM bandwidth (or a mapping that moves fewer bytes)"
+    return freed_text(case)

@@ -1,0 +1,102 @@
+"""One metric of a comparison: lines over a swept number, or bars by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from simaccel.report.comparison import Compared, series_of
+from simaccel.report.figures.comparison import looks
+from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
+from simaccel.report.metrics import Metric
+from simaccel.report.titles import wrapped
+from simaccel.report.units import bytes_text, short_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH: Final = 1.7 * SINGLE_COLUMN_INCHES
+_HEIGHT: Final = 2.9
+_BARS: Final = 0.8
+_MOST_FLAT: Final = 6
+"""Names on an axis up to which they lie flat."""
+_TICKS: Final = 6
+_NAN: Final = float("nan")
+
+
+def draw_metric(rows: Sequence[Compared], title: str, metric: Metric) -> Figure:
+    """Draw a metric, a line or a colour for each dataflow. Call it inside ``style()``.
+
+    What is not known, or did not run, is left out.
+    """
+    from matplotlib.ticker import MultipleLocator
+
+    figure = new_figure(_WIDTH, _HEIGHT)
+    figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")
+    axes = figure.subplots()
+    point = rows[0].point
+    if point is not None and not point.axis.named:
+        _lines(axes, rows, metric)
+        axes.set_xlabel(point.axis.label)
+    else:
+        _bars(axes, rows, metric)
+    axes.set_ylabel(metric.label)
+    axes.set_ylim(bottom=0)
+    top = axes.get_ylim()[1]
+    if metric.column.endswith("_bytes") and top > _TICKS:
+        axes.yaxis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(top / _TICKS))))
+        axes.yaxis.set_major_formatter(lambda value, _: bytes_text(value))
+    elif top >= _TICKS:
+        axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(visible=True, axis="y", linewidth=0.3, alpha=0.6)
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        figure.legend(loc="outside lower center", ncols=4)
+    return figure
+
+
+def _value(row: Compared, metric: Metric) -> float:
+    value = None if row.result is None else metric.value(row.result, row.tokens)
+    return _NAN if value is None else float(value)
+
+
+def _lines(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
+    """Draw a line for each dataflow (and what else differs) over the swept number."""
+    names = list(dict.fromkeys(map(series_of, rows)))
+    for name, look in looks(names).items():
+        mine = [row for row in rows if series_of(row) == name and row.point is not None]
+        mine.sort(key=lambda row: row.point.place if row.point else 0)
+        xs = [row.point.place for row in mine if row.point]
+        ys = [_value(row, metric) for row in mine]
+        axes.plot(
+            xs,
+            ys,
+            color=look.colour,
+            linestyle=look.line,
+            marker=look.marker,
+            markersize=4,
+            label=name,
+        )
+    points = {row.point.place: row.point.text for row in rows if row.point}
+    if rows[0].point is not None and rows[0].point.axis.log:
+        axes.set_xscale("log", base=2)
+        axes.minorticks_off()
+    axes.set_xticks(sorted(points), [points[at] for at in sorted(points)])
+
+
+def _bars(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
+    """Draw groups of bars by name, a bar for each dataflow."""
+    groups = list(dict.fromkeys("" if row.point is None else row.point.text for row in rows))
+    names = list(dict.fromkeys(map(series_of, rows)))
+    width = _BARS / len(names)
+    for number, (name, look) in enumerate(looks(names).items()):
+        values = dict.fromkeys(groups, _NAN)
+        for row in rows:
+            if series_of(row) == name:
+                values["" if row.point is None else row.point.text] = _value(row, metric)
+        at = [place + (number - (len(names) - 1) / 2) * width for place in range(len(groups))]
+        bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
+        bars.set_label(name)
+    turned = 45 if len(groups) > _MOST_FLAT else 0
+    axes.set_xticks(range(len(groups)), [short_name(one, 20) for one in groups], rotation=turned)

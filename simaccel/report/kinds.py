@@ -1,0 +1,31 @@
+"""Kinds of operators, as sums over a run have them."""
+
+from __future__ import annotations
+
+from simaccel.workload import Einsum, Operator, Vector, Workload
+
+
+def kind_of(workload: Workload, row: str) -> str:
+    """Return the kind of an operator or fused group by its name, as in ``L+softmax+A``.
+
+    >>> from simaccel.workload import gemm
+    >>> kind_of(gemm(m=2, k=2, n=2), "gemm")
+    'GEMM'
+    """
+    names = [row] if row in workload.by_name else row.split("+")
+    kinds = [_kind(workload.operator(name)) for name in names if name in workload.by_name]
+    einsums = [kind for kind in kinds if kind in ("GEMM", "convolution", "einsum")]
+    if len(kinds) == 1 or not kinds:
+        return kinds[0] if kinds else row
+    return f"fused {einsums[0] if einsums else kinds[0]}"
+
+
+def _kind(one: Operator) -> str:
+    """Return the kind of an operator: windows are convolutions, or poolings without weights."""
+    windows = any(len(dim.terms) > 1 for given in one.inputs for dim in given.projection)
+    if isinstance(one, Vector):
+        if windows:
+            return "pooling"
+        return "elementwise" if one.axis is None else "row-wise"
+    assert isinstance(one, Einsum)  # noqa: S101 - there is no third kind of operator
+    return "convolution" if windows else "GEMM"

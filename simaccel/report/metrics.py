@@ -1,0 +1,129 @@
+"""Metrics of a run that a comparison may show as columns and draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from simaccel.report.units import (
+    bytes_text,
+    cycles_text,
+    edp_text,
+    power_text,
+    seconds_text,
+    share_text,
+    work_energy_text,
+)
+from simaccel.workload import CLASSES, Workload
+
+_PICO: Final = 1e12
+UNKNOWN: Final = "unknown"
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure of a run: how it is called, its column in data, its axis, its value and its text.
+
+    ``value`` takes the run as JSON and the tokens (or images) that it is of; None: not known.
+    """
+
+    name: str
+    column: str
+    label: str
+    value: Callable[[Result, int | None], float | None]
+    text: Callable[[Any], str]
+
+    def cell(self, result: Result, tokens: int | None) -> str:
+        """Write the value of a run."""
+        value = self.value(result, tokens)
+        return UNKNOWN if value is None else self.text(value)
+
+
+def tokens_of(workload: Workload) -> int | None:
+    """Return the tokens that a run makes or takes in: of a decode step one a sequence.
+
+    Of a network without tokens the images of its batch; None where neither is known, and of a part
+    of a model.
+    """
+    given = workload.parameters
+    batch = given.get("batch")
+    whole = given.get("scope", "model") in {"model", "layers"} and "layer" not in given
+    if batch is None or not whole:
+        return None
+    if given.get("kind") == "transformer":
+        each = 1 if given.get("phase") == "decode" else given.get("prompt")
+    else:
+        each = given.get("seq_len", 1)
+    return None if each is None else int(batch) * int(each)
+
+
+def energy_of(result: Result) -> float | None:
+    """Return the energy of a run in pJ, None where it isn't known."""
+    total = sum(result["energy_pj"].values())
+    return None if math.isnan(total) or total <= 0 else float(total)
+
+
+def _rate(result: Result, tokens: int | None) -> float | None:
+    return None if tokens is None or not result["seconds"] else float(tokens / result["seconds"])
+
+
+def _each(result: Result, tokens: int | None) -> float | None:
+    energy = energy_of(result)
+    return None if tokens is None or energy is None else energy / tokens
+
+
+def _edp(result: Result, _: int | None) -> float | None:
+    energy = energy_of(result)
+    return None if energy is None else float(energy / _PICO * result["seconds"])
+
+
+def _sum(way: str) -> Callable[[Result, int | None], float]:
+    return lambda result, _: sum(result["bytes"]["dram"][way].values())
+
+
+def _of_class(name: str) -> Callable[[Result, int | None], float]:
+    return lambda result, _: result["dram_by_class"][name]
+
+
+def _plain(name: str) -> Callable[[Result, int | None], float]:
+    return lambda result, _: result[name]
+
+
+def rate_of_tokens_text(rate: float) -> str:
+    """Write a rate of tokens a second.
+
+    >>> rate_of_tokens_text(1034.2), rate_of_tokens_text(7.123)
+    ('1,034', '7.12')
+    """
+    whole = 100
+    return f"{rate:,.0f}" if rate >= whole else f"{rate:.3g}"
+
+
+_ALL = (
+    Metric("cycles", "cycles", "cycles", _plain("cycles"), cycles_text),
+    Metric("time", "seconds", "time (s)", _plain("seconds"), seconds_text),
+    Metric("utilisation", "utilisation", "utilisation", _plain("utilisation"), share_text),
+    Metric("tokens/s", "tokens_per_second", "tokens per second", _rate, rate_of_tokens_text),
+    Metric("energy/token", "energy_per_token_pj", "energy per token (pJ)", _each, work_energy_text),
+    Metric("energy", "energy_pj", "energy (pJ)", lambda r, _: energy_of(r), work_energy_text),
+    Metric("power", "power_mw", "power (mW)", lambda r, _: r["power_mw"] or None, power_text),
+    Metric("edp", "edp_js", "energy-delay product (Js)", _edp, edp_text),
+    Metric("reads", "dram_read_bytes", "DRAM bytes read", _sum("read"), bytes_text),
+    Metric("writes", "dram_write_bytes", "DRAM bytes written", _sum("write"), bytes_text),
+    *(
+        Metric(name, f"dram_{name}_bytes", f"DRAM bytes of {name}", _of_class(name), bytes_text)
+        for name in CLASSES
+    ),
+    Metric(
+        "footprint",
+        "reserved_buffer_bytes",
+        "buffer in use (bytes)",
+        _plain("reserved_buffer_bytes"),
+        bytes_text,
+    ),
+)
+METRICS: Final[Mapping[str, Metric]] = {one.name: one for one in _ALL}
+"""Metrics by the name that ``--metric`` takes."""

@@ -1,0 +1,51 @@
+"""What limits a run, against figures worked out by hand."""
+
+from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.limits import gain_without
+from simaccel.experiment.loading import loading_cycles
+from simaccel.experiment.run import Result, simulate
+from simaccel.hardware.load import load_accelerator
+from simaccel.machine.accounts import STALLS
+from simaccel.workload import gemm
+
+FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
+
+
+def _run(m: int, *overrides: str, k: int = 256, n: int = 256) -> Result:
+    found = load_accelerator("edge", ["array.stationarity=ws", *FREE, *overrides])
+    return simulate(gemm(m=m, k=k, n=n), found, "naive")
+
+
+def test_one_row_of_inputs_waits_for_the_weights_of_the_array() -> None:
+    """Each of 8 x 8 folds shifts 32 rows of weights in, and uses them for one cycle."""
+    pipes = ("noc.distribution.topology=unlimited", "noc.collection.topology=unlimited")
+    result = _run(1, *pipes)
+    assert sum(loading_cycles(result.program, result.accelerator).values()) == 64 * (32 - 1)
+    assert result.limit.name == result.rows[0].limit.name == "array_loading"
+    gain = gain_without(result, result.limit)
+    assert gain is not None
+    assert gain > 4
+
+
+def test_many_rows_of_inputs_hide_it() -> None:
+    result = _run(512)
+    assert sum(loading_cycles(result.program, result.accelerator).values()) == 0
+    assert result.limit.name == "array"
+
+
+def test_a_part_of_the_array_is_not_its_macs() -> None:
+    """A fold of 4 of 32 columns and 32 rows: an eighth of the PEs multiply."""
+    result = _run(512, n=4)
+    assert result.limit.name == "array_unfilled"
+
+
+def test_a_slow_memory_is_the_limit() -> None:
+    result = _run(64, "dram.bandwidth_bytes_per_second=1 GB/s")
+    assert result.limit.name == "dram_bandwidth"
+    gain = gain_without(result, result.limit)
+    assert gain is not None
+    assert gain > 2
+
+
+def test_every_cause_has_a_name() -> None:
+    assert {cause.name.lower() for cause in STALLS} <= LIMITS.keys()
