@@ -13,7 +13,7 @@ from simaccel.cli.mapped import Wanted
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import Bar
 from simaccel.experiment.precision import at_precision
-from simaccel.experiment.remembered import Remembered, remember
+from simaccel.experiment.remembered import RememberedMapping, remember
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
 from simaccel.mapspace.nests import Mapped
@@ -47,7 +47,7 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
             return
         mapped = search_all(found, options)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
-    kept = Remembered(mapping, told.accounts)
+    kept = RememberedMapping(mapping, told.accounts)
     remember(workload, accelerator, strategy, options, kept)
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"

@@ -107,8 +107,7 @@ def run(
         "--trace": trace,
         "--check": checked,
         "--dry-run": dry_run,
-        **jobs.given(),
-        **told.given(),
+        **(jobs.given() | told.given()),
         "--csv": table,
         "--top": top,
         "--detail": detail,
@@ -132,8 +131,7 @@ def run(
 
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
-    how = {"force": force, "fast_forward": fast_forward, "quiet": quiet}
-    result = _run(asked, inputs, told, trace, **how)
+    result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     found = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
     _write_table(asked, table, result, given, force=force)

@@ -15,8 +15,8 @@ _LASTING: Final[tuple[Kind, ...]] = ("weight", "cache")
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a workload needs of a memory, and what there is; None: not known."""
+class MemoryDemand:
+    """Bytes that a workload needs of a memory, and its capacity; None: not known."""
 
     memory: str
     needed_bytes: int
@@ -28,16 +28,17 @@ class Room:
         return self.capacity_bytes is None or self.needed_bytes <= self.capacity_bytes
 
 
-def rooms(workload: Workload, accelerator: Accelerator) -> list[Room]:
+def memory_demands(workload: Workload, accelerator: Accelerator) -> list[MemoryDemand]:
     """Return what a workload needs of each memory: weights and caches of all layers, in and out.
 
     What goes from one operator to the next is left out: it need not be there all the time.
     """
     needed = dict.fromkeys(accelerator.every_backing, 0)
     times: dict[str, int] = {}
-    for one in workload.operators:
-        for operand in (*one.inputs, one.output):
-            times[operand.tensor] = max(times.get(operand.tensor, 0), workload.times(one.name))
+    for operator in workload.operators:
+        for operand in (*operator.inputs, operator.output):
+            layers = workload.times(operator.name)
+            times[operand.tensor] = max(times.get(operand.tensor, 0), layers)
     for name, tensor in workload.tensors.items():
         if tensor.kind == "intermediate":
             continue
@@ -45,4 +46,4 @@ def rooms(workload: Workload, accelerator: Accelerator) -> list[Room]:
         layers = times[name] if tensor.kind in _LASTING else 1
         needed[accelerator.memory(tensor.kind)] += n_bytes * layers
     backing = accelerator.every_backing
-    return [Room(name, n, backing[name].dram.capacity_bytes) for name, n in needed.items()]
+    return [MemoryDemand(name, n, backing[name].dram.capacity_bytes) for name, n in needed.items()]

@@ -104,8 +104,8 @@ def execute(
     ]
     if missing:
         raise CheckFailedError(f"check failed: the program lacks operator {', '.join(missing)}")
-    found = tuple(memory.found[operator.name] for operator in workload.operators)
-    return found, memory.tensors
+    checks = tuple(memory.found[operator.name] for operator in workload.operators)
+    return checks, memory.tensors
 
 
 class _Memory:

@@ -39,40 +39,40 @@ def check_chips(
 
     """
     require_small(workload)
-    given = random_tensors(workload, seed)
-    expected = expected_values(workload, given)
+    inputs = random_tensors(workload, seed)
+    expected = expected_values(workload, inputs)
     program = lower(pod.workload, pod.mapping)
     made: list[dict[str, Array]] = []
-    found: list[tuple[OperatorCheck, ...]] = []
+    checks: list[tuple[OperatorCheck, ...]] = []
     for chip in range(count):
-        tensors = _given(pod, given, expected, chip)
+        tensors = _given(pod, inputs, expected, chip)
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
         made.append(values)
-        found.append(checked)
-    for one in pod.exchanges:
-        _exchange(one, made, expected[one.tensor])
-    return tuple(_together(some) for some in zip(*found, strict=True))
+        checks.append(checked)
+    for exchange in pod.exchanges:
+        _exchange(exchange, made, expected[exchange.tensor])
+    return tuple(_together(of_chips) for of_chips in zip(*checks, strict=True))
 
 
-def _together(some: Sequence[OperatorCheck]) -> OperatorCheck:
+def _together(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
     return replace(
-        some[0],
-        compared=sum(one.compared for one in some),
-        elements=sum(one.elements for one in some),
-        deviation=max(one.deviation for one in some),
+        of_chips[0],
+        compared=sum(one.compared for one in of_chips),
+        elements=sum(one.elements for one in of_chips),
+        deviation=max(one.deviation for one in of_chips),
     )
 
 
 def _given(
-    pod: Pod, given: dict[str, Array], expected: dict[str, Array], chip: int
+    pod: Pod, inputs: dict[str, Array], expected: dict[str, Array], chip: int
 ) -> dict[str, Array]:
     """Return a chip's tensors before it begins; what comes over links is as it should be."""
     made = {one.output.tensor for one in pod.workload.operators}
     found = {}
     for name in pod.workload.tensors:
         tensor, layout = pod.layouts[name]
-        whole = given[tensor] if name in made else expected[tensor]
+        whole = inputs[tensor] if name in made else expected[tensor]
         found[name] = whole[layout.box(whole.shape, chip)].copy()
     return found
 
@@ -94,26 +94,28 @@ def _require_close(mine: Array, expected: Array, name: str) -> None:
         raise CheckFailedError(f"check failed: {name} on a chip differs from the whole workload")
 
 
-def _exchange(one: Exchange, made: list[dict[str, Array]], expected: Array) -> None:
+def _exchange(exchange: Exchange, made: list[dict[str, Array]], expected: Array) -> None:
     """Put together what chips get from those that they exchange with, and compare it."""
     outcome = []
     for chip in range(len(made)):
-        own = _without(chip, one)
+        own = _without(chip, exchange)
         together = np.zeros(expected.shape)
         seen = np.zeros(expected.shape, dtype=np.bool_)
-        for other, values in enumerate(made):
-            if _without(other, one) == own:
-                box = one.before.box(expected.shape, other)
-                together[box] += values[one.source]
+        for other, others in enumerate(made):
+            if _without(other, exchange) == own:
+                box = exchange.before.box(expected.shape, other)
+                together[box] += others[exchange.source]
                 seen[box] = True
-        box = one.behind.box(expected.shape, chip)
+        box = exchange.behind.box(expected.shape, chip)
         if not seen[box].all():
-            raise CheckFailedError(f"check failed: {one.name} leaves elements out")
+            raise CheckFailedError(f"check failed: {exchange.name} leaves elements out")
         outcome.append(together[box])
-    for chip, mine in enumerate(outcome):
-        made[chip][one.target] = mine
-        if not one.behind.partial:
-            _require_close(mine, expected[one.behind.box(expected.shape, chip)], one.name)
+    for chip, values in enumerate(outcome):
+        made[chip][exchange.target] = values
+        if not exchange.behind.partial:
+            _require_close(
+                values, expected[exchange.behind.box(expected.shape, chip)], exchange.name
+            )
 
 
 def _without(chip: int, one: Exchange) -> int:

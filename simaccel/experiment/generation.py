@@ -31,7 +31,7 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseFigures:
-    """What a phase costs: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline.
+    """The cost of a phase: cycles, energy in pJ, DRAM bytes by class, least cycles by a roofline.
 
     Of several chips: bytes of one of them, energy of all.
     """

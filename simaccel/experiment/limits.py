@@ -1,4 +1,4 @@
-"""What limits a run and each of its rows, in the hardware's terms.
+"""The limits of a run and of each of its rows, in the hardware's terms.
 
 A row is an operator or a fused group. Where rows overlap, the cycles between two ends may be fewer
 than a row's own work: then the work of its busiest resource is what it takes.
@@ -40,16 +40,16 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
 """What is freed to see what a limit costs."""
 
 
-class Ran(Protocol):
-    """What is known of a run."""
+class FinishedRun(Protocol):
+    """A run that is over, with what is known of it."""
 
     @property
     def accelerator(self) -> Accelerator:
-        """Where it ran."""
+        """The accelerator that it ran on."""
 
     @property
     def program(self) -> Program:
-        """What ran."""
+        """The program that ran."""
 
     @property
     def prediction(self) -> Prediction:
@@ -57,15 +57,15 @@ class Ran(Protocol):
 
     @property
     def run(self) -> Run:
-        """What the machine did."""
+        """The counts of the machine."""
 
     def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
         """Pair each group's run with its prediction."""
 
 
 @dataclass(frozen=True)
-class Limit:
-    """What limits a row, or the run: its name in `LIMITS`, and the part of the cycles it takes."""
+class RunLimit:
+    """The limit of a row or the run: its name in `LIMITS`, and the part of cycles that it takes."""
 
     name: str
     share: float
@@ -88,33 +88,33 @@ class Row:
     predicted: GroupPrediction
     cycles: int
     loading_cycles: int
-    limit: Limit
+    limit: RunLimit
 
     def utilisation(self, accelerator: Accelerator) -> float:
         """Ideal cycles divided by the cycles that it takes."""
         return self.run.macs / accelerator.array.pes / self.cycles
 
 
-def rows_of(result: Ran) -> tuple[Row, ...]:
+def rows_of(result: FinishedRun) -> tuple[Row, ...]:
     """Return the rows of a run, in its order."""
     loading = loading_cycles(result.program, result.accelerator)
     return tuple(_row(result, *pair, loading[pair[0].name]) for pair in result.groups())
 
 
-def _row(result: Ran, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
+def _row(result: FinishedRun, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
     cycles = max(run.cycles, predicted.resource_bound_cycles, 1)
     limit = _limit(result.accelerator, run, predicted, cycles, loading)
     return Row(run, predicted, cycles, loading, limit)
 
 
-def run_limit(result: Ran, rows: Sequence[Row]) -> Limit:
+def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
     """Return what limits a run: as of a row, of all work together."""
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
     return _limit(result.accelerator, run, work, max(run.cycles, 1), loading)
 
 
-def gain_without(result: Ran, limit: Limit) -> float | None:
+def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
     """Run the program without a limit: how many times as fast that is; None where it can't be.
 
     The program stays as it is, so this is the most that any change of that resource alone gains.
@@ -126,14 +126,14 @@ def gain_without(result: Ran, limit: Limit) -> float | None:
     return result.run.cycles / run.cycles if run.cycles else None
 
 
-def next_limit(result: Ran, limit: Limit) -> Limit:
+def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
     """Return the limit with most work behind another: what is met next where that one is freed."""
     work = result.prediction.resources
     same = {name for name in work if _named(result.accelerator, name).split("_")[0] in limit.name}
     rest = {name: n for name, n in work.items() if name not in same}
     busiest = max(rest, key=lambda name: rest[name])
     name = _named(result.accelerator, busiest)
-    return Limit(name, rest[busiest] / max(1, result.run.cycles))
+    return RunLimit(name, rest[busiest] / max(1, result.run.cycles))
 
 
 def _named(accelerator: Accelerator, resource: str) -> str:
@@ -146,7 +146,7 @@ def _limit(
     predicted: Prediction | GroupPrediction,
     cycles: int,
     loading: int,
-) -> Limit:
+) -> RunLimit:
     """Return the busiest resource, or what the computing unit waits for if none is busy for half.
 
     Of equally busy ones the first, which is the array.
@@ -157,11 +157,11 @@ def _limit(
     waits = Counter({**account.stalls, "idle": account.idle})
     cause, n = waits.most_common(1)[0]
     if work[busiest] * _HALF < cycles and n > work[busiest]:
-        return Limit(cause, n / cycles)
+        return RunLimit(cause, n / cycles)
     name = _named(accelerator, busiest)
     if name == ARRAY:
         name = _of_array(accelerator, run, work[busiest], loading)
-    return Limit(name, work[busiest] / cycles)
+    return RunLimit(name, work[busiest] / cycles)
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:

@@ -1,4 +1,4 @@
-"""What loading an array costs: the cycles in which its folds do nothing else."""
+"""The cost of loading an array: the cycles in which its folds do nothing else."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ def _add_loading(
     operator: str,
     times: int,
     both: tuple[Accelerator, Accelerator],
-    found: Counter[str],
+    loading: Counter[str],
 ) -> None:
     for node in body:
         if isinstance(node, Operator):
-            _add_loading(node.body, node.name, times, both, found)
+            _add_loading(node.body, node.name, times, both, loading)
         elif isinstance(node, Loop):
-            _add_loading(node.body, operator, times * node.trips, both, found)
+            _add_loading(node.body, operator, times * node.trips, both, loading)
         elif isinstance(node, Compute) and isinstance(node.on, Folds):
-            slow, fast = (_cycles(folds_of(node, node.on, one).folds) for one in both)
-            found[operator] += times * (slow - fast)
+            slow, fast = (_cycles(folds_of(node, node.on, machine).folds) for machine in both)
+            loading[operator] += times * (slow - fast)
 
 
 def _cycles(node: Fold | FoldLoop) -> int:

@@ -48,20 +48,20 @@ def remembered(
         options.note(account)
         accounts.append(account)
 
-    found = recall(workload, accelerator, dataflow, options)
-    if found is None:
+    known = recall(workload, accelerator, dataflow, options)
+    if known is None:
         mapping = search(replace(options, note=note, gave=gave.append))
-        found = Remembered(mapping, accounts, gave)
-        remember(workload, accelerator, dataflow, options, found)
-    for account in found.accounts:
+        known = RememberedMapping(mapping, accounts, gave)
+        remember(workload, accelerator, dataflow, options, known)
+    for account in known.accounts:
         told(account)
-    for one in found.gave:
-        options.gave(one)
-    return found.mapping
+    for trade in known.gave:
+        options.gave(trade)
+    return known.mapping
 
 
 @dataclass(frozen=True)
-class Remembered:
+class RememberedMapping:
     """A mapping, how it was searched, and what it gives up."""
 
     mapping: Mapping
@@ -74,16 +74,16 @@ def remember(
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
-    found: Remembered,
+    known: RememberedMapping,
 ) -> None:
     """Keep a mapping, and how it was searched, on disk."""
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
         return
     kept = {
-        "mapping": mapping_text(found.mapping),
-        "searches": [asdict(account) for account in found.accounts],
-        "gave": [asdict(trade) for trade in found.gave],
+        "mapping": mapping_text(known.mapping),
+        "searches": [asdict(account) for account in known.accounts],
+        "gave": [asdict(trade) for trade in known.gave],
     }
     with suppress(SimaccelError):  # a folder that can't be written remembers nothing
         store.put(_key(workload, accelerator, dataflow, options), kept)
@@ -91,7 +91,7 @@ def remember(
 
 def recall(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
-) -> Remembered | None:
+) -> RememberedMapping | None:
     """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
     store = cache()
     if store is None or not is_lasting(workload, dataflow, options):
@@ -102,7 +102,9 @@ def recall(
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
         accounts = [_account(account) for account in document["searches"]]
-        return Remembered(mapping, accounts, [GivenUp(**trade) for trade in document["gave"]])
+        return RememberedMapping(
+            mapping, accounts, [GivenUp(**trade) for trade in document["gave"]]
+        )
     return None
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
-from simaccel.experiment.capacity import rooms
+from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.conservation import Conserved
-from simaccel.experiment.limits import Limit, Row, rows_of, run_limit
+from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.experiment.traffic import dram_by_class
@@ -40,7 +40,7 @@ Moved = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of one experiment; of several chips with equal pieces, of one of them.
+    """The outcome of one experiment; of several chips with equal pieces, of one of them.
 
     ``workload`` and ``mapping`` are what one chip does, ``whole`` is the mapping of all of them.
     """
@@ -88,8 +88,8 @@ class Result:
         return rows_of(self)
 
     @cached_property
-    def limit(self) -> Limit:
-        """What limits the run."""
+    def limit(self) -> RunLimit:
+        """The limit of the run."""
         return run_limit(self, self.rows)
 
     def groups(self) -> list[tuple[OperatorRun, GroupPrediction]]:
@@ -237,7 +237,9 @@ def result_json(result: Result) -> dict[str, Any]:
         "reserved_buffer_bytes": result.reserved_bytes,
         "limit": {"name": result.limit.name, "share": result.limit.share},
         "operators": [_row_json(result, row) for row in result.rows],
-        "memories": [vars(one) for one in rooms(result.workload, result.accelerator)],
+        "memories": [
+            vars(demand) for demand in memory_demands(result.workload, result.accelerator)
+        ],
         "events": run.events,
         "wall_seconds": result.wall_seconds,
         **({"not_taken": [vars(entry) for entry in left]} if left else {}),

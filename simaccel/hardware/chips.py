@@ -55,7 +55,7 @@ Messages = tuple[int, ...]
 """Bytes that a chip sends over one link, one step after the other."""
 
 
-class Axis(tuple[int, int]):
+class ChipAxis(tuple[int, int]):
     """Chips that a collective runs over: every ``stride``-th, ``size`` of them."""
 
     __slots__ = ()
@@ -162,11 +162,11 @@ class ChipsSpec(Spec):
         room = _LARGEST_CHUNK if capacity_bytes is None else capacity_bytes // _TILES_OF_A_CHUNK
         return max(1, min(_LARGEST_CHUNK, room))
 
-    def rings(self, axes: Sequence[Axis]) -> tuple[int, ...] | None:
+    def rings(self, axes: Sequence[ChipAxis]) -> tuple[int, ...] | None:
         """Return the sizes of the dimensions that chips of some axes are in; None if of parts.
 
         >>> pod = ChipsSpec(count=8, topology="torus", shape=(2, 4), link_bytes_per_second=1)
-        >>> pod.rings([Axis(1, 8)]), pod.rings([Axis(4, 2)]), pod.rings([Axis(1, 2)])
+        >>> pod.rings([ChipAxis(1, 8)]), pod.rings([ChipAxis(4, 2)]), pod.rings([ChipAxis(1, 2)])
         ((4, 2), (2,), None)
         """
         if self.topology in ("all_to_all", "switch"):

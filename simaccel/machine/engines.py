@@ -276,7 +276,7 @@ class Sfu(Engine):
         self.stage = 0
 
 
-class Link(Sfu):
+class LinkEngine(Sfu):
     """The links of a chip: one collective after the other, of messages from and to the buffer."""
 
     kind = EngineKind.LINK

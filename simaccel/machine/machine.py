@@ -16,7 +16,7 @@ from simaccel.machine.books import Books
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.done import Done, by_name, done, together
-from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, Link, Sfu
+from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, LinkEngine, Sfu
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
@@ -38,7 +38,7 @@ _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.NOC_IN: NocIn,
     EngineKind.ARRAY: Array,
     EngineKind.SFU: Sfu,
-    EngineKind.LINK: Link,
+    EngineKind.LINK: LinkEngine,
     EngineKind.NOC_OUT: NocOut,
     EngineKind.DMA_OUT: DmaOut,
 }

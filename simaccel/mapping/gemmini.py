@@ -47,7 +47,7 @@ _FACTOR: Final = re.compile(r"([A-Za-z]+)([0-9]{1,12})(X?)")
 
 
 @dataclass(frozen=True)
-class Factor:
+class MappingFactor:
     """A rank in Timeloop's name, cut into ``pieces``; ``spatial``: on PEs at once."""
 
     rank: str
@@ -63,7 +63,7 @@ class GemminiNest:
     """The factors of a mapping string by level, in its order."""
 
     source: str
-    levels: Map[str, tuple[Factor, ...]]
+    levels: Map[str, tuple[MappingFactor, ...]]
 
     def pieces(self, rank: str) -> int:
         """Return the size that all factors of a rank make."""
@@ -96,7 +96,7 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
         allowed = " - ".join(f"{name} FACTORS" for name in LEVELS)
         require_none([Fault(source, "levels", text, allowed)])
     faults: list[Fault] = []
-    levels: dict[str, tuple[Factor, ...]] = {}
+    levels: dict[str, tuple[MappingFactor, ...]] = {}
     for name, *words in blocks:
         read = [_factor(word) for word in words]
         faults += [
@@ -133,7 +133,7 @@ def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = F
 def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, commands: bool) -> Tree:
     left = dict(operator.ranks)
 
-    def cut(one: Factor) -> tuple[str, int]:
+    def cut(one: MappingFactor) -> tuple[str, int]:
         rank = RANKS[one.rank]
         left[rank] //= one.pieces
         return rank, left[rank]
@@ -149,21 +149,21 @@ def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, comman
     found.append(Keep(tensors[2], BUFFER, 2))
     spread = {one.rank: one for one in (*scratchpad, *accumulator) if one.spatial}
     for rank, fan in reversed(list(SPATIAL.values())):
-        found.append(Spread(*cut(spread.get(rank, Factor(rank, 1, spatial=True))), fan))
+        found.append(Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
     return (*found, Do(operator.name, "array", "ws"))
 
 
-def _loops(factors: Sequence[Factor]) -> list[Factor]:
+def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:
     return [one for one in factors if one.pieces > 1 and not one.spatial]
 
 
-def _factor(word: str) -> Factor | None:
+def _factor(word: str) -> MappingFactor | None:
     found = _FACTOR.fullmatch(word)
-    return None if found is None else Factor(found[1], int(found[2]), bool(found[3]))
+    return None if found is None else MappingFactor(found[1], int(found[2]), bool(found[3]))
 
 
 def _wrong(
-    level: str, words: Sequence[str], read: Sequence[Factor | None], at: int
+    level: str, words: Sequence[str], read: Sequence[MappingFactor | None], at: int
 ) -> Iterator[str]:
     """Yield what may stand instead of a word."""
     one = read[at]
@@ -179,7 +179,7 @@ def _wrong(
         yield f"each rank once at a level, beside one with X; also {words[:at]}"
 
 
-def _fate(level: str, one: Factor) -> tuple[How, str]:
+def _fate(level: str, one: MappingFactor) -> tuple[How, str]:
     """Return what became of a factor, and why."""
     if one.pieces == 1:
         return "harmless", "one piece"

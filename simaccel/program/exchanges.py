@@ -31,9 +31,9 @@ def lower_pod(pod: Pod, accelerator: Accelerator) -> Program:
     """
     program = lower(pod.workload, pod.mapping)
     behind: dict[str, list[Operator]] = {}
-    for one in pod.exchanges:
-        group = next(group for group in pod.mapping.groups if one.after in group.operators)
-        behind.setdefault(group.name, []).append(_operator(one, accelerator))
+    for exchange in pod.exchanges:
+        group = next(group for group in pod.mapping.groups if exchange.after in group.operators)
+        behind.setdefault(group.name, []).append(_operator(exchange, accelerator))
     weaver = _Weaver(behind, pod.parts)
     return replace(program, body=weaver.body(program.body))
 
@@ -42,7 +42,7 @@ def _operator(exchange: Exchange, accelerator: Accelerator) -> Operator:
     body: list[Node] = []
     tiles: list[Tile] = []
     chunks = list(exchange.chunks(accelerator))
-    for at, (trips, taken, given) in enumerate(chunks):
+    for at, (trips, taken, brought) in enumerate(chunks):
         start = sum(times for times, _, _ in chunks[:at])
         views = (
             _view(exchange.source, exchange.bits, chunks, 1),
@@ -50,14 +50,14 @@ def _operator(exchange: Exchange, accelerator: Accelerator) -> Operator:
         )
         tiles = [
             Tile(name=view.name, view=view, shape=(1, size), slots=2)
-            for view, size in zip(views, (taken, given), strict=True)
+            for view, size in zip(views, (taken, brought), strict=True)
         ]
         link = Link(
             kind=exchange.kind,
             out=tiles[1],
             tile=tiles[0],
             rings=exchange.rings,
-            n_bytes=exchange.n_bytes(max(taken, given)),
+            n_bytes=exchange.n_bytes(max(taken, brought)),
         )
         inside = (
             Load(tile=tiles[0], queue=EXCHANGE_QUEUE),

@@ -318,8 +318,8 @@ def _box(tile: Tile, sizes: Mapping[str, int], at: Coordinates, state: _State) -
         strict=True,
     ):
         if first < start or first + n > start + there:
-            here = f"rank {rank} {first}..{first + n}"
-            raise ProgramError(f"{here} is outside tile {tile.name} {start}..{start + there}")
+            span = f"rank {rank} {first}..{first + n}"
+            raise ProgramError(f"{span} is outside tile {tile.name} {start}..{start + there}")
         where.append(slice(first - start, first - start + n))
     return _view(slot.values, where)
 

@@ -28,10 +28,10 @@ def parse_link(line: str, scope: Mapping[str, Tile]) -> Link:
         KeyError: there is no tile of a name.
 
     """
-    found = _LINK.fullmatch(line)
-    if found is None:
+    match = _LINK.fullmatch(line)
+    if match is None:
         raise ValueError(f"expected {_LINK.pattern}")
-    kind, out, tile, rings, n_bytes = found.groups()
+    kind, out, tile, rings, n_bytes = match.groups()
     for known in COLLECTIVES:
         if known == kind:
             sizes = tuple(int(size) for size in rings.split("x"))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.capacity import rooms
+from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.limit_names import LOADING
 from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import Result, energy_pj, floor_json
@@ -209,7 +209,7 @@ def room_lines(result: Result) -> list[str]:
     return [
         f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
         f"the {bytes_text(one.capacity_bytes)} of {one.memory.replace('dram', 'DRAM')}"
-        for one in rooms(result.workload, result.accelerator)
+        for one in memory_demands(result.workload, result.accelerator)
         if not one.fits
     ]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.hardware.chips import COLLECTIVES, Axis, ChipsSpec, Collective
+from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipsSpec, Collective
 from simaccel.hardware.load import load_accelerator
 
 RING_OF_BYTES = {  # 21 bytes on rings of 2 to 8, by hand: pieces of 11, 7, 6, 5, 4, 3, 3 bytes
@@ -172,12 +172,12 @@ def test_what_no_pod_can_be_is_named(values: list[str], field: str) -> None:
 
 def test_which_dimensions_chips_are_in() -> None:
     pod = _spec(64, topology="torus", shape=[8, 8])
-    assert pod.rings([Axis(1, 64)]) == (8, 8)
-    assert pod.rings([Axis(1, 8)]) == pod.rings([Axis(8, 8)]) == (8,)
-    assert pod.rings([Axis(1, 4)]) is None  # half of a row is no ring
-    assert _spec(8).rings([Axis(1, 8)]) == (8,)
-    assert _spec(8).rings([Axis(2, 4)]) is None
-    assert _spec(8, topology="switch").rings([Axis(2, 4)]) == (4,)
+    assert pod.rings([ChipAxis(1, 64)]) == (8, 8)
+    assert pod.rings([ChipAxis(1, 8)]) == pod.rings([ChipAxis(8, 8)]) == (8,)
+    assert pod.rings([ChipAxis(1, 4)]) is None  # half of a row is no ring
+    assert _spec(8).rings([ChipAxis(1, 8)]) == (8,)
+    assert _spec(8).rings([ChipAxis(2, 4)]) is None
+    assert _spec(8, topology="switch").rings([ChipAxis(2, 4)]) == (4,)
 
 
 def test_energy_of_links_is_unknown_unless_it_is_given() -> None:

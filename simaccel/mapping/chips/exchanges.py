@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import Axis, Collective
-from simaccel.mapping.chips.layout import Layout
+from simaccel.hardware.chips import ChipAxis, Collective
+from simaccel.mapping.chips.layout import ChipLayout
 from simaccel.numbers import BYTE, in_bytes
 
 
@@ -26,11 +26,11 @@ class Exchange:
     target: str
     elements: tuple[int, int]
     bits: int
-    digits: tuple[Axis, ...]
+    digits: tuple[ChipAxis, ...]
     rings: tuple[int, ...]
     after: str
-    before: Layout
-    behind: Layout
+    before: ChipLayout
+    behind: ChipLayout
 
     @property
     def name(self) -> str:

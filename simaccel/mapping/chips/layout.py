@@ -1,10 +1,10 @@
 """How a tensor lies on chips: which digits of a chip's number cut which dimension.
 
 Spreads at the outside of a group are the digits of a chip's number, the first one the most
-significant; digits that no spread takes are of chips that do the same. A digit is an `Axis`: chips
-a ``stride`` apart, ``size`` of them. A tensor's dimension is cut by some of them, from the outside
-in; a digit that cuts none of them replicates the tensor, or, if it cuts a rank that is summed over,
-leaves partial sums.
+significant; digits that no spread takes are of chips that do the same. A digit is a `ChipAxis`:
+chips a ``stride`` apart, ``size`` of them. A tensor's dimension is cut by some of them, from the
+outside in; a digit that cuts none of them replicates the tensor, or, if it cuts a rank that is
+summed over, leaves partial sums.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from simaccel.hardware.chips import Axis, Collective
+from simaccel.hardware.chips import ChipAxis, Collective
 
-Digits = tuple[Axis, ...]
+Digits = tuple[ChipAxis, ...]
 
 
 class NoCommonDigitsError(Exception):
     """Chips are divided in two ways of which neither refines the other."""
 
 
-def refined(axis: Axis, strides: Collection[int]) -> Iterator[Axis]:
+def refined(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
     """Yield the digits that an axis falls into at other strides, the most significant first.
 
-    >>> list(refined(Axis(1, 64), {8, 1}))
+    >>> list(refined(ChipAxis(1, 64), {8, 1}))
     [(8, 8), (1, 8)]
 
     Raises:
@@ -37,32 +37,32 @@ def refined(axis: Axis, strides: Collection[int]) -> Iterator[Axis]:
     for stride in (*inside, axis.stride):
         if end % stride or stride % axis.stride:
             raise NoCommonDigitsError
-        yield Axis(stride, end // stride)
+        yield ChipAxis(stride, end // stride)
         end = stride
 
 
-def runs(digits: Iterable[Axis]) -> tuple[Axis, ...]:
+def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     """Join digits that follow one another, the least significant first.
 
-    >>> runs([Axis(8, 8), Axis(1, 8)]), runs([Axis(8, 2), Axis(1, 4)])
+    >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)]), runs([ChipAxis(8, 2), ChipAxis(1, 4)])
     (((1, 64),), ((1, 4), (8, 2)))
     """
-    found: list[Axis] = []
+    found: list[ChipAxis] = []
     for one in sorted(digits):
         last = found[-1] if found else None
         if last is not None and last.stride * last.size == one.stride:
-            found[-1] = Axis(last.stride, last.size * one.size)
+            found[-1] = ChipAxis(last.stride, last.size * one.size)
         else:
             found.append(one)
     return tuple(found)
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChipLayout:
     """The digits that cut each dimension, from the outside in, and those over which sums lie."""
 
     dims: tuple[Digits, ...]
-    partial: frozenset[Axis] = frozenset()
+    partial: frozenset[ChipAxis] = frozenset()
 
     @property
     def pieces(self) -> int:
@@ -72,7 +72,7 @@ class Layout:
     def box(self, shape: Sequence[int], chip: int) -> tuple[slice, ...]:
         """Return the positions of a tensor that a chip has.
 
-        >>> Layout(((Axis(2, 2),), ())).box((6, 5), 3)
+        >>> ChipLayout(((ChipAxis(2, 2),), ())).box((6, 5), 3)
         (slice(3, 6, None), slice(0, 5, None))
         """
         found = []
@@ -90,19 +90,19 @@ class Move:
     """A collective over some digits, and how the tensor lies behind it."""
 
     kind: Collective
-    digits: tuple[Axis, ...]
-    behind: Layout
+    digits: tuple[ChipAxis, ...]
+    behind: ChipLayout
 
 
-def moves(made: Layout, read: Layout) -> Iterator[Move]:
+def moves(made: ChipLayout, read: ChipLayout) -> Iterator[Move]:
     """Yield the collectives between how a tensor is made and how it is read, none if they agree.
 
     What is left to do behind the last of them is to take a part of what a chip has. Partial sums
     are scattered where the reader wants them cut, else reduced everywhere; then digits change
     dimensions; then what is missing is gathered.
 
-    >>> whole, cut = Layout(((), ())), Layout(((), (Axis(1, 8),)))
-    >>> [one.kind for one in moves(Layout(((), ()), frozenset({Axis(1, 8)})), cut)]
+    >>> whole, cut = ChipLayout(((), ())), ChipLayout(((), (ChipAxis(1, 8),)))
+    >>> [one.kind for one in moves(ChipLayout(((), ()), frozenset({ChipAxis(1, 8)})), cut)]
     ['reduce_scatter']
     >>> [one.kind for one in moves(cut, whole)], list(moves(whole, cut))
     (['all_gather'], [])
@@ -110,10 +110,10 @@ def moves(made: Layout, read: Layout) -> Iterator[Move]:
     here = made
     scattered = _scattered(made, read)
     if scattered is not None:
-        here = Layout(scattered, made.partial - _digits(scattered))
+        here = ChipLayout(scattered, made.partial - _digits(scattered))
         yield Move("reduce_scatter", _sorted(made.partial & _digits(scattered)), here)
     if here.partial:
-        digits, here = _sorted(here.partial), Layout(here.dims)
+        digits, here = _sorted(here.partial), ChipLayout(here.dims)
         yield Move("all_reduce", digits, here)
     kept = [_common(mine, its) for mine, its in zip(here.dims, read.dims, strict=True)]
     rest = {one for dim, n in zip(here.dims, kept, strict=True) for one in dim[n:]}
@@ -123,15 +123,15 @@ def moves(made: Layout, read: Layout) -> Iterator[Move]:
             (*mine[:n], *_in(its[n:], swapped), *(one for one in mine[n:] if one not in swapped))
             for mine, its, n in zip(here.dims, read.dims, kept, strict=True)
         )
-        here = Layout(dims)
+        here = ChipLayout(dims)
         yield Move("all_to_all", _sorted(swapped), here)
     if gathered := rest - more:
         dims = tuple(tuple(one for one in dim if one not in gathered) for dim in here.dims)
-        here = Layout(dims)
+        here = ChipLayout(dims)
         yield Move("all_gather", _sorted(gathered), here)
 
 
-def _scattered(made: Layout, read: Layout) -> tuple[Digits, ...] | None:
+def _scattered(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
     """Return the dimensions behind a reduce-scatter, if the reader wants partial sums cut."""
     dims = []
     for mine, its in zip(made.dims, read.dims, strict=True):
@@ -145,15 +145,15 @@ def _scattered(made: Layout, read: Layout) -> tuple[Digits, ...] | None:
     return tuple(dims) if tuple(dims) != made.dims else None
 
 
-def _digits(dims: Sequence[Digits]) -> set[Axis]:
+def _digits(dims: Sequence[Digits]) -> set[ChipAxis]:
     return {one for dim in dims for one in dim}
 
 
-def _in(digits: Digits, chosen: Collection[Axis]) -> Digits:
+def _in(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
     return tuple(one for one in digits if one in chosen)
 
 
-def _sorted(digits: Iterable[Axis]) -> tuple[Axis, ...]:
+def _sorted(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     return tuple(sorted(digits))
 
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simaccel.hardware.chips import Axis, ChipsSpec
+from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.layout import Layout, moves, runs
+from simaccel.mapping.chips.layout import ChipLayout, moves, runs
 from simaccel.workload import Einsum, Operand, Operator, Tensor, Workload
 
-Cuts = Mapping[str, tuple[Axis, ...]]
+Cuts = Mapping[str, tuple[ChipAxis, ...]]
 """The digits that cut each rank of an operator."""
 _SUFFIX = {
     "all_reduce": "sum",
@@ -21,15 +21,15 @@ _SUFFIX = {
 }
 
 
-def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> Layout:
+def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> ChipLayout:
     """Return how a tensor lies on chips as an operator sees it."""
     dims = tuple(cuts.get(dim.terms[0][0], ()) if dim.is_unit else () for dim in given.projection)
-    summed: set[Axis] = set()
+    summed: set[ChipAxis] = set()
     if isinstance(operator, Einsum) and given is operator.output:
         for rank, digits in cuts.items():
             if rank not in given.ranks:
                 summed.update(digits)
-    return Layout(dims, frozenset(summed))
+    return ChipLayout(dims, frozenset(summed))
 
 
 @dataclass
@@ -43,9 +43,9 @@ class Naming:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     exchanges: list[Exchange] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
-    layouts: dict[str, tuple[str, Layout]] = field(default_factory=dict)
-    names: dict[tuple[str, Layout], str] = field(default_factory=dict)
-    makers: dict[str, tuple[Layout, str]] = field(default_factory=dict)
+    layouts: dict[str, tuple[str, ChipLayout]] = field(default_factory=dict)
+    names: dict[tuple[str, ChipLayout], str] = field(default_factory=dict)
+    makers: dict[str, tuple[ChipLayout, str]] = field(default_factory=dict)
     """How each tensor is made, and the last operator that does."""
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Naming:
         """Add up outputs that are still partial, and see that layers follow one another."""
         for name, (made, _) in self.makers.items() if not self.found else ():
             if made.partial and not any(one.tensor == name for one in self.exchanges):
-                self._bring(name, made, Layout(made.dims))
+                self._bring(name, made, ChipLayout(made.dims))
         self._require_layers()
         self._set_kinds()
 
@@ -123,7 +123,7 @@ class Naming:
         sources = {one.source for one in self.exchanges} | set(self.parts.values())
         targets = {one.target for one in self.exchanges} | set(self.parts)
         read = {
-            self.names[given.tensor, Layout(layout_of(one, given, self.cuts[one.name]).dims)]
+            self.names[given.tensor, ChipLayout(layout_of(one, given, self.cuts[one.name]).dims)]
             for one in self.workload.operators
             for given in one.inputs
         }
@@ -135,7 +135,7 @@ class Naming:
             elif name in sources and self.tensors[name].kind == "intermediate":
                 self.tensors[name] = replace(self.tensors[name], kind="output")
 
-    def _name(self, tensor: str, layout: Layout, suffix: str) -> str:
+    def _name(self, tensor: str, layout: ChipLayout, suffix: str) -> str:
         """Return a chip's name of a tensor that lies in a way."""
         key = tensor, layout
         if key not in self.names:
@@ -149,7 +149,7 @@ class Naming:
             self.tensors[name] = replace(whole, name=name, inside=())
         return self.names[key]
 
-    def _read(self, tensor: str, read: Layout) -> str:
+    def _read(self, tensor: str, read: ChipLayout) -> str:
         """Return a chip's name of a tensor that it reads, and bring it there if need be."""
         if tensor not in self.makers:
             return self._name(tensor, read, "part" if self._is_known(tensor) else "")
@@ -163,7 +163,7 @@ class Naming:
     def _is_known(self, tensor: str) -> bool:
         return any(known == tensor for known, _ in self.names)
 
-    def _bring(self, tensor: str, made: Layout, read: Layout) -> None:
+    def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
         """Add the exchanges from how a tensor is made to how it is read."""
         here, source = made, self._name(tensor, made, "")
         whole = self.workload.tensors[tensor]
@@ -198,7 +198,7 @@ class Naming:
             if here != read:
                 self.parts[self._name(tensor, read, "part")] = source
 
-    def _no_ring(self, tensor: str, digits: Collection[Axis]) -> tuple[str, str]:
+    def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:
         axes = " and ".join(f"{one.size} chips, {one.stride} apart" for one in runs(digits))
         shape = " x ".join(map(str, self.spec.shape or (self.spec.count,)))
         return f"{tensor}: {axes}", f"whole dimensions of the {self.spec.topology} of {shape}"

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.hardware.chips import Axis, ChipsSpec
+from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.keeps import renamed
-from simaccel.mapping.chips.layout import Layout, NoCommonDigitsError, refined
+from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refined
 from simaccel.mapping.chips.naming import Cuts, Naming, layout_of
 from simaccel.mapping.classes import Classes
 from simaccel.mapping.node_text import node_text
@@ -42,7 +42,7 @@ class Pod:
     mapping: MappingTree
     exchanges: tuple[Exchange, ...]
     parts: Mapping[str, str]
-    layouts: Mapping[str, tuple[str, Layout]]
+    layouts: Mapping[str, tuple[str, ChipLayout]]
     cuts: Mapping[str, Cuts]
 
 
@@ -133,7 +133,7 @@ class _Sharding:
     groups: Sequence[tuple[str, Group]]
     chips: ChipsSpec | None
     found: list[Finding] = field(default_factory=list)
-    cuts: dict[str, dict[str, tuple[Axis, ...]]] = field(default_factory=dict)
+    cuts: dict[str, dict[str, tuple[ChipAxis, ...]]] = field(default_factory=dict)
 
     @cached_property
     def count(self) -> int:
@@ -153,7 +153,7 @@ class _Sharding:
 
     def read(self) -> None:
         """Find the digits that cut each rank of each operator."""
-        digits: dict[str, list[tuple[str, Axis]]] = {}
+        digits: dict[str, list[tuple[str, ChipAxis]]] = {}
         for place, group in self.groups:
             for at, node in enumerate(group.tree[len(spreads(group)) :], len(spreads(group))):
                 inside = [one for one in nodes((node,)) if isinstance(one, Spread)]
@@ -171,7 +171,7 @@ class _Sharding:
                     self.found.append((f"{place}.tree[{at}]", f"{text}: {n} pieces", allowed))
                     break
                 left //= n
-                mine.append((rank, Axis(left, n)))
+                mine.append((rank, ChipAxis(left, n)))
             digits[group.name] = [(rank, axis) for rank, axis in mine if axis.size > 1]
         strides = {axis.stride for some in digits.values() for _, axis in some}
         for place, group in self.groups:
@@ -212,7 +212,7 @@ class _Sharding:
             yield node.rank, size // node.tile
 
     def _cut(
-        self, place: str, group: Group, digits: Sequence[tuple[str, Axis]], strides: set[int]
+        self, place: str, group: Group, digits: Sequence[tuple[str, ChipAxis]], strides: set[int]
     ) -> None:
         """Note which digits cut the ranks of a group's operators."""
         known = self.workload.by_name
@@ -220,7 +220,7 @@ class _Sharding:
             return
         operators = [known[name] for name in group.operators]
         classes = Classes(operators)
-        by_rank: dict[str, list[Axis]] = {}
+        by_rank: dict[str, list[ChipAxis]] = {}
         for rank, axis in digits:
             try:
                 by_rank.setdefault(rank, []).extend(refined(axis, strides))
