@@ -19,6 +19,8 @@ LIMITS: Final[Mapping[str, str]] = {
     "dram_queue": "requests in flight",
     "buffer_port": "buffer ports",
     "noc": "NoC",
+    "link": "links between chips",
+    "start": "starts of operators",
     "drain": "drain",
     "idle": "nothing",
 }

@@ -35,7 +35,10 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     LOADING: ("array_loading",),
     "buffer_port": ("buffer_ports",),
     "dram_queue": ("dram_latency",),
-    **{name: (name,) for name in ("sfu", "dram_bandwidth", "dram_latency", "dram_banks", "noc")},
+    **{
+        name: (name,)
+        for name in ("sfu", "dram_bandwidth", "dram_latency", "dram_banks", "noc", "link")
+    },
 }
 """What is freed to see what a limit costs."""
 

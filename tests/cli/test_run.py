@@ -280,7 +280,8 @@ def test_area_and_power_are_in_every_result(cli: Call) -> None:
     assert (
         "area: unknown (buffer is unlimited)"
         in cli(
-            "run --hw toy --set buffer.capacity_bytes=unlimited --workload gemm --shape M=9,K=7,N=5"
+            "run --hw toy --set buffer.capacity_bytes=unlimited --workload gemm "
+            "--shape M=9,K=7,N=5 --detail"
         ).stdout
     )
 
