@@ -18,11 +18,15 @@ _KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
 
 
 def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """Return the bytes that cross the DRAM channels, of weights, activations and caches."""
+    """Return the bytes that cross the DRAM channels, of weights, activations and caches.
+
+    What chips exchange (sums, gathered parts) is none of the workload's tensors: activations.
+    """
     found = dict.fromkeys(CLASSES, 0)
-    for (level, tensor), n_bytes in moved.items():
+    for (level, name), n_bytes in moved.items():
         if level.startswith("dram_"):
-            found[class_of(workload.tensors[tensor.partition("#")[0]].kind)] += n_bytes
+            tensor = workload.tensors.get(name.partition("#")[0])
+            found[class_of("intermediate" if tensor is None else tensor.kind)] += n_bytes
     return found
 
 
