@@ -54,7 +54,7 @@ class SlidingWindow:
     def boxes(self, size: int, *tiles: int) -> list[tuple[int, int, int]]:
         """Cut a block as ``cut`` does: (how many, their size, that of what was in their place).
 
-        >>> SlidingWindow("p", 5).boxes(4, 3), Slide("p", 5).boxes(5, 3)
+        >>> SlidingWindow("p", 5).boxes(4, 3), SlidingWindow("p", 5).boxes(5, 3)
         ([(1, 3, 3), (1, 1, 2)], [(1, 3, 3), (1, 2, 2)])
         """
         boxes = [(1, size, self.step)]

@@ -149,7 +149,7 @@ def short_name(name: str, width: int = 28) -> str:
     """Write a name in at most so many characters: the middle of a longer one gives way.
 
     >>> short_name("FF1"), short_name("BatchNormalization_conv2d_17.scaled", 20)
-    ('FF1', 'BatchNorma…17.scaled')
+    ('FF1', 'BatchNormal…7.scaled')
     """
     if len(name) <= width:
         return name
