@@ -93,7 +93,7 @@ def load_mapping(path: Path, workload: Workload) -> Mapping:
         NotThisWorkloadError: the mapping is for another workload.
 
     """
-    text = read_text(path, "a mapping")
+    text = read_text(path, "mapping")
     if text.lstrip().startswith(BEGINNING):
         mapping = parse_text(text, str(path))
     else:

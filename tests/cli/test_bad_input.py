@@ -45,7 +45,7 @@ def refused(result: Result) -> list[str]:
         ),
         pytest.param(
             f"run {GEMM} --mapping nowhere.yaml",
-            ["nowhere.yaml: file: got nothing; allowed: an existing YAML file"],
+            ["nowhere.yaml: file: got nothing; allowed: an existing mapping file"],
             id="missing mapping file",
         ),
         pytest.param(
