@@ -152,10 +152,6 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
             "--mapspace: got 'pfm,ruby'; allowed: one mapspace; `simaccel compare` takes several",
         ),
         (
-            "compare --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --dataflow flex",
-            "--dataflow: got 'flex'; allowed: nothing where a mapspace is searched",
-        ),
-        (
             "compare --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,rubi",
             "--mapspace: got 'rubi'; allowed: did you mean 'ruby",
         ),
