@@ -24,17 +24,17 @@ def test_the_suffix_says_what_is_written(cli: Call, tmp_path: Path, suffix: str)
     result = cli(f"trace plot {EDGE} -o {target} --kind timeline")
     assert result.exit_code == 0, result.stderr
     assert target.read_bytes().startswith(STARTS[suffix])
-    assert result.stdout.splitlines() == ["timeline: cycles 0 to 68,031", f"figure: {target}"]
+    assert result.stdout.splitlines() == ["timeline: cycles 0 to 67,999", f"figure: {target}"]
 
 
 def test_all_kinds_are_one_page_that_says_which_cycles(cli: Call, tmp_path: Path) -> None:
     result = cli(f"trace plot {EDGE} -o {tmp_path / 'a.svg'}")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[:4] == [
-        "timeline: cycles 0 to 68,031",
-        "bandwidth: cycles 0 to 25,550,300",
-        "occupancy: cycles 0 to 68,031",
-        "stalls: cycles 0 to 25,550,300",
+        "timeline: cycles 0 to 67,999",
+        "bandwidth: cycles 0 to 25,550,299",
+        "occupancy: cycles 0 to 67,999",
+        "stalls: cycles 0 to 25,550,299",
     ]
 
 

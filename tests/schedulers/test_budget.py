@@ -32,7 +32,9 @@ def test_dataflows_run_a_candidate_of_each_group(dataflow: str, objective: str) 
     hurried = _ran(dataflow, _NONE, objective=objective)
     patient = _ran(dataflow, Effort(), objective=objective)
     assert sum(one.ran for one in hurried) < sum(one.ran for one in patient)
-    assert all(one.ran <= 4 for one in hurried)  # resident rows: L, softmax, A and all together
+    fastest = _ran(dataflow, _NONE, objective=objective, tolerance=0.0)
+    assert all(one.ran <= 4 for one in fastest)  # resident rows: L, softmax, A and all together
+    assert all(one.ran <= 12 for one in hurried)  # and what is about as fast
 
 
 def test_operators_of_a_mapspace_share_it() -> None:

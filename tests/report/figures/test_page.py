@@ -113,13 +113,13 @@ def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
 
 
 def test_titles_say_which_part_is_shown(edge: Trace) -> None:
-    """68,031 cycles at 720 MHz are 94.5 us."""
+    """67,999 cycles at 720 MHz are 94.4 us."""
     texts = " ".join(text.get_text() for text, _ in shown(edge, KINDS)[1])
     words = " ".join(texts.split())
     assert "Bandwidth (dashed: limit), all" in words
-    assert "cycles 0 to 68,031 of 25,550,300 (94.5 us of 35.5 ms)" in words
+    assert "cycles 0 to 67,999 of 25,550,299 (94.4 us of 35.5 ms)" in words
     assert "dashed: a period of 33,266 cycles, 764 times" in words
-    assert "all 25,550,300 cycles (35.5 ms)" in words
+    assert "all 25,550,299 cycles (35.5 ms)" in words
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -133,7 +133,7 @@ def test_the_same_trace_gives_the_same_bytes(toy: Trace, suffix: str, tmp_path: 
 
 def test_what_is_shown_of_a_run(edge: Trace) -> None:
     default = what_is_shown(edge, Asked())
-    assert default.cycles("timeline") == default.cycles("occupancy") == (0, 68_031)
+    assert default.cycles("timeline") == default.cycles("occupancy") == (0, 67_999)
     assert default.cycles("bandwidth") == default.cycles("stalls") == (0, edge.cycles)
     asked = what_is_shown(edge, Asked(start=5, end=700))
     assert {asked.cycles(kind) for kind in KINDS} == {(5, 700)}

@@ -175,8 +175,8 @@ def test_an_operator_that_does_not_repeat_is_shown_from_its_beginning() -> None:
 def test_the_edge_trace_shows_its_fill_and_one_of_764_periods(edge: Trace) -> None:
     """By the file: one stretch of 33,266 cycles from cycle 34,733 on, in the only operator."""
     longest = max(edge.segments(), key=lambda one: one.end - one.start)
-    assert (longest.start, longest.period_cycles, longest.repeats) == (34_765, 33_266, 763)
-    assert default_window(edge) == Window(0, 34_765 + 33_266, 33_266, 764)
+    assert (longest.start, longest.period_cycles, longest.repeats) == (34_733, 33_266, 763)
+    assert default_window(edge) == Window(0, 34_733 + 33_266, 33_266, 764)
     assert default_window(edge, "L+softmax+A") == default_window(edge)
 
 
@@ -198,10 +198,10 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
 @pytest.mark.parametrize(
     ("start", "end", "fault"),
     [
-        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 465"),
-        (466, None, r"first cycle: got 466; allowed: a cycle of the run, 0 to 465"),
-        (None, 467, r"last cycle: got 467; allowed: a cycle after the first one, up to 466"),
-        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 466"),
+        (-1, None, r"toy_attention_flat.h5: first cycle: got -1; allowed: .* 0 to 469"),
+        (470, None, r"first cycle: got 470; allowed: a cycle of the run, 0 to 469"),
+        (None, 471, r"last cycle: got 471; allowed: a cycle after the first one, up to 470"),
+        (7, 7, r"last cycle: got 7; allowed: a cycle after the first one, up to 470"),
         (-5, 0, r"first cycle: got -5.*\n.*last cycle: got 0"),
     ],
 )
