@@ -195,7 +195,8 @@ class ArraySpec(Spec):
         """Cycles of all rounds of a GEMM, each as long as the largest."""
         strips = -(-grid.wide // grid.round_cols)
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
-        each = self.fold_cycles(rows, cols, grid.stream_cycles, stationarity, rows)
+        # of an array whose folds are freed, too: how it shares them stays
+        each = ArraySpec.fold_cycles(self, rows, cols, grid.stream_cycles, stationarity, rows)
         return strips * grid.row_rounds * each
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:

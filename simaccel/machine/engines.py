@@ -159,7 +159,7 @@ class Engine(Stateful):
                 yield from self._meet(op)
             elif act is gate:
                 yield from self._wait_for_end()
-                yield from self._start()
+                yield from self._start(op)
             elif not op.within or self._is_last(op):
                 self._hand_on(op, tokens[at])
             self.at += 1
@@ -222,10 +222,11 @@ class Engine(Stateful):
                 self.account.switch(self.clock.cycle, cause)
             yield event
 
-    def _start(self) -> Waiting:
+    def _start(self, op: Op) -> Waiting:
         """Wait until an operator whose turn it is has been set up."""
         cycles = self.wires.accelerator.groups.start_cycles
         if cycles:
+            self.account.enter(self.clock.cycle, op.site)
             self.account.switch(self.clock.cycle, Cause.START)
             self.stage = 1
             yield self.clock.timeout(cycles)

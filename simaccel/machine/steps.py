@@ -185,11 +185,14 @@ def put_after(items: list[Item], at: int, one: Do, tile: Tile) -> None:
     items.insert(at + 1, replace(one, behind=item.behind))
 
 
-def put_gate(items: list[Item], engine: str, early: Collection[str]) -> None:
-    """Let an engine wait for the operator before where it first touches what is not early."""
+def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
+    """Let an engine wait for the operator before where it first touches what is not early.
+
+    ``site``: the operator's, to which its start belongs.
+    """
     for at, item in enumerate(items):
         if not _loads_only(item, engine, early):
-            items.insert(at, Do(engine, Step(Act.GATE)))
+            items.insert(at, Do(engine, Step(Act.GATE, site)))
             return
 
 

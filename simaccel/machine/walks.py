@@ -197,10 +197,10 @@ class _Builder:
         overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
-                put_gate(items, engine, overlap.early)
+                put_gate(items, engine, overlap.early, site)
                 items = gated(items, engine, overlap.ahead) if overlap.early else items
             elif not overlap.whole:
-                put_gate(items, engine, ())
+                put_gate(items, engine, (), site)
         for engine in self.engines:
             worked = works[engine]
             meet = Step(Act.MEET, site, operator=node.name, works=worked, links=links)

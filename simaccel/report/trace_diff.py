@@ -27,6 +27,7 @@ _AWAITED = {
     "array": "the array",
     "sfu": "the SFU",
     "link": "the links",
+    "start": "operators to start",
     "drain": "the other engines to end",
 }
 _NAMED = 0.1

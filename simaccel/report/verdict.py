@@ -292,6 +292,11 @@ def _link(scene: Scene) -> str:
     return f"the links{size} are busy {short_share_text(scene.part.share('link', 'busy'))}"
 
 
+def _start(scene: Scene) -> str:
+    cycles = "" if scene.accelerator is None else f"{scene.accelerator.groups.start_cycles:,} "
+    return f"each operator takes {cycles}cycles before its first load (groups.start_cycles)"
+
+
 def _drain(_: Scene) -> str:
     return "its work is done, and the other engines have not ended (the last stores, as a rule)"
 
@@ -306,6 +311,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
     "sfu": _sfu,
     "array": _array,
     "link": _link,
+    "start": _start,
     "drain": _drain,
 }
 

@@ -162,7 +162,10 @@ def test_a_free_engine_does_nothing(one: Case, on: Accelerator, case: tuple[str,
     plain = Machine(on, one.program).run()
     for engine in ("array", "sfu"):
         busy = 0 if engine in case else plain.engines[engine].busy
-        assert run.engines[engine].busy == busy
+        if engine == "array" and "array_loading" in case:  # of folds that don't overlap a part
+            assert run.engines[engine].busy <= busy
+        else:
+            assert run.engines[engine].busy == busy
     assert _bytes(run) == _bytes(plain)
     assert run.macs == plain.macs
 

@@ -303,13 +303,14 @@ def test_the_csv_of_a_run_is_its_operators(sheet: Path, tmp_path: Path) -> None:
     assert [one["operator"] for one in cells] == ["a", "b"]
     result = simulate(sheet, "toy", "naive")
     assert sum(int(one["cycles"]) for one in cells) == result.run.cycles
-    bounds = [group.bound_cycles for group in result.prediction.groups]
+    # groups overlap here: a group's own fill and drain may be another's work
+    bounds = [group.resource_bound_cycles for group in result.prediction.groups]
     assert [int(one["bound_cycles"]) for one in cells] == bounds
     assert result.prediction.bound_cycles <= result.run.cycles
     assert float(cells[0]["estimate_cycles"]) == 1000
     assert cells[1]["estimate_error"] == ""
-    heads = [line.split()[:3] for line in ran.stdout.splitlines()]
-    assert ["operator", "given", "error"] in heads  # a narrow table has a line more before it
+    heads = [set(line.split()) for line in ran.stdout.splitlines()]
+    assert any({"operator", "estimate", "error"} <= head for head in heads)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ COLOURS: Mapping[str, str] = {
     "array": "background_memory_dump",
     "sfu": "rail_response",
     "link": "rail_load",
+    "start": "startup",
     "drain": "thread_state_uninterruptible",
 }
 """Colours of chrome://tracing, by cause; the Perfetto UI colours by name."""
