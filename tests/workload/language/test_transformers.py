@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.workload import (
     TRANSFORMERS,
-    Tokens,
+    PhaseTokens,
     Transformer,
     class_of,
     find_transformer,
@@ -124,7 +124,7 @@ def test_a_window_bounds_the_cache() -> None:
 def test_row_blocks_see_what_each_row_sees(
     rows: int, past: int, blocks: int, window: int | None
 ) -> None:
-    tokens = Tokens(batch=1, rows=rows, past=past, blocks=blocks)
+    tokens = PhaseTokens(batch=1, rows=rows, past=past, blocks=blocks)
     offset, seen = tokens.first_key(window), 0
     count = 0
     for block in tokens.row_blocks(window):
