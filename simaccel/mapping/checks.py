@@ -10,6 +10,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.around import lives
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
+from simaccel.mapping.cores import across
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
@@ -166,7 +167,12 @@ def _group(
     found = structure(workload, group)
     if found:
         return found, None
-    walked = walk(space_of(workload, group), group, around)
+    space = space_of(workload, group)
+    count = None if accelerator is None else accelerator.cores.count
+    found = across(group, space, count, around)
+    if found:
+        return found, None
+    walked = walk(space, group, around)
     for rule in RULES:
         found += rule(walked)
     for site in walked.sites:

@@ -59,7 +59,7 @@ def roofline_rows(
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = one["macs"] / moved if moved else float("inf")
             most = one["macs"] / least if least else float("inf")
-            peak = accelerator.array.pes * one["macs"] / max(1, one["native_macs"])
+            peak = accelerator.pes * one["macs"] / max(1, one["native_macs"])
             roof = min(peak, intensity * _peak_of(one, workload, accelerator))
             array = one["macs"] / max(1, one["work_cycles"].get("array", 0))
             found.append(
