@@ -127,7 +127,7 @@ class Accelerator(Spec):
     def prices(self) -> Prices:
         """Energy per action, from the file or from the tables of its node and DRAM part."""
         found = self._prices()
-        assert found is not None  # noqa: S101 - an accelerator without is refused
+        assert found is not None  # noqa: S101 - refused otherwise
         return found
 
     @cached_property
@@ -240,11 +240,10 @@ class Accelerator(Spec):
         """Energy by level in pJ, that of the PEs' memories (``pe``) included if they have any.
 
         ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes;
-        ``cycles``: in which all cores leak, if that is to be counted. A float each, or an array
-        where the amounts are arrays.
+        ``cycles``: in which cores leak, if that is to be counted. Floats, or arrays as amounts are.
         """
-        leaking = None if cycles is None else cycles * self.cores.count
-        found = self.prices.by_level(macs, elements, moved, leaking)
+        within = None if cycles is None else cycles * self.cores.count
+        found = self.prices.by_level(macs, elements, moved, within)
         if isinstance(self.array, SpatialArraySpec):
             prices = self.array.memories.prices()
             found["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
@@ -304,8 +303,7 @@ class Accelerator(Spec):
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
         if self.dram.model != "banked":
             return given
-        n_bytes, clocks = self.dram.stream()
-        cycles = self._part_rate
+        (n_bytes, clocks), cycles = self.dram.stream(), self._part_rate
         most = Fraction(n_bytes * cycles.n_bytes, clocks * cycles.n_cycles)
         return min(given, Rate(most.numerator, most.denominator), key=Rate.exact)
 

@@ -1,4 +1,4 @@
-"""Which part of a program a core does: its iterations of loops over cores."""
+"""The part of a program that a core does: its iterations of loops over cores."""
 
 from __future__ import annotations
 

@@ -138,21 +138,21 @@ def _across(
     """Yield the loops over pieces of cores, of one size each; none where nothing is spread."""
     if not spreads:
         return
-    for one, inside in pieces(spreads, sizes):
+    for piece, inside in pieces(spreads, sizes):
         tiles: tuple[Tile, ...] = ()
         body: tuple[Node, ...] = tuple(_across(workload, group, spreads[1:], inside))
         if not spreads[1:]:
             alone = lower_group(workload, piece_of(group, inside))
             tiles, body = alone.tiles, alone.body
         yield Loop(
-            rank=one.spread.rank,
-            trips=one.count,
-            step=one.spread.tile,
-            start=one.start,
+            rank=piece.spread.rank,
+            trips=piece.count,
+            step=piece.spread.tile,
+            start=piece.start,
             tiles=tiles,
             body=body,
-            core=one.core,
-            cores_apart=one.apart,
+            core=piece.core,
+            cores_apart=piece.apart,
         )
 
 
