@@ -74,12 +74,12 @@ class Target:
         """
         setting = self.setting
         setting.require()
-        found = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
+        searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
         known: Candidates | None = None
         if self.known:
-            seen = setting.ranks(found[0]).operators[0]
+            seen = setting.ranks(searched[0]).operators[0]
             known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
-        return Problem(setting, found, known)
+        return Problem(setting, searched, known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,15 +160,15 @@ def map_einsum(
     if not problem.spaces:
         raise EmptyMapspaceError(_why(target))
     try:
-        found = search(problem, effort, each, watch)
+        result = search(problem, effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
-    if found.best is None and found.ended == "budget":
+    if result.best is None and result.ended == "budget":
         what = f"{target.einsum.name}: no {target.strategy} mapping was found"
         raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
-    if found.best is None:
+    if result.best is None:
         raise EmptyMapspaceError(_why(target))
-    return mapped_as(target, found)
+    return mapped_as(target, result)
 
 
 def mapped_as(target: Target, found: Found) -> Mapped:

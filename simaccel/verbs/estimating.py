@@ -92,8 +92,10 @@ def estimate(
         SimaccelError: what can't be read, or the mapping needs more than the buffer.
 
     """
-    found, there, how = as_inputs(workload, accelerator, dataflow)
-    return estimate_of(found, there, fitting(found, there, mapped(found, there, how, options)))
+    checked, there, how = as_inputs(workload, accelerator, dataflow)
+    return estimate_of(
+        checked, there, fitting(checked, there, mapped(checked, there, how, options))
+    )
 
 
 def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:

@@ -72,8 +72,8 @@ class StallReport:
             ImportError: pandas is not installed.
 
         """
-        found = self.analysis.diagnosis
-        parts = found.operators if self.operator is None else (self._part,)
+        diagnosis = self.analysis.diagnosis
+        parts = diagnosis.operators if self.operator is None else (self._part,)
         return frame(
             [
                 {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
@@ -112,12 +112,12 @@ class Trace(trace.Trace):
         from simaccel.report.stalls import analysis_of
 
         self.check()
-        found = diagnosis.diagnose(self, 0, self.cycles)
-        found.part(operator)
+        total = diagnosis.diagnose(self, 0, self.cycles)
+        total.part(operator)
         whole = what_if and not self.partial and not self.unreadable()
         accelerator = self.accelerator()
         freed = free(accelerator, self.program()) if whole else None
-        return StallReport(self.title, analysis_of(self, found, freed), operator)
+        return StallReport(self.title, analysis_of(self, total, freed), operator)
 
     def plot(
         self,

@@ -219,13 +219,13 @@ def _member(member: Member) -> Iterator[str]:
         yield f"    Type: {member.kind}{_behind(member)}"
     elif isinstance(member, DataflowBlock):
         yield f"    Dataflow {{{_behind(member)}"
-        for one in member.directives:
-            yield from _above(one, "      ")
-            yield f"      {_directive(one)}{_behind(one)}"
-        yield from (f"      {one}" for one in member.at_end)
+        for directive in member.directives:
+            yield from _above(directive, "      ")
+            yield f"      {_directive(directive)}{_behind(directive)}"
+        yield from (f"      {comment}" for comment in member.at_end)
         yield "    }"
     else:
-        entries = ", ".join(f"{one.dim}: {one.value}" for one in member.entries)
+        entries = ", ".join(f"{entry.dim}: {entry.value}" for entry in member.entries)
         yield f"    {type(member).__name__} {{ {entries} }}{_behind(member)}"
 
 

@@ -180,8 +180,8 @@ def require_figure_target(
     """
     if path != STDOUT and Path(path).suffix.lower() not in SUFFIXES:
         path = Path(path)
-        given = path.suffix.lower() or path.name
-        raise InputError([Fault(str(path), "suffix", given, suggest(given, SUFFIXES))])
+        suffix = path.suffix.lower() or path.name
+        raise InputError([Fault(str(path), "suffix", suffix, suggest(suffix, SUFFIXES))])
     return require_target(path, force=force, inputs=inputs)
 
 

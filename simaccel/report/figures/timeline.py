@@ -204,9 +204,11 @@ def _draw_bars(axes: Axes, drawn: Timeline) -> None:
         for cause in in_order(lane.bars):
             bars = lane.bars[cause] - (drawn.start, 0)
             wide = bars[:, 1] >= least
-            for some, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
-                if len(some):
-                    axes.broken_barh(some.tolist(), place, label=cause, **{**look(cause), **plain})
+            for drawn_bars, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
+                if len(drawn_bars):
+                    axes.broken_barh(
+                        drawn_bars.tolist(), place, label=cause, **{**look(cause), **plain}
+                    )
 
 
 def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:
