@@ -156,8 +156,8 @@ class Asked:
             self._refuse_dataflow(beside=beside)
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             first = self._dataflows(several=True) if beside and self.dataflow else []
-            found = self.sought.strategies(default) if several else [self.sought.strategy()]
-            return [*require_dataflows(first), *found]
+            strategies = self.sought.strategies(default) if several else [self.sought.strategy()]
+            return [*require_dataflows(first), *strategies]
         if self.sought.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 

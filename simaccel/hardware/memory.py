@@ -174,8 +174,8 @@ class DramSpec(Spec):
         assert self.requests_in_flight is not None  # noqa: S101 - likewise
         count, length = -(-n_bytes // rows.n_bytes), rows.n_bytes
         number = count * -(-length // self.request_bytes)
-        found: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
-        return found
+        in_flight: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
+        return in_flight
 
     def _placed(self) -> tuple[DramPart, str]:
         """Return the part, and its address map."""

@@ -137,20 +137,23 @@ def together(name: str, parts: Sequence[Account]) -> Account:
                 curve.append((ran + at, value))
         ran += part.ran
     values = sorted(
-        value for one in parts for value in (one.value, one.runner_up) if value is not None
+        value
+        for account in parts
+        for value in (account.value, account.runner_up)
+        if value is not None
     )
     return Account(
         name=name,
         operators=parts[0].operators,
-        space=sum(one.space for one in parts),
-        pruned={rule: sum(one.pruned.get(rule, 0) for one in parts) for rule in RULES},
-        near=sum(one.near for one in parts),
+        space=sum(account.space for account in parts),
+        pruned={rule: sum(account.pruned.get(rule, 0) for account in parts) for rule in RULES},
+        near=sum(account.near for account in parts),
         ran=ran,
         value=values[0],
-        runner_up=next((one for one in values[1:] if math.isfinite(one)), None),
-        left=min(one.left for one in parts),
-        complete=all(one.complete for one in parts),
-        ended=", ".join(dict.fromkeys(one.ended for one in parts)),
+        runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
+        left=min(account.left for account in parts),
+        complete=all(account.complete for account in parts),
+        ended=", ".join(dict.fromkeys(account.ended for account in parts)),
         curve=tuple(curve),
     )
 

@@ -24,14 +24,14 @@ def own_axis(family: Family, path: Path, upto: int) -> Bools:
 
 def shared_entries(family: Family, path: Path) -> int:
     """Return how many entries of a path other leaves have too."""
-    found = 0
+    most = 0
     for other in family.paths():
         if other.leaf is path.leaf:
             continue
         same = 0
-        for one, two in zip(path.entries, other.entries, strict=False):
-            if one is not two:
+        for entry, two in zip(path.entries, other.entries, strict=False):
+            if entry is not two:
                 break
             same += 1
-        found = max(found, same)
-    return found
+        most = max(most, same)
+    return most
