@@ -1,4 +1,4 @@
-"""What other installed packages add to simaccel, found by their entry points.
+"""Plug-ins: what other installed packages add to simaccel, found by their entry points.
 
     [project.entry-points."simaccel.dataflows"]
     whole = "my_package:whole"

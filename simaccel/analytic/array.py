@@ -216,7 +216,7 @@ def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
 
 @dataclass(frozen=True)
 class _Work:
-    """What all folds of a block have in common; ``widths``: bits per element of A, B and C."""
+    """Figures that all folds of a block share; ``widths``: bits per element of A, B and C."""
 
     accelerator: Accelerator
     grid: FoldGrid[Ints]

@@ -1,4 +1,4 @@
-"""What an exchange between chips costs one of them: bytes, work of resources, and a bound.
+"""Costs of an exchange between chips for one of them: bytes, work of resources, and a bound.
 
 It is read off the exchange alone. Its collectives come one after the other, and the first can't
 begin before what it takes has been loaded: no run of it is shorter than all of them.

@@ -266,7 +266,7 @@ class Fills:
 
     @cached_property
     def units(self) -> Units:
-        """What a block costs."""
+        """Costs of a block."""
         return Units(self.family, self.accelerator)
 
     def first(self, late: Collection[str] | None = None) -> Ints:

@@ -1,4 +1,4 @@
-"""What one piece of work costs: a block on the array or the SFU, a tile on its way.
+"""Costs of one piece of work: a block on the array or the SFU, a tile on its way.
 
 The costs of single pieces come from the hardware's specs.
 """

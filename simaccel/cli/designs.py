@@ -51,7 +51,7 @@ def is_directed_space(axes: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Readers:
-    """How accelerators, workloads and limits that were given are read."""
+    """The readers of accelerators, workloads and limits from options."""
 
     accelerators: Callable[[], tuple[Accelerator, ...]]
     loads: Sequence[Callable[[], WeightedWorkload]]
@@ -126,7 +126,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What is swept, as it was read."""
+    """The inputs of a sweep, as they were read."""
 
     accelerator: Accelerator
     load: WeightedWorkload

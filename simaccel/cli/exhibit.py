@@ -140,7 +140,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Needed:
-    """What is needed, or why nothing is known."""
+    """A needed bandwidth, or the reason for none."""
 
     row: Row
     problem: str = ""

@@ -70,7 +70,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What was given, as text."""
+    """The options as text."""
 
     hw: tuple[str, ...]
     overrides: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Where the results of `simaccel explore` go: terminal, tables, pictures, a page."""
+"""The outputs of `simaccel explore`: terminal, tables, pictures, a page."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True)
 class Variant:
-    """What is asked for with one value of each list, and which values these are."""
+    """The options with one value of each list, and these values."""
 
     asked: Asked
     points: tuple[Point, ...] = ()

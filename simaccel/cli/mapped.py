@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What `map` does with what it found."""
+    """The options of `map`: what to do with its result."""
 
     output: str | None
     told: Told

@@ -1,4 +1,4 @@
-"""Where the rows of a comparison go beside the terminal: a table as CSV, and a figure."""
+"""Files with the rows of a comparison: a table as CSV, and a figure."""
 
 from __future__ import annotations
 

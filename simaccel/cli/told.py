@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Told:
-    """What is told of the searches: a table (or JSON), and a figure."""
+    """The report of the searches: a table (or JSON), and a figure."""
 
     explain: bool
     plot: str | None

@@ -1,4 +1,4 @@
-"""What became of all that a file says: one account for every importer.
+"""An account of all that a file says, for every importer.
 
 Each key, field, attribute, node and tensor of a file is *taken*, *harmless* (it changes no figure;
 a list in the importer has the reason), or *not taken*. What is not taken is named with its share of

@@ -136,7 +136,7 @@ class Accelerator(Spec):
 
     @cached_property
     def account(self) -> Account:
-        """What became of all that its file says, where it is another tool's."""
+        """The account of all that its file says, where it is another tool's."""
         return Account()
 
     @cached_property
@@ -282,7 +282,7 @@ class Accelerator(Spec):
 
     @property
     def bytes_per_cycle(self) -> Fraction | None:
-        """What DRAM and the memories beside it move in a cycle at most; None: no limit."""
+        """Bytes that DRAM and the memories beside it move in a cycle at most; None: no limit."""
         found = Fraction(0)
         for one in self.every_backing.values():
             each = one.channel_rate
@@ -337,7 +337,7 @@ class Accelerator(Spec):
         return slowest
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
-        """Where a tile of a tensor lies in DRAM; None if the model does not care."""
+        """Return where a tile of a tensor lies in DRAM; None if the model does not care."""
         return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:

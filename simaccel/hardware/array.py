@@ -35,11 +35,11 @@ from simaccel.hardware.spec import Spec
 
 
 class NotSystolicError(SimaccelError):
-    """What was asked for needs a systolic array; the message says which one it is."""
+    """A systolic array is needed; the message says for what."""
 
 
 class NotSpatialError(SimaccelError):
-    """What was asked for needs a spatial array; the message says which one it is."""
+    """A spatial array is needed; the message says for what."""
 
 
 def _systolic(kind: object) -> object:

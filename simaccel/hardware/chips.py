@@ -66,12 +66,12 @@ class ChipAxis(tuple[int, int]):
 
     @property
     def stride(self) -> int:
-        """How far one chip is from the next, in chip numbers."""
+        """Distance of one chip from the next, in chip numbers."""
         return self[0]
 
     @property
     def size(self) -> int:
-        """How many chips there are."""
+        """Number of chips."""
         return self[1]
 
 

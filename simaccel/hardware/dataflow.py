@@ -1,4 +1,4 @@
-"""What mappings may do at a level: constraints as architects write them.
+"""Limits of mappings at a level: constraints as architects write them.
 
 A dataflow such as row-stationary is a set of constraints: which ranks may be split at a level, into
 how many pieces, the order of its loops, and which operands stay there. Ranks have the einsum's
@@ -24,7 +24,7 @@ _EXAMPLES = (
 
 
 class LevelConstraint(BaseModel):
-    """What may be done at one level; what isn't given is free."""
+    """The limits of mappings at one level; what isn't given is free."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

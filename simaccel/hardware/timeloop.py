@@ -175,7 +175,7 @@ def _capacity_bits(reading: Reading, part: Part) -> int | None:
 
 @dataclass
 class _Accelerator:
-    """What an accelerator's document is written from."""
+    """The parts that an accelerator's document is written from."""
 
     reading: Reading
     levels: _Levels

@@ -1,4 +1,4 @@
-"""What the executed steps of a program did: MACs, SFU work, bytes moved."""
+"""Work that the executed steps of a program did: MACs, SFU work, bytes moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simaccel.machine.engines import Engine
 
 @dataclass
 class Done:
-    """What executed steps did: MACs, elements that passed the SFU, bytes moved.
+    """Work of executed steps: MACs, elements that passed the SFU, bytes moved.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
     """

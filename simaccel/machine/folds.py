@@ -1,4 +1,4 @@
-"""How a systolic array executes a command: its folds as a small tree of loops."""
+"""Execution of a command on a systolic array: its folds as a small tree of loops."""
 
 from __future__ import annotations
 

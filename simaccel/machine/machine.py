@@ -58,7 +58,7 @@ class DeadlockError(SimaccelError):
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """What one operator (all its repetitions) took."""
+    """Counters of one operator (all its repetitions)."""
 
     name: str
     cycles: int
@@ -71,7 +71,7 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes.
+    """Counters of a program's run. ``moved``: (level and direction, tensor) -> bytes.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
     """
@@ -375,7 +375,7 @@ class Machine:
 
 
 def _trips(plan: Plan) -> np.ndarray:
-    """How often each step of a plan is executed."""
+    """Return how often each step of a plan is executed."""
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]

@@ -1,4 +1,4 @@
-"""What transfers, and blocks that PEs go through in steps, carry, resource by resource."""
+"""Loads on resources of transfers, and of blocks that PEs go through in steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What walks are made of: an engine's steps, in loops, with waits and releases around uses."""
+"""Steps of engines: in loops, with waits and releases around uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simaccel.program.program import BUFFER, Command, Tile
 
 
 class EngineKind(Enum):
-    """What an engine is."""
+    """A kind of engine."""
 
     DMA_IN = auto()
     NOC_IN = auto()
@@ -22,7 +22,7 @@ class EngineKind(Enum):
 
 
 class Act(IntEnum):
-    """What one step of a walk does."""
+    """An action of a step."""
 
     LOOP = auto()
     END = auto()

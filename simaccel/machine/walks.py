@@ -1,4 +1,4 @@
-"""What each engine does: a program's tree, threaded with tokens, as one walk per engine.
+"""Instruction streams: a program's tree, threaded with tokens, as one walk per engine.
 
 Tiles become tokens. When a tile passes from one engine to another, the first posts a *ready*
 token and the second waits for it; after its last use in the body, the last engine posts a *free*

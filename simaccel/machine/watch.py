@@ -1,4 +1,4 @@
-"""Who looks for repetitions when: a watch for each loop, at the boundaries of its iterations."""
+"""Detection of repetitions: a watch for each loop, at the boundaries of its iterations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engines share: clock, channels and memories, and how long data are on their way."""
+"""Resources that engines share: clock, channels and memories, and delays of data on their way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 
 @dataclass(eq=False)
 class Wires:
-    """What the engines share."""
+    """The resources that engines share."""
 
     clock: Clock
     accelerator: Accelerator

@@ -1,4 +1,4 @@
-"""What is kept around groups: which tensors a keep holds, from which group to which, and its bytes.
+"""Tensors that are kept around groups: by which keep, from which group to which, and their bytes.
 
 A keep lives from the first group inside that makes or reads what it holds to the last one that
 does: a chain of layers holds what goes from one to the next, and not all of it at once.

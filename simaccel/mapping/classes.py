@@ -1,4 +1,4 @@
-"""Which ranks of the operators of a group are one."""
+"""Ranks of the operators of a group that are one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Terms = tuple[tuple[str, int], ...]
 
 
 class Classes:
-    """Which ranks of operators are one, by the tensors inside of the group."""
+    """Ranks of operators that are one, by the tensors inside of the group."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators

@@ -1,4 +1,4 @@
-"""What a tree makes of each operator: every position of its output, and how often.
+"""Positions of each operator's output that a tree makes, and how often each.
 
 Blocks of a rank that loops cut partition it, so that what is to be shown is about two things. A
 rank that is a sum of others has blocks that may overlap or leave gaps between them. And a loop over

@@ -1,4 +1,4 @@
-"""What a group says by itself: known names, sizes that fit, nodes where they may stand."""
+"""Checks of a group by itself: known names, sizes that fit, nodes where they may stand."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MIX: Final = 1_000_003
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: mapspaces of one einsum.
+    """The mapspaces of one einsum that are searched.
 
     ``known``: mappings to start from, those of the mapspaces that are nearest to them.
     """
@@ -115,7 +115,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a block found: how many mappings, its improvements, and its best.
+    """The result of a block: how many mappings, its improvements, and its best.
 
     A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
     """

@@ -31,7 +31,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """What a level may do with a rank: ``most`` pieces at most (None: any number).
+    """The limits of a rank at a level: ``most`` pieces at most (None: any number).
 
     ``exactly``: that many pieces, and no chain where fewer tiles arrive. ``whole``: as many pieces
     as tiles arrive, so that the levels outside get one.

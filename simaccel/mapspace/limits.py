@@ -19,7 +19,7 @@ _FREE = LevelConstraint()
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What mappings may do: hashable, and small to send to another process."""
+    """Limits of mappings: hashable, and small to send to another process."""
 
     splits: tuple[tuple[Split, ...], ...]
     """By rank, then by level from the innermost to the one below the outermost."""

@@ -31,7 +31,7 @@ class EmptyMapspaceError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is mapped on what, and within which constraints.
+    """An einsum on an accelerator, with the constraints of its mappings.
 
     ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
     room than they have. ``known``: mappings to start from; none that is in the mapspace is better
@@ -55,7 +55,7 @@ class Target:
 
     @cached_property
     def setting(self) -> Setting:
-        """What is mapped on what."""
+        """The einsum and its accelerator."""
         return Setting(
             einsum=self.einsum,
             tensors=self.tensors,
@@ -132,7 +132,7 @@ class Mapped:
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """What limits the cycles: ``compute``, or a resource such as ``dram``."""
+        """The limit of the cycles: ``compute``, or a resource such as ``dram``."""
         cycles = self.cycles
         return tuple(
             "compute" if name == "array" else name

@@ -54,7 +54,7 @@ _WORST: Final[Score] = (float("inf"), float("inf"))
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to search, and for what; the smaller mapspaces inside get the same once more each.
+    """Time of a search, and its objective; smaller mapspaces inside get the same once more each.
 
     ``patience``: valid tilings without an improvement after which a random search ends, each with
     all its orders (without ``refine``: with one of them);
@@ -74,7 +74,7 @@ class Effort:
 
     @property
     def aim(self) -> Objective:
-        """What is made small: edp where nothing is asked for."""
+        """The figure that is made small: edp where nothing is asked for."""
         return self.objective or "edp"
 
 
@@ -199,7 +199,7 @@ def _drawn(standing: _Standing, rounds: int) -> list[Task]:
 
 @dataclass
 class _Seen:
-    """What all stages so far went through."""
+    """The mappings that all stages so far went through."""
 
     gone: int = 0
     valid: int = 0
@@ -210,7 +210,7 @@ class _Seen:
 
 @dataclass
 class _Standing:
-    """What is known so far of the mapspaces of one stage."""
+    """The state of the search in the mapspaces of one stage."""
 
     problem: Problem
     effort: Effort

@@ -1,4 +1,4 @@
-"""What a systolic array can do with an einsum: which ranks go where, by what the PEs hold.
+"""Einsums on a systolic array: which ranks go where, by what the PEs hold.
 
 Weight-stationary arrays have the reduction down their rows and the outputs' own ranks across, and
 stream the rest, and so on (SCALE-Sim, section III; `simaccel.hardware.array.PLACES`). A rank that

@@ -1,4 +1,4 @@
-"""How searches went, as a table and as JSON."""
+"""Accounts of searches, as a table and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What would help most, by the runs with something freed."""
+"""Advice: the changes that would help most, by the runs with something freed."""
 
 from __future__ import annotations
 

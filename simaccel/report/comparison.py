@@ -76,7 +76,7 @@ class Compared:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What it has in common with the rows that it is compared with."""
+        """The place that it shares with the rows that it is compared with."""
         return self.point, self.also, self.seq_len
 
     @property

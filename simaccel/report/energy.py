@@ -1,4 +1,4 @@
-"""Where the energy of a run goes: by level, operator and tensor."""
+"""Energy of a run by level, operator and tensor."""
 
 from __future__ import annotations
 

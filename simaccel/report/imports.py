@@ -1,4 +1,4 @@
-"""What became of the nodes of an imported model: a table, and what is not taken."""
+"""Nodes of an imported model: a table of what became of them, and what is not taken."""
 
 from __future__ import annotations
 

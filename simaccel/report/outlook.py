@@ -1,4 +1,4 @@
-"""What searches have before them: a table, lines and JSON, the same for every command."""
+"""Forecasts of searches: a table, lines and JSON, the same for every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several chips do together, of which a run shows one."""
+"""Several chips together, of which a run shows one."""
 
 from __future__ import annotations
 

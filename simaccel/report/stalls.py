@@ -60,7 +60,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the report shows: the accounts, and where they were asked for the freed runs.
+    """The accounts to show, and the freed runs if they were asked for.
 
     ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
     """

@@ -1,4 +1,4 @@
-"""What runs on what, in a line: the titles of tables, pictures and pages."""
+"""Titles of tables, pictures and pages: the workload and the accelerator, in a line."""
 
 from __future__ import annotations
 

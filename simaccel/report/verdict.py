@@ -1,4 +1,4 @@
-"""What an expert says about the stalls of an operator, in one to three sentences."""
+"""The verdict on the stalls of an operator, as an expert says it: one to three sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_
 
 @dataclass(frozen=True)
 class Scene:
-    """What the sentences are made from. Without ``accelerator`` no resource is judged.
+    """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
     of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
@@ -320,7 +320,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
 
 @dataclass(frozen=True)
 class Use:
-    """How much of a bandwidth a part uses, in bytes per second."""
+    """Use of a bandwidth by a part, in bytes per second."""
 
     used: float
     limit: float

@@ -1,4 +1,4 @@
-"""Who decides: schedulers turn a workload and an accelerator into a mapping."""
+"""Schedulers: a workload and an accelerator are turned into a mapping."""
 
 from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""How a search went: what its space was, what left it and why, what ran, and what came second.
+"""The account of a search: its space, what left it and why, what ran, and what came second.
 
 A scheduler hands an account of each group that it searches to `Goal.note`.
 """
@@ -61,7 +61,7 @@ class Account:
 
     @property
     def none_below(self) -> float:
-        """What neither the chosen one nor any candidate of the space is below; 0 if not known."""
+        """A value that neither the chosen one nor any candidate is below; 0 if not known."""
         return min(self.left, self.value) or self.floor
 
     @property
@@ -71,7 +71,7 @@ class Account:
 
     @property
     def says(self) -> str:
-        """How far from optimal the chosen one can be, on the machine, or why there is none."""
+        """Distance of the chosen one from optimal, on the machine, or the reason for none."""
         if self.left_out:
             return f"left out: {self.left_out}"
         if self.left >= self.value:
@@ -96,7 +96,7 @@ def _above(ratio: float, places: int) -> str:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """What a mapping takes beyond the best one: near-ties are decided by what else matters."""
+    """Losses of a mapping against the best one: near-ties are decided by what else matters."""
 
     cycles: float = 0.0
     dram_bytes: float = 0.0

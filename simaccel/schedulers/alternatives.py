@@ -67,7 +67,7 @@ class Explorer:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What is mapped on."""
+        """The accelerator that is mapped on."""
         return self.goal.accelerator
 
     # -- parts ------------------------------------------------------------------------------------

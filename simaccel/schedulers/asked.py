@@ -1,4 +1,4 @@
-"""What a user asks of the trees of a systolic array, in the language of mapspaces.
+"""Constraints of the user on the trees of a systolic array, in the language of mapspaces.
 
 A tree cuts ranks in the loops outside of the buffer, which are those of `dram`: `dram.m=8` makes
 eight pieces of m (the smallest tiles that do), `dram.m<=8` eight at most, `dram=m,n` cuts no other

@@ -76,7 +76,7 @@ class Scored:
 
     @property
     def rank(self) -> tuple[float, int, int, int]:
-        """What decides: the objective, then cycles, bytes moved, bytes kept."""
+        """Figures that decide: the objective, then cycles, bytes moved, bytes kept."""
         return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
 
 

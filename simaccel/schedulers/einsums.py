@@ -273,7 +273,7 @@ class Search:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What operators are mapped on."""
+        """The accelerator that operators are mapped on."""
         return self.goal.accelerator
 
     def quiet(self) -> Search:

@@ -1,4 +1,4 @@
-"""What stays on chip from one group to a later one: intermediates between the groups of a mapping.
+"""Residency: intermediates that stay on chip from one group of a mapping to a later one.
 
 Each intermediate lives from the group that makes it to the last one that reads it; held in the
 buffer, it isn't stored and loaded, and the groups in between have that much less room. Which ones
@@ -96,7 +96,7 @@ class Place:
 
     @property
     def goal(self) -> Goal:
-        """What is searched for."""
+        """The goal of the search."""
         return self.search.goal
 
     def promise(self, held: Sequence[Tenant]) -> Price:

@@ -40,7 +40,7 @@ def cost_of(scored: Scored, objective: Objective) -> Cost:
 
 @dataclass
 class Trades:
-    """What groups give up that were found by one goal, by what decides their cycles."""
+    """Losses of groups that were found by one goal, by what decides their cycles."""
 
     known: dict[tuple[str, object], GivenUp] = field(default_factory=dict)
 
@@ -165,7 +165,7 @@ def _near(candidates: CandidateSet, number: int) -> CandidateSet | None:
 
 @dataclass
 class _Choice:
-    """What is chosen so far; ``limit``: what its objective is not above."""
+    """The candidate chosen so far; ``limit``: what its objective is not above."""
 
     chosen: Scored
     objective: Objective

@@ -28,7 +28,7 @@ Row = dict[int, int]
 
 @dataclass(frozen=True)
 class Limit:
-    """What a number of a family's candidates is between, and a multiple of.
+    """Limits of a number of a family's candidates, and what it is a multiple of.
 
     A family whose grid holds a number fixed, or in units of a head's rows, is a constraint of its
     scheduler, which neighbours obey.

@@ -1,4 +1,4 @@
-"""What there is to schedule: a workload's operators, alone or as attentions."""
+"""Problems of a scheduler: a workload's operators, alone or as attentions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unwatched(_done: float, _note: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may ask of a scheduler.
+    """Options of a scheduler.
 
     ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).

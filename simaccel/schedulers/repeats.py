@@ -1,4 +1,4 @@
-"""Which candidates of a family are others again."""
+"""Repeats: candidates of a family that are others again."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ class _Climb:
 
     @property
     def below(self) -> float:
-        """What the next candidate's objective is to be below."""
+        """The value that the next candidate's objective is to be below."""
         return self.limit if self.best is None else self.best.value
 
     @property

@@ -1,4 +1,4 @@
-"""What could be held in the buffer between the groups of a mapping, and from where to where."""
+"""Tensors that could be held in the buffer between groups, and from which group to which."""
 
 from __future__ import annotations
 

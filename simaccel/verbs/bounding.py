@@ -33,7 +33,7 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """What is bounded."""
+        """The title: the workload that is bounded."""
         from simaccel.report.titles import workload_title
 
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class EstimateResult:
-    """What the tree of a mapping says: counts, work, bound; nothing was simulated."""
+    """The figures of a mapping's tree: counts, work, bound; nothing was simulated."""
 
     workload: Workload
     accelerator: Accelerator
@@ -32,7 +32,7 @@ class EstimateResult:
 
     @property
     def title(self) -> str:
-        """What would run on what."""
+        """The title: what would run on what."""
         from simaccel.report.titles import experiment_title
 
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)

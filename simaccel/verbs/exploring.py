@@ -57,7 +57,7 @@ class Exploration:
 
     @property
     def title(self) -> str:
-        """What was explored."""
+        """The title: what was explored."""
         from simaccel.report.exploration import exploration_title
 
         return exploration_title(self.points, self.space)

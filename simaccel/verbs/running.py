@@ -20,7 +20,7 @@ _MOST_BARS: Final = 40
 
 
 class Result(experiment.Result):
-    """What came out of one run; a notebook shows it as tables."""
+    """The result of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:
         from simaccel.report.results import against_bound
@@ -45,7 +45,7 @@ class Result(experiment.Result):
 
     @property
     def title(self) -> str:
-        """What ran on what."""
+        """The title: what ran on what."""
         from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload, self.accelerator, self.mapping.dataflow)

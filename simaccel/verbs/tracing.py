@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StallReport:
-    """Where the cycles of a run went and why, and what freeing a resource would gain."""
+    """Cycles of a run by cause, the reasons, and what freeing a resource would gain."""
 
     title: str
     analysis: Analysis
@@ -28,7 +28,7 @@ class StallReport:
 
     @property
     def verdict(self) -> str:
-        """What an expert would say, in a few sentences."""
+        """The verdict, in a few sentences."""
         from simaccel.report.stalls import verdicts
 
         return " ".join(verdicts(self.analysis, self._part))
@@ -90,7 +90,7 @@ class Trace(trace.Trace):
 
     @property
     def title(self) -> str:
-        """What ran on what."""
+        """The title: what ran on what."""
         from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload(), self.accelerator(), self.dataflow())

@@ -116,7 +116,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Topology:
-    """What a file says: layers by name, the cycles that are expected of some, and its account."""
+    """The content of a file: layers by name, expected cycles of some, and its account."""
 
     layers: Layers
     estimates: Mapping[str, float]

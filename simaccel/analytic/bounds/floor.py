@@ -1,4 +1,4 @@
-"""What a run moves at least: a proof for every mapping, not a search over some.
+"""The least bytes that any mapping moves: a proof for all of them, not a search over some.
 
 Two bounds for each group of a mapping, of which the larger holds:
 

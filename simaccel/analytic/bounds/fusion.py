@@ -32,7 +32,7 @@ MOST_WINDOWED = 3
 
 @dataclass(frozen=True)
 class Way:
-    """How one branch keeps the tensors from outside: ``inside`` those in the branch.
+    """A way in which a branch keeps the tensors from outside: ``inside`` those in the branch.
 
     The last of them is an element, one before it a vector; ``whole``: those of them whose windows
     are not cut.
@@ -44,7 +44,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Template:
-    """Which trees: whether ranks reduced inside are shared, and what may be in branches."""
+    """A kind of trees: whether ranks reduced inside are shared, and what may be in branches."""
 
     name: str
     tiled: bool = True

@@ -1,4 +1,4 @@
-"""What a tile that moves brings: all of it, less what the tile before it has of it.
+"""Bytes that a tile brings when it moves: all of it, less what the tile before it has of it.
 
 Loops stand in an order; when one steps, those inside it go back to their start. So what comes
 depends on the loop that steps and the *set* of loops inside, not on their order.
@@ -38,7 +38,7 @@ class Cut:
 
     @cached_property
     def trips(self) -> Ints:
-        """How many pieces."""
+        """Number of pieces."""
         return -(-self.size // self.tile)
 
     @cached_property

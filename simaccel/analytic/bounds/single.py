@@ -23,7 +23,7 @@ from simaccel.numbers import BYTE
 
 @dataclass(frozen=True, kw_only=True)
 class Mapspace:
-    """Which mappings a bound is over.
+    """The set of mappings that a bound is over.
 
     ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
     also kept at a depth of its own, and ranks cut twice. ``bypass``: any tensors may pass by the

@@ -1,4 +1,4 @@
-"""Who cuts the axis of a vector operator: loops for it alone, or loops that others share."""
+"""The cuts of a vector operator's axis: loops for it alone, or loops that others share."""
 
 from __future__ import annotations
 

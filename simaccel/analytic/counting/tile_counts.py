@@ -1,4 +1,4 @@
-"""What tiles move and the space that they take, exactly."""
+"""Exact bytes that tiles move, and the space that they take."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TRUE: Bools = np.ones((), dtype=np.bool_)
 
 @dataclass(frozen=True)
 class _Way:
-    """Where tiles come from for some candidates: entry (-1: from outside) and place."""
+    """The source of tiles for some candidates: entry (-1: from outside) and place."""
 
     at: int
     far: str

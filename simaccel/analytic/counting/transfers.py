@@ -1,4 +1,4 @@
-"""What one tensor moves between two neighbours that keep it, in bytes.
+"""Bytes that one tensor moves between two neighbours that keep it.
 
 A transfer has two sides: what the memory outside reads (for sums: writes) once for all instances
 inside that need it at the same time, and what each of them gets (gives). Both are a sum over the
@@ -87,7 +87,7 @@ class Transfer:
         return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
 
     def _repeats(self, rank: str) -> Ints:
-        """How often loops of a rank that the tensor lacks bring the same tile.
+        """Return how often loops of a rank that the tensor lacks bring the same tile.
 
         Loops that count stand outside those that don't, so there is a number for each innermost
         one that counts.
@@ -121,7 +121,7 @@ class Transfer:
 
     @cached_property
     def times(self) -> Ints:
-        """How often a tile comes, fan-outs left out."""
+        """Times that a tile comes, fan-outs left out."""
 
         def counts(at: int) -> Mode:
             entry = self.cuts.entries[at]
@@ -134,11 +134,11 @@ class Transfer:
 
     @cached_property
     def repeats(self) -> Ints:
-        """How often each element comes: the product over the ranks that the tensor lacks."""
+        """Times that each element comes: the product over the ranks that the tensor lacks."""
         return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
 
     def first_repeats(self) -> Ints:
-        """How often each element comes for the first time to an instance."""
+        """Return how often each element comes for the first time to an instance."""
         each = (
             self._repeats(rank) if rank in self.again else self._first_repeats(rank)
             for rank in self.others

@@ -1,4 +1,4 @@
-"""What array and SFU do on all blocks, exactly."""
+"""Exact work of array and SFU on all blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each correction of the default reading changes, figure by figure."""
+"""Changes that each correction of the default reading makes, figure by figure."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class NoDesignError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """What is swept; L1 and L2 in bytes, of elements of ``element_bytes``.
+    """The designs of a sweep; L1 and L2 in bytes, of elements of ``element_bytes``.
 
     Without sizes of L1 or L2, each design has exactly what the analysis demands.
     """

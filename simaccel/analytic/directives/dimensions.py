@@ -35,7 +35,7 @@ inside moves it. In space: each instance has a tile of its own (``apart``), or a
 
 @dataclass(frozen=True, kw_only=True)
 class Coupling:
-    """What a dimension does to one tensor on its way to the next memory inside (``level``)."""
+    """The effect of a dimension on one tensor on its way to the next memory inside (``level``)."""
 
     tensor: str
     effect: Effect

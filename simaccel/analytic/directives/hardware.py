@@ -33,7 +33,7 @@ _PAIR = 2
 
 @dataclass(frozen=True, kw_only=True)
 class DirectiveHardware:
-    """What the analysis knows of an accelerator.
+    """The figures of an accelerator that the analysis knows.
 
     Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
     level from the outermost, the last for all further ones. ``simd_lanes``: MACs at once in a PE,

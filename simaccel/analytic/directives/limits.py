@@ -1,4 +1,4 @@
-"""What limits each cluster level: the cycles of its steps by what takes longest in them."""
+"""The limit of each cluster level: the cycles of its steps by what takes longest in them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LevelLimits:
 
     @property
     def cause(self) -> str:
-        """What takes most of its cycles."""
+        """The cause of most of its cycles."""
         return max(CAUSES, key=lambda cause: self.cycles[cause])
 
 

@@ -26,7 +26,7 @@ INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRules:
-    """How the cases of a level are counted.
+    """The rules by which the cases of a level are counted.
 
     ``edge_tiles``: a smaller tile of the level above has smaller tiles inside. ``stride``:
     outputs of a tile follow from the stride. ``wrapped``: a tile that comes again after a dimension
@@ -60,7 +60,7 @@ class _Tiles:
 
 
 class PaperTraffic:
-    """What the cases of one invocation move and compute."""
+    """Elements that the cases of one invocation move and compute."""
 
     def __init__(
         self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules

@@ -90,7 +90,7 @@ def edge_units(level: ClusterLevel) -> int:
 
 
 class ReleasedTraffic:
-    """What the cases of one invocation move and compute."""
+    """Elements that the cases of one invocation move and compute."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ _Leaves = Sequence[tuple[Way, Do]]
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """What the directives say of an operator's time, once through its group, or why nothing.
+    """Time of an operator by the directives, once through its group, or the reason for none.
 
     ``transfers``: how many of the ``cycles`` a NoC without limits would save; None of what has no
     NoC. ``written``: the directives of its largest block, with how many blocks there are.

@@ -1,4 +1,4 @@
-"""Where each dimension stands in an invocation of a cluster level: first, steady and last tiles.
+"""States of each dimension in an invocation of a cluster level: first, steady and last tiles.
 
 A *case* is one combination of the states of all maps; it occurs as often as the product says.
 All arrays are over cases, so that what a case moves is a product of arrays. Divisions truncate
@@ -135,7 +135,7 @@ class Cases:
 
     @cached_property
     def occurrences(self) -> Ints:
-        """How often each case occurs in the invocation."""
+        """Times that each case occurs in the invocation."""
         found = np.ones(self.count, dtype=np.int64)
         for place in range(len(self.maps)):
             found = found * self.of(place, "count")

@@ -84,7 +84,7 @@ def understand(text: str, source: str, meaning: Callable[[Description, str], _Me
 
 @dataclass(frozen=True)
 class _Read:
-    """What a text was read as: its faults, and a tree with what was put in; None without one.
+    """The result of reading a text: its faults, and a tree with what was put in; None without one.
 
     ``skipped`` are the lines and columns of what was left out.
     """

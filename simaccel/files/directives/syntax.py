@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands, both from 1."""
+    """A place in a text, both from 1."""
 
     line: int
     column: int
@@ -26,7 +26,7 @@ NOWHERE = Place(0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What all nodes have: a place, and comments before it and at the end of its line."""
+    """A place, with comments before it and at the end of its line: what all nodes have."""
 
     place: Place = field(default=NOWHERE, compare=False, repr=False)
     above: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ def default_map(part: DramPart) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """Where bursts are: number of the bank in the channel, and row."""
+    """Places of bursts: number of the bank in the channel, and row."""
 
     banks: Ints
     rows: Ints

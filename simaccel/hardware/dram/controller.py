@@ -61,7 +61,7 @@ class Traffic:
 
 @dataclass
 class Served:
-    """What has been served so far."""
+    """Counters of what has been served so far."""
 
     bursts: int = 0
     """On the data bus."""

@@ -1,4 +1,4 @@
-"""What an access pattern gets from a DRAM part: efficiency and latency in the steady state."""
+"""Efficiency and latency of an access pattern on a DRAM part in the steady state."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _SEED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """What is asked for. Sizes are in bytes; a field that a pattern does not have is unused.
+    """A pattern of accesses. Sizes are in bytes; a field that a pattern does not have is unused.
 
     ``kind``: ``sequential``; ``random-chunk``, ``chunk`` bytes in a row at random multiples of it;
     ``strided-tile``, tiles of ``tile_rows`` rows of ``row`` bytes that are ``pitch`` bytes apart,

@@ -1,4 +1,4 @@
-"""How a tensor lies on chips: which digits of a chip's number cut which dimension.
+"""Layout of a tensor on chips: which digits of a chip's number cut which dimension.
 
 Spreads at the outside of a group are the digits of a chip's number, the first one the most
 significant; digits that no spread takes are of chips that do the same. A digit is a `ChipAxis`:
@@ -66,7 +66,7 @@ class ChipLayout:
 
     @property
     def pieces(self) -> int:
-        """How many pieces the tensor is cut into."""
+        """Number of pieces that the tensor is cut into."""
         return math.prod(one.size for dim in self.dims for one in dim)
 
     def box(self, shape: Sequence[int], chip: int) -> tuple[slice, ...]:

@@ -31,7 +31,7 @@ Finding = tuple[str, object, str]
 
 @dataclass(frozen=True)
 class Pod:
-    """What each chip does, and what goes over links between.
+    """The mapping of one chip of several, and the exchanges between them.
 
     ``workload`` and ``mapping`` are of one chip. ``parts``: tensors of the chip that are parts of
     others that it has, by their names. ``layouts``: how each tensor of the chip lies on all chips,
@@ -137,7 +137,7 @@ class _Sharding:
 
     @cached_property
     def count(self) -> int:
-        """How many chips there are."""
+        """Number of chips."""
         return self.spec.count
 
     @cached_property

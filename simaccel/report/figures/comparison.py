@@ -45,7 +45,7 @@ _NUMBERED = 7.0
 
 @dataclass(frozen=True)
 class Look:
-    """How a dataflow is drawn: a colour for its family, a marker of its own."""
+    """The style of a dataflow: a colour for its family, a marker of its own."""
 
     colour: str
     hatch: str

@@ -1,4 +1,4 @@
-"""Which tiles hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
+"""Tiles that hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the cycles of one engine go, a bar per operator: busy, stalls by cause, idle."""
+"""Cycles of one engine, a bar per operator: busy, stalls by cause, idle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures look: widths, type sizes, and one colour and hatch for what an engine does.
+"""Style of figures: widths, type sizes, and one colour and hatch for what an engine does.
 
 Nothing here imports matplotlib at the top: the palette also serves pages that draw without it.
 """

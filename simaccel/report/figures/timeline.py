@@ -1,4 +1,4 @@
-"""What each engine does in a window of cycles, as bars coloured by activity and stall cause.
+"""Activities of each engine in a window of cycles, as bars coloured by stall cause.
 
 Where a window holds more events than an eye can part, each lane is cut into bins, and a bin is
 filled with the shares of what is done in it.
@@ -54,7 +54,7 @@ class Timeline:
 
     @property
     def causes(self) -> list[str]:
-        """What occurs, in the order of legends."""
+        """Causes that occur, in the order of legends."""
         return in_order({cause for lane in self.lanes for cause in lane.bars})
 
     def shares(self) -> dict[str, float]:
@@ -88,7 +88,7 @@ class BinnedTimeline:
 
     @property
     def causes(self) -> list[str]:
-        """What occurs, in the order of legends."""
+        """Causes that occur, in the order of legends."""
         occurs = self.utilisation.cycles.any(axis=(0, 2))
         return in_order(np.array(self.utilisation.causes)[occurs].tolist())
 

@@ -1,4 +1,4 @@
-"""Which cycles a figure shows when nobody says: one steady period with the fill before it.
+"""The cycles of a figure by default: one steady period with the fill before it.
 
 A trace knows what repeats: its segments. The segments of one period in which the run spends most
 of its cycles are its steady state. If one of their periods, with all that comes before it since

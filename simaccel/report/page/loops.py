@@ -87,7 +87,7 @@ class _Stretch:
 
 
 class Work:
-    """What one engine did, by site."""
+    """Work of one engine, by site."""
 
     def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""

@@ -29,7 +29,7 @@ _EXTERNAL: Final = 1
 
 @dataclass
 class Constants:
-    """What a model's graphs have as constants: values by name, and others as (typed) tensors.
+    """Constants of a model's graphs: values by name, and others as (typed) tensors.
 
     ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
     constants, by kind.

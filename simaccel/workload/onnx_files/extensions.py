@@ -1,4 +1,4 @@
-"""What nodes of ONNX Runtime's own domain make: shapes that ONNX's inference doesn't know."""
+"""Outputs of nodes of ONNX Runtime's own domain: shapes that ONNX's inference doesn't know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of an ONNX model before it runs: shapes, constants, and branches that are taken."""
+"""Facts of an ONNX model before it runs: shapes, constants, and branches that are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of an ONNX model is left out: attributes that nobody reads, and what a node hides."""
+"""Parts of an ONNX model that are left out: attributes nobody reads, and what a node hides."""
 
 from __future__ import annotations
 

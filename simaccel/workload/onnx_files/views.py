@@ -174,7 +174,7 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Use:
-    """How an operator reads or makes a tensor: what each slot is of its ranks, and from where."""
+    """The use of a tensor by an operator: what each slot is of its ranks, and from where."""
 
     root: Root
     slots: Mapping[int, tuple[Terms, int]]
