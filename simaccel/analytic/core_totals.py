@@ -19,7 +19,7 @@ from simaccel.workload import Workload
 
 @dataclass(frozen=True)
 class CoreTotals:
-    """What each of some cores does of a group."""
+    """The counts of each of some cores in a group."""
 
     cores: tuple[int, ...]
     totals: Totals
@@ -36,12 +36,12 @@ def core_totals(
 
     ``around`` and ``bits``: as of ``family_of``.
     """
-    found = []
+    totals_of = []
     for share in shares(group, space_of(workload, group).sizes):
         space = space_of(workload, share.group)
         totals = evaluate(family_of(space, share.group, tuple(around), bits), accelerator)
-        found.append(CoreTotals(share.cores, totals))
-    return tuple(found)
+        totals_of.append(CoreTotals(share.cores, totals))
+    return tuple(totals_of)
 
 
 @dataclass(frozen=True)

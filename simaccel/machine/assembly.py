@@ -41,17 +41,19 @@ def assemble(
     how the engines keep their books.
     """
     plans = {
-        id(one): {name: make_plan(steps, accelerator) for name, steps in one.steps.items()}
-        for one in walks.distinct
+        id(core_walks): {
+            name: make_plan(steps, accelerator) for name, steps in core_walks.steps.items()
+        }
+        for core_walks in walks.distinct
     }
-    every = [plan for mine in plans.values() for plan in mine.items()]
+    every = [plan for by_name in plans.values() for plan in by_name.items()]
     cores = make_wires(clock, accelerator, every, walks.kinds, near_by(walks.overlaps), enclosing)
     engines: list[Engine] = []
-    for core, (wires, one) in enumerate(zip(cores, walks.cores, strict=True)):
+    for core, (wires, core_walks) in enumerate(zip(cores, walks.cores, strict=True)):
         wires.account = account
         engines += [
             _ENGINES[walks.kinds[name]](on_core(core, name), plan, wires)
-            for name, plan in plans[id(one)].items()
+            for name, plan in plans[id(core_walks)].items()
         ]
     return cores, engines
 
@@ -71,7 +73,7 @@ def _connect(
     """Yield the tokens between the engines of a core."""
     array = engines[ARRAY]
     memory, accelerator = memory_cycles(array.plan), array.wires.accelerator
-    found = {
+    tokens_of = {
         handover: Tokens(
             array.clock,
             handover,
@@ -83,10 +85,10 @@ def _connect(
         )
         for handover, n in walks.tokens.items()
     }
-    yield from found.values()
+    yield from tokens_of.values()
     for engine in engines.values():
         ops = engine.plan.ops
-        waits = [found[op.tokens] if op.tokens else None for op in ops]
+        waits = [tokens_of[op.tokens] if op.tokens else None for op in ops]
         engine.tokens += waits
         engine.needed += [
             [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]

@@ -32,13 +32,13 @@ class Meeting(Stateful):
     ) -> None:
         self.clock = clock
         self.engines = tuple(engines)
-        self.loaders = {one: frozenset(some) for some in loaders for one in some}
+        self.loaders = {name: frozenset(core) for core in loaders for name in core}
         """By loader those of its core, which go on together."""
         self.close = close
         self.arrived: set[str] = set()
         self.coming: dict[str, str] = {}
         """Engines whose last results are still on their way, and their operators."""
-        self.comers = {one: partial(self._come, one) for one in self.engines}
+        self.comers = {name: partial(self._come, name) for name in self.engines}
         self.held: dict[str, simpy.Event] = {}
         """Loaders that wait for one another."""
         self.gated: dict[str, simpy.Event] = {}
@@ -68,10 +68,10 @@ class Meeting(Stateful):
         self.arrived.add(engine)
         event = None
         if engine in self.loaders:
-            event, mine = self.clock.event(), self.loaders[engine]
+            event, loaders = self.clock.event(), self.loaders[engine]
             self.held[engine] = event
-            if mine <= self.arrived:
-                self._let_go({one: self.held.pop(one) for one in mine if one in self.held})
+            if loaders <= self.arrived:
+                self._let_go({name: self.held.pop(name) for name in loaders})
         if len(self.arrived) == len(self.engines):
             if event is None and engine not in self.gated:
                 event = self.gated[engine] = self.clock.event()

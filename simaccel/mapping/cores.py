@@ -1,4 +1,4 @@
-"""What each core does of a group: spreads over cores stand at its outside, as those over chips do.
+"""Parts of a group that cores do: spreads over cores stand at its outside, as those over chips do.
 
 Spreads are the digits of a core's number, the first one the most significant. The last piece of a
 rank is what is left of it; cores for which nothing is left idle in the group.
@@ -38,7 +38,7 @@ class CorePieces:
 
 @dataclass(frozen=True)
 class CoreShare:
-    """What each of some cores does of a group: pieces of the same sizes."""
+    """The part of a group that each of some cores does: pieces of the same sizes."""
 
     cores: tuple[int, ...]
     group: Group
@@ -107,19 +107,19 @@ def cores_of(spreads: Sequence[Spread], sizes: Mapping[str, int]) -> int:
 
 def shares(group: Group, sizes: Mapping[str, int]) -> tuple[CoreShare, ...]:
     """Return what cores do of a group with these sizes of its ranks, that of core 0 first."""
-    found: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    by_sizes: dict[tuple[tuple[str, int], ...], list[int]] = {}
 
     def below(spreads: Sequence[Spread], sizes: Mapping[str, int], core: int) -> None:
         if not spreads:
-            found.setdefault(tuple(sizes.items()), []).append(core)
+            by_sizes.setdefault(tuple(sizes.items()), []).append(core)
             return
-        for one, inside in pieces(spreads, sizes):
-            for number in range(one.count):
-                below(spreads[1:], inside, core + one.core + number * one.apart)
+        for piece, inside in pieces(spreads, sizes):
+            for number in range(piece.count):
+                below(spreads[1:], inside, core + piece.core + number * piece.apart)
 
     below(core_spreads(group), sizes, 0)
     return tuple(
-        CoreShare(tuple(cores), piece_of(group, dict(mine))) for mine, cores in found.items()
+        CoreShare(tuple(cores), piece_of(group, dict(piece))) for piece, cores in by_sizes.items()
     )
 
 
@@ -129,34 +129,34 @@ def across(group: Group, space: Space, count: int | None, around: Sequence[Keep]
     Names and sizes of ranks are known to be right.
     """
     spreads = core_spreads(group)
-    found: list[Finding] = [
-        (f"tree[{at}]", node_text(one), "a place before all nodes but spreads over chips")
+    findings: list[Finding] = [
+        (f"tree[{at}]", node_text(inner), "a place before all nodes but spreads over chips")
         for at, node in enumerate(group.tree[len(spreads) :], len(spreads))
-        for one in nodes((node,))
-        if isinstance(one, Spread) and one.level == CORES
+        for inner in nodes((node,))
+        if isinstance(inner, Spread) and inner.level == CORES
     ]
-    if not spreads or found:
-        return found
-    for at, one in enumerate(spreads):
-        found += [(f"tree[{at}]", node_text(one), why) for why in _apart(one.rank, space)]
+    if not spreads or findings:
+        return findings
+    for at, spread in enumerate(spreads):
+        findings += [(f"tree[{at}]", node_text(spread), why) for why in _apart(spread.rank, space)]
     taken = cores_of(spreads, space.sizes)
     if count is not None and taken > count:
         last = len(spreads) - 1
         text = f"{node_text(spreads[last])}: {taken} pieces"
         allowed = f"at most cores.count, {count}, pieces of {' and '.join(s.rank for s in spreads)}"
-        found.append((f"tree[{last}]", text, allowed))
+        findings.append((f"tree[{last}]", text, allowed))
     if around:
         names = ", ".join(dict.fromkeys(keep.tensor for keep in around))
         allowed = f"no spread over cores where {names} stays in the buffer of one core"
-        found.append(("tree[0]", node_text(spreads[0]), allowed))
-    return found
+        findings.append(("tree[0]", node_text(spreads[0]), allowed))
+    return findings
 
 
 def _apart(rank: str, space: Space) -> Iterator[str]:
     """Yield why cores can't have pieces of a rank each."""
     for seen in space.operators:
-        mine = {one for own in seen.ranks for one, _ in space.derived.get(own, ((own, 1),))}
-        if rank not in mine:
+        ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
+        if rank not in ranks:
             continue
         if rank == space.axes.get(seen.name):
             yield f"another rank: {seen.name} needs {rank} whole"

@@ -32,7 +32,7 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
 
 
 def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
-    most = sorted(predicted.resources.items(), key=lambda one: -one[1])
+    most = sorted(predicted.resources.items(), key=lambda work: -work[1])
     work = [
         f"{name} {short_share_text(n / predicted.bound_cycles)}"
         for name, n in most
