@@ -138,7 +138,7 @@ def across(group: Group, space: Space, count: int | None, around: Sequence[Keep]
     if not spreads or findings:
         return findings
     for at, spread in enumerate(spreads):
-        findings += [(f"tree[{at}]", node_text(spread), why) for why in _apart(spread.rank, space)]
+        findings += [(f"tree[{at}]", node_text(spread), why) for why in apart(spread.rank, space)]
     taken = cores_of(spreads, space.sizes)
     if count is not None and taken > count:
         last = len(spreads) - 1
@@ -152,7 +152,7 @@ def across(group: Group, space: Space, count: int | None, around: Sequence[Keep]
     return findings
 
 
-def _apart(rank: str, space: Space) -> Iterator[str]:
+def apart(rank: str, space: Space) -> Iterator[str]:
     """Yield why cores can't have pieces of a rank each."""
     for seen in space.operators:
         ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
