@@ -103,7 +103,7 @@ class _Search:
         alone = _with(self.accelerator, cores=CoresSpec())
         for group in part.groups:
             single = self.schedule(self.workload.alone(group.operators), alone)
-            groups += [inner for one in single.groups for inner in self._best(one)]
+            groups += [inner for first in single.groups for inner in self._best(first)]
         bodies: list[Body] = [(part,), groups]
         values = [measured(whole, body, self.goal).value for body in bodies]
         return bodies[values.index(min(values))]
@@ -190,8 +190,8 @@ def _spread(whole: Workload, group: Group, unit: Space, rank: str, tile: int) ->
     plain = space_of(whole, replace(group, tree=(), merged={}, padded={}))
     names = {
         own: name
-        for mine in plain.operators
-        for own, name in zip(unit.seen(mine.name).ranks, mine.ranks, strict=True)
+        for seen in plain.operators
+        for own, name in zip(unit.seen(seen.name).ranks, seen.ranks, strict=True)
     }
     if group.padded or rank not in names:
         raise _UncutError
@@ -199,8 +199,8 @@ def _spread(whole: Workload, group: Group, unit: Space, rank: str, tile: int) ->
     for merged, ranks in group.merged.items():
         if name in ranks:
             outer, inner = ranks[: ranks.index(name)], ranks[ranks.index(name) + 1 :]
-            if math.prod(plain.sizes[one] for one in outer) > 1:
+            if math.prod(plain.sizes[own] for own in outer) > 1:
                 raise _UncutError
-            name, tile = merged, tile * math.prod(plain.sizes[one] for one in inner)
+            name, tile = merged, tile * math.prod(plain.sizes[own] for own in inner)
             break
     return replace(group, tree=(Spread(name, tile, CORES), *group.tree))
