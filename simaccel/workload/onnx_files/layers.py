@@ -316,8 +316,5 @@ def _query(building: Building, name: str, given: Given) -> tuple[Source, View]:
     last = len(shape) - 2, len(shape) - 1
     root = building.root(name, "input", bits=building.bits_of(source))
     found = fresh(root, shape, last, building.splits)
-    if all(len(dim) == 1 for dim in found.dims[-2:]):
-        building.claim(source, found)
-    else:
-        found = fresh(root, shape, last)
+    building.claim(source, found)
     return source, found
