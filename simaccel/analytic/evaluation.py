@@ -52,7 +52,7 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """The cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        found = {
+        cycles = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
         }
@@ -60,15 +60,15 @@ class Totals:
             moved, parts = self._moved_with(name), backing.dram.channels
             loads = backing.channel_read_rate.cycles(moved["dram_read"] // parts)
             stores = backing.channel_rate.cycles(moved["dram_write"] // parts)
-            found[name] = ints(loads + stores - 1).clip(0)
+            cycles[name] = ints(loads + stores - 1).clip(0)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
             ("noc_distribution", hardware.distribution_rate),
             ("noc_collection", hardware.collection_rate),
         ):
-            found[name] = ints(rate.cycles(counts.total(name)))
-        return found
+            cycles[name] = ints(rate.cycles(counts.total(name)))
+        return cycles
 
     def _moved_with(self, memory: str) -> dict[str, Ints]:
         """Return the bytes that are read from a memory, and written to it."""
@@ -108,13 +108,9 @@ class Totals:
     def _start_cycles(self) -> int:
         return self.accelerator.groups.start_cycles
 
-    def bound_terms(self) -> dict[str, int]:
-        """Return the bound of a single candidate by term; the terms add up to it."""
-        path = {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
-        work = {name: int(cycles) for name, cycles in self.resources.items()}
-        busiest = max(work, key=lambda name: work[name])
-        found = path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
-        return {"start": self._start_cycles, **found} if self._start_cycles else found
+    def path_terms(self) -> dict[str, int]:
+        """Return the way of a single candidate by term, those that take no cycles left out."""
+        return {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""

@@ -21,6 +21,7 @@ from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
@@ -147,10 +148,10 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     raw = accelerator.model_dump()
     for field, value in values.items():
         _put(raw, field.split("."), value)
-    found, faults = _build(raw, source)
-    if found is None:
+    built, faults = _build(raw, source)
+    if built is None:
         raise InputError(faults)
-    return found
+    return built
 
 
 def _sections_of(name: str) -> dict[str, Any]:
@@ -292,7 +293,7 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         value = getattr(spec, name)
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
-        if isinstance(value, ChipsSpec) and value == ChipsSpec():
+        if value in (ChipsSpec(), CoresSpec()):
             continue
         if isinstance(value, Spec):
             yield from _rows(value, f"{prefix}{name}.")
@@ -315,7 +316,7 @@ def _with_unit(name: str, value: object) -> str:
 
 
 def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    macs_per_second = accelerator.array.pes * accelerator.clock_hz
+    macs_per_second = accelerator.pes * accelerator.clock_hz
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     balance = "unlimited" if bandwidth is None else f"{macs_per_second / bandwidth:.6g} MAC/B"
     yield "derived.peak_macs_per_second", f"{macs_per_second / 10**9:.6g} GMAC/s"
@@ -331,9 +332,9 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"
     yield "derived.noc_tail_latency", f"{accelerator.tail_latency_cycles} cycles"
     yield "derived.machine_balance", balance
-    given = accelerator.energy.model_dump()
+    given_energies = accelerator.energy.model_dump()
     for name, price in asdict(accelerator.prices).items():
-        if name not in given and price:
+        if name not in given_energies and price:
             yield f"derived.{name}", _with_unit(name, float(f"{price:.6g}"))
     if accelerator.energy.node is not None:
         yield "derived.energy_source", NODES[accelerator.energy.node].source

@@ -76,9 +76,9 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], Account]:
         allowed = "a SCALE-Sim configuration: sections with lines NAME: VALUE"
         raise InputError([Fault(file, "file", str(error).splitlines()[0], allowed)]) from None
     if not parser.has_section(_PRESETS):
-        found = ", ".join(parser.sections()) or ABSENT
+        sections = ", ".join(parser.sections()) or ABSENT
         allowed = f"a SCALE-Sim configuration with a section [{_PRESETS}]; {suggest('', _KNOWN)}"
-        raise InputError([Fault(file, "sections", found, allowed)])
+        raise InputError([Fault(file, "sections", sections, allowed)])
     reading = _Reading(file, {name: dict(parser[name]) for name in parser.sections()})
     document = reading.document(path)
     if reading.faults:
@@ -147,7 +147,9 @@ class _Reading:
             weight = {"bandwidth_bytes_per_second": rates[1], "staging_bytes": sizes[1]}
             memories = {"memories": {"weight": {**weight, "source": source}, "source": source}}
         return {
-            "name": "".join(one if one.isalnum() or one in "_.-" else "_" for one in path.stem),
+            "name": "".join(
+                letter if letter.isalnum() or letter in "_.-" else "_" for letter in path.stem
+            ),
             "description": f"{rows} x {cols} PEs of a SCALE-Sim file",
             "clock_hz": _CLOCK_HZ,
             "array": {
@@ -191,8 +193,10 @@ class _Reading:
             if traced:
                 harmless = {name: why for name, why in harmless.items() if why != _QUEUES}
             names = {name.lower(): name for name in (*taken, *harmless)}
-            given = [names.get(key.lower(), key) for key in values if key.lower() not in _SWITCHED]
-            yield from account_keys(given, taken, harmless, within=section, macs=0)
+            present = [
+                names.get(key.lower(), key) for key in values if key.lower() not in _SWITCHED
+            ]
+            yield from account_keys(present, taken, harmless, within=section, macs=0)
 
     def _known(self, section: str) -> tuple[list[str], dict[str, str]]:
         """Return the fields of a section that are taken, and those that change nothing."""
@@ -215,7 +219,7 @@ class _Reading:
         Older files have them among the presets; in a section of their own are no others.
         """
         switches, missing = _OFF[kind]
-        on = {one.lower() for one in switches if self.text(section, one).lower() == "true"}
+        on = {option.lower() for option in switches if self.text(section, option).lower() == "true"}
         known = {name.lower() for name in (*switches, *_OF[kind])}
         for key in self.sections[section]:
             name, is_on = f"{section}.{key}", key.lower() in on

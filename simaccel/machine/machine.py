@@ -10,38 +10,36 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
-from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
+from simaccel.hardware.cores import on_core
+from simaccel.machine.accounts import (
+    STALLS,
+    Account,
+    Cause,
+    EngineCycles,
+    Listener,
+    NoAccount,
+    early_site,
+)
+from simaccel.machine.assembly import assemble, connect
 from simaccel.machine.books import Books
-from simaccel.machine.channel import Channel
+from simaccel.machine.channel import Channel, Dram
 from simaccel.machine.clock import Clock
 from simaccel.machine.done import Done, by_name, done, together
-from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, LinkEngine, Sfu
+from simaccel.machine.engines import Dma, Engine
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.lanes import ChannelLane, Lane, TileLane
 from simaccel.machine.meeting import Meeting
-from simaccel.machine.occupancy import Occupancy, enclosing_bytes
-from simaccel.machine.plan import Plan, make_plan, needed_by
+from simaccel.machine.occupancy import enclosing_bytes
+from simaccel.machine.plan import Plan
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.steps import Act, EngineKind
-from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import Walks, make_walks
 from simaccel.machine.watch import Teller, watch_loops
-from simaccel.machine.wires import delay_of, make_wires
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by
 from simaccel.program.program import Program
 
-_ENGINES: dict[EngineKind, type[Engine]] = {
-    EngineKind.DMA_IN: DmaIn,
-    EngineKind.NOC_IN: NocIn,
-    EngineKind.ARRAY: Array,
-    EngineKind.SFU: Sfu,
-    EngineKind.LINK: LinkEngine,
-    EngineKind.NOC_OUT: NocOut,
-    EngineKind.DMA_OUT: DmaOut,
-}
 _CHUNK = 20_000
 """Events between two looks at the progress."""
 _GLANCE = 500
@@ -58,7 +56,7 @@ class DeadlockError(SimaccelError):
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """What one operator (all its repetitions) took."""
+    """Counters of one operator (all its repetitions)."""
 
     name: str
     cycles: int
@@ -71,7 +69,7 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes.
+    """Counters of a program's run. ``moved``: (level and direction, tensor) -> bytes.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
     """
@@ -113,80 +111,68 @@ class Machine:
         self.accelerator = accelerator
         self.clock = Clock()
         walks = walks or make_walks(program, accelerator)
-        self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         near = near_by(walks.overlaps)
-        occupancy = Occupancy(enclosing_bytes(program))
-        self.wires = make_wires(self.clock, accelerator, self.plans, walks.kinds, near, occupancy)
-        if not accounts:
-            self.wires.account = NoAccount
+        books = Account if accounts else NoAccount
+        self.cores, self.engines = assemble(
+            self.clock, accelerator, walks, enclosing_bytes(program), books
+        )
+        """What the engines of each core share, and all engines."""
         self.listener = listener
-        self.engines = [
-            _ENGINES[walks.kinds[name]](name, plan, self.wires) for name, plan in self.plans.items()
-        ]
         for engine in self.engines:
             engine.account.listener = listener
         self.books = Books(walks.operators, [engine.account for engine in self.engines])
-        overlap = accelerator.groups.overlap
-        loaders = {e.name for e in self.engines if e.kind is EngineKind.DMA_IN and overlap}
-        self.meeting = Meeting(self.clock, tuple(self.plans), loaders, self._close)
-        self._connect(walks)
+        loaders = [
+            [e.name for e in self.engines if e.kind is EngineKind.DMA_IN and e.wires is wires]
+            for wires in self.cores
+            if accelerator.groups.overlap
+        ]
+        names = [engine.name for engine in self.engines]
+        self.meeting = Meeting(self.clock, names, loaders, self._close)
+        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
+        for engine in self.engines:
+            engine.meeting, engine.early = self.meeting, early
+        self.tokens = connect(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.teller = Teller(listener) if listener is not None else None
         if fast_forward:
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.teller)
 
-    def _connect(self, walks: Walks) -> None:
-        """Return engines their tokens and meetings; nothing is looked up while running."""
-        accounts = {engine.name: engine.account for engine in self.engines}
-        memory = memory_cycles(self.plans["array"])
-        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
-        self.tokens = {
-            handover: Tokens(
-                self.clock,
-                handover,
-                n,
-                accounts[handover.source],
-                accounts[handover.target],
-                delay_of(handover, walks.kinds, self.accelerator),
-                memory * (handover.kind == "ready" and handover.target == "array"),
-            )
-            for handover, n in walks.tokens.items()
-        }
-        for engine in self.engines:
-            engine.meeting = self.meeting
-            engine.early = early
-            ops = engine.plan.ops
-            found = [self.tokens[op.tokens] if op.tokens else None for op in ops]
-            engine.tokens += found
-            engine.needed += [
-                [(tokens, ops[n]) for n in numbers if (tokens := found[n]) is not None]
-                for numbers in needed_by(ops)
-            ]
-
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
-        wires = self.wires
         found = {
             f"{name}{i}": channel
-            for name, memory in wires.memories.items()
+            for name, memory in self.memories.items()
             for i, channel in enumerate(memory.by_number)
         }
-        return found | wires.ports
+        for core, wires in enumerate(self.cores):
+            found |= {on_core(core, name): channel for name, channel in wires.ports.items()}
+        return found
+
+    @property
+    def memories(self) -> Mapping[str, Dram]:
+        """The DRAM and what is beside it, which all cores share, by name."""
+        return self.cores[0].memories
 
     def _make_lanes(self, listener: Listener) -> list[Lane]:
         """Let channels and tiles tell the listener what they do."""
-        clock, wires = self.clock, self.wires
+        clock = self.clock
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
-        served = [ChannelLane(known, clock, listener, one) for one, known in names.items()]
-        claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
-        around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
-        for tile in dict.fromkeys([*claimed, *around]):
-            wires.occupancy.lanes[tile] = TileLane(f"tile {tile}", clock, listener)
-        tiles = wires.occupancy.lanes.values()
-        lanes = dict.fromkeys(self.plans, "engine")
+        served = [
+            ChannelLane(known, clock, listener, channel_name)
+            for channel_name, known in names.items()
+        ]
+        for core, wires in enumerate(self.cores):
+            plans = (engine.plan for engine in self.engines if engine.wires is wires)
+            claimed = [op.tile for plan in plans for op in plan.ops if op.tile]
+            around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
+            for tile in dict.fromkeys([*claimed, *around]):
+                name = f"tile {on_core(core, tile)}"
+                wires.occupancy.lanes[tile] = TileLane(name, clock, listener)
+        tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
+        lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
         return [*served, *tiles]
@@ -195,41 +181,41 @@ class Machine:
         """Return what can change in each operator; all of it under no name."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
-        here = {operator: [*everywhere] for operator in self.books.operators}
+        numbers = {operator: [*everywhere] for operator in self.books.operators}
         for at, part in enumerate(parts):
             for operator in of.get(part, ()):
-                here[operator].append(at)
-        found = {"": Scope(parts, self.lanes)}
-        for operator, places in here.items():
+                numbers[operator].append(at)
+        scopes = {"": Scope(parts, self.lanes)}
+        for operator, places in numbers.items():
             within = [parts[at] for at in sorted(places)]
-            found[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
-        return found
+            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
+        return scopes
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[Stateful, set[str]]:
         """Return the operators in which tokens and tiles change; all else may in each."""
         of: dict[Stateful, set[str]] = {}
-        for handover, tokens in self.tokens.items():
-            if handover.operator:
-                of[tokens] = {*near[handover.operator]}
-        for plan in self.plans.values():
-            for op in plan.ops:
-                if op.tile and op.tile in self.wires.occupancy.lanes:
-                    lane = self.wires.occupancy.lanes[op.tile]
+        for tokens in self.tokens:
+            if tokens.handover.operator:
+                of[tokens] = {*near[tokens.handover.operator]}
+        for engine in self.engines:
+            lanes = engine.wires.occupancy.lanes
+            for op in engine.plan.ops:
+                if op.tile and op.tile in lanes:
+                    lane = lanes[op.tile]
                     of.setdefault(lane, set()).update(near[op.operator])
         return of
 
     def parts(self) -> list[Stateful]:
         """Everything that changes while the machine runs; the clock is the first."""
-        wires = self.wires
         return [
             self.clock,
             *self.engines,
             *(engine.account for engine in self.engines),
-            *self.tokens.values(),
+            *self.tokens,
             self.meeting,
-            *wires.ports.values(),
-            *(channel for memory in wires.memories.values() for channel in memory.channels),
-            wires.occupancy,
+            *(port for wires in self.cores for port in wires.ports.values()),
+            *(channel for memory in self.memories.values() for channel in memory.channels),
+            *(wires.occupancy for wires in self.cores),
             self.books,
             *self.lanes,
         ]
@@ -239,7 +225,8 @@ class Machine:
         self.books.close(self.clock.cycle, operator)
         for engine in self.engines:
             engine.account.catch_up(self.clock.cycle)
-        self.wires.occupancy.close(operator)
+        for wires in self.cores:
+            wires.occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
         """Execute the program to its end.
@@ -279,7 +266,7 @@ class Machine:
         """
         self._start()
         trips = [_trips(engine.plan) for engine in self.engines]
-        whole = [self._work(engine, one) for engine, one in zip(self.engines, trips, strict=True)]
+        whole = [self._work(engine, trip) for engine, trip in zip(self.engines, trips, strict=True)]
         served = self._service(trips)
         while self.clock.run_some(_GLANCE):
             done = [self._work(e, np.array(e.counts, dtype=object)) for e in self.engines]
@@ -334,17 +321,20 @@ class Machine:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
         by_operator = done(self.engines, self.books.operators)
-        found = together(by_operator.values())
+        whole = together(by_operator.values())
         return Run(
             cycles=total,
-            macs=found.macs,
-            native_macs=found.native_macs,
-            elements=found.elements,
-            moved=by_name(found.moved),
+            macs=whole.macs,
+            native_macs=whole.native_macs,
+            elements=whole.elements,
+            moved=by_name(whole.moved),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
-            peak_buffer_bytes=self.wires.occupancy.peak_bytes,
-            operators=tuple(self._operator_run(name, one) for name, one in by_operator.items()),
+            peak_buffer_bytes=max(wires.occupancy.peak_bytes for wires in self.cores),
+            operators=tuple(
+                self._operator_run(name, operator_done)
+                for name, operator_done in by_operator.items()
+            ),
             events=self.clock.events,
         )
 
@@ -369,7 +359,7 @@ class Machine:
 
 
 def _trips(plan: Plan) -> np.ndarray:
-    """How often each step of a plan is executed."""
+    """Return how often each step of a plan is executed."""
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]

@@ -16,7 +16,7 @@ from simaccel.machine.steps import Handover
 
 @dataclass(frozen=True)
 class Delay:
-    """How long data are on their way when their engine goes on, and what that is booked to."""
+    """Cycles that data are on their way when their engine goes on, and the cause of such waits."""
 
     cycles: int
     cause: Cause
@@ -56,7 +56,7 @@ class Tokens(Stateful):
         self.blamed: Tokens | None = None
         self.watcher: Tokens | None = None
         """At which the engine waits that needs these as well."""
-        self.wait = Wait(handover.tile, handover.kind, handover.source)
+        self.wait = Wait(handover.tile, handover.kind, source.engine)
         self.memory = memory
         """Cycles after which it makes no difference any more since when a token has been there."""
         self.posted: deque[int] = deque()

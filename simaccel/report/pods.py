@@ -1,4 +1,4 @@
-"""What several chips do together, of which a run shows one."""
+"""Several chips together, of which a run shows one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.run import Result, energy_pj
 from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.cores import on_core
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -25,18 +26,18 @@ def sent_bytes(result: Result) -> int:
 
 def resident_bytes(result: Result) -> int:
     """Return the bytes of weights and caches that lie in each chip's memory, all layers of them."""
-    workload, found = result.workload, 0
+    workload, n_bytes = result.workload, 0
     repeated = {
-        given.tensor
-        for one in workload.operators
-        if one.name not in workload.once
-        for given in (*one.inputs, one.output)
+        operand.tensor
+        for operator in workload.operators
+        if operator.name not in workload.once
+        for operand in (*operator.inputs, operator.output)
     }
     for name, tensor in workload.tensors.items():
         if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
             times = workload.repeat if name in repeated else 1
-            found += times * workload.tensor_bytes(name)
-    return found
+            n_bytes += times * workload.tensor_bytes(name)
+    return n_bytes
 
 
 def tokens_per_second(result: Result) -> float | None:
@@ -49,6 +50,18 @@ def tokens_per_second(result: Result) -> float | None:
     return tokens / result.accelerator.seconds(result.run.cycles)
 
 
+def core_line(result: Result) -> Iterator[str]:
+    """Say how busy the arrays of several cores and the DRAM that they share are."""
+    cores, run = result.accelerator.cores.count, result.run
+    if cores == 1:
+        return
+    shares = [run.engines[on_core(core, "array")].busy / run.cycles for core in range(cores)]
+    least, most = short_share_text(min(shares)), short_share_text(max(shares))
+    span = f"busy {most}" if least == most else f"busy {least} to {most}"
+    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
+
+
 def pod_lines(result: Result) -> Iterator[str]:
     """Say what all chips do, where there are several: exchanges, shares of time, tokens."""
     chips, run = result.accelerator.chips, result.run
@@ -59,7 +72,7 @@ def pod_lines(result: Result) -> Iterator[str]:
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
-    times = sum(result.workload.times(one.after) for one in result.pod.exchanges)
+    times = sum(result.workload.times(exchange.after) for exchange in result.pod.exchanges)
     yield (
         f"{where}, of which this is one: {count_text(times, 'collective')}, "
         f"{bytes_text(sent_bytes(result))} sent by each; "
@@ -98,13 +111,13 @@ def pod_json(result: Result) -> dict[str, Any]:
             "count": chips.count,
             "collectives": [
                 {
-                    "name": one.name,
-                    "kind": one.kind,
-                    "tensor": one.tensor,
-                    "rings": list(one.rings),
-                    "times": result.workload.times(one.after),
+                    "name": exchange.name,
+                    "kind": exchange.kind,
+                    "tensor": exchange.tensor,
+                    "rings": list(exchange.rings),
+                    "times": result.workload.times(exchange.after),
                 }
-                for one in result.pod.exchanges
+                for exchange in result.pod.exchanges
             ],
             "sent_bytes": sent_bytes(result),
             "resident_bytes": resident_bytes(result),

@@ -55,7 +55,7 @@ def key_of(space: Space, seen: Seen, kept: Sequence[str]) -> object:
     held = tuple(name.partition("#")[0] in kept for name, _ in seen.uses)
     same = tuple(seen.names.index(name) for name in seen.names)
     kind = getattr(seen.operator, "kind", "einsum")
-    axes = [number.get(found.get(seen.name, "")) for found in (space.axes, space.rows)]
+    axes = [number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows)]
     sizes = tuple(space.sizes.get(rank) for rank in number)
     visible = getattr(seen.operator, "visible", None)
     masked = visible and (visible.before, visible.window)

@@ -25,6 +25,7 @@ from math import prod
 
 import numpy as np
 
+from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import EARLY_SITES, Cause
 from simaccel.program.program import Loop, Node, Operator, Program
 from simaccel.program.text import program_text
@@ -87,7 +88,7 @@ class _Stretch:
 
 
 class Work:
-    """What one engine did, by site."""
+    """Work of one engine, by site."""
 
     def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
@@ -193,20 +194,25 @@ def _lines(program: Program) -> Iterator[_Line]:
     def visit(
         body: Sequence[Node], depth: int, trips: tuple[int, ...], seen: int
     ) -> tuple[list[_Line], int]:
-        found: list[_Line] = []
+        numbered: list[_Line] = []
         for node in body:
             text, first = next(lines), seen
             if isinstance(node, Loop | Operator):
-                around = (*trips, node.trips) if isinstance(node, Loop) else (*trips, 1)
+                around = (*trips, _trips(node))
                 kind = "loop" if isinstance(node, Loop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
-                found += [_Line(text, kind, depth, around, range(first, seen)), *inner]
+                numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
             else:
                 seen += 1
-                found.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
-        return found, seen
+                numbered.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
+        return numbered, seen
 
     yield from visit(program.body, 0, (), 0)[0]
+
+
+def _trips(node: Loop | Operator) -> int:
+    """Return the iterations that an engine goes through; cores have one each of theirs."""
+    return node.trips if isinstance(node, Loop) and node.core is None else 1
 
 
 def _place(
@@ -218,17 +224,19 @@ def _place(
 ) -> Place:
     there = [*sites] if end is None else [*sites, end]
     cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
-    lane = "array" if cycles.get("array") else max(cycles, key=lambda one: cycles[one], default="")
-    found = bool(lane and cycles[lane])
-    window, exact = _window(line, sites, works, cycles) if complete and found else (None, False)
+    lane = (
+        "array" if cycles.get("array") else max(cycles, key=lambda name: cycles[name], default="")
+    )
+    is_used = bool(lane and cycles[lane])
+    window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
     return Place(
         text=line.text,
         kind=line.kind,
         depth=line.depth,
         site=sites[0] if line.kind == "command" and sites else 0,
-        lane=lane if found else "",
-        cycles=cycles[lane] if found else 0,
-        busy=sum(works[lane].busy[site] for site in sites) if found else 0,
+        lane=lane if is_used else "",
+        cycles=cycles[lane] if is_used else 0,
+        busy=sum(works[lane].busy[site] for site in sites) if is_used else 0,
         executions=prod(line.trips),
         window=window,
         exact=exact,
@@ -239,7 +247,8 @@ def _window(
     line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
 ) -> tuple[Window | None, bool]:
     """Find the middle iteration, on an engine of fixed pace where there is one."""
-    lanes = sorted(works, key=lambda one: (one != "array", one not in FIXED_PACE, -cycles[one]))
+    fixed = {name for name in works if without_core(name) in FIXED_PACE}
+    lanes = sorted(works, key=lambda name: (name != "array", name not in fixed, -cycles[name]))
     for lane in lanes:
         busy = works[lane].busy
         working = [site for site in sites if busy[site]]
@@ -249,8 +258,8 @@ def _window(
         return None, False
     work, (first, last) = works[lane], (working[0], working[-1])
     executions, trips = prod(line.trips), line.trips[-1]
-    exact = lane in FIXED_PACE and not (busy[first] % executions or busy[last] % executions)
-    if line.kind == "command" and lane not in FIXED_PACE:
+    exact = lane in fixed and not (busy[first] % executions or busy[last] % executions)
+    if line.kind == "command" and lane not in fixed:
         _, start, end = work.row(first, busy[first] * ((executions - 1) // 2) // executions)
         return (start, end), False
     at = (executions // trips - 1) // 2 * trips + (trips - 1) // 2

@@ -81,14 +81,14 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        kinds = ", ".join(sorted({one.kind for one in rows})[:8])
+        kinds = ", ".join(sorted({row.kind for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
     sparse = [
-        Entry(one, "not taken", "read as if its zeros were stored", "sparse tensor")
-        for one in network.sparse
+        Entry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
+        for name in network.sparse
     ]
     account = Account(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
@@ -117,7 +117,7 @@ class _Importer:
 
     def rows(self) -> list[Entry]:
         """Map all nodes in the file's order, attentions when their values are known."""
-        found: dict[int, Entry] = {}
+        entries: dict[int, Entry] = {}
         for at, node in enumerate(self.network.nodes):
             self._note_attention(at)
             if at in self.fused:
@@ -127,14 +127,14 @@ class _Importer:
             self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
             if at in self.ways:
-                found |= self._attention(self.ways[at])
+                entries |= self._attention(self.ways[at])
             else:
-                found[at] = _mapped(place)
-            if found[at].how != "not taken":
+                entries[at] = _mapped(place)
+            if entries[at].how != "not taken":
                 self.building.notes += unread(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
-        return [found[at] for at in sorted(found)]
+        return [entries[at] for at in sorted(entries)]
 
     def _place(self, at: int) -> Place:
         return Place(self.network.nodes[at], self.names[at], self.network, self.building)
@@ -163,20 +163,20 @@ class _Importer:
         last.makes(attention(self.building, names, (place.given(0), place.given(1), last.given(1))))
         for name in {*place.node.input} - self.building.touched - self.network.weights:
             self.building.part(name)
-        found = {softmax: self._place(softmax).taken("softmax")}
-        made = {name for one in way for name in self.network.nodes[one].output}
+        entries = {softmax: self._place(softmax).taken("softmax")}
+        made = {name for number in way for name in self.network.nodes[number].output}
         for between in inner:
-            one = self._place(between)
-            for at, name in enumerate(one.node.input):
+            inside = self._place(between)
+            for at, name in enumerate(inside.node.input):
                 self.building.part(name)
                 if name not in made:
-                    one.leaves(at, "a mask or bias of the scores: not read")
-            found[between] = one.taken("a part of softmax")
+                    inside.leaves(at, "a mask or bias of the scores: not read")
+            entries[between] = inside.taken("a part of softmax")
         logit = matmul_shape(place.shape(0), place.shape(1))
         out = matmul_shape(last.shape(0), last.shape(1))
-        found[attend] = last.taken("A of an attention", math.prod(out.ranks.values()))
-        found[first] = place.taken("L of an attention", math.prod(logit.ranks.values()))
-        return found
+        entries[attend] = last.taken("A of an attention", math.prod(out.ranks.values()))
+        entries[first] = place.taken("L of an attention", math.prod(logit.ranks.values()))
+        return entries
 
     def _known(self, at: int) -> bool:
         node = self.network.nodes[at]
@@ -256,12 +256,14 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     several heads.
     """
     made = {name: node for node in network.nodes for name in node.output}
-    found: dict[int, tuple[int, ...]] = {}
+    parted: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
         if node.op_type == "Tile":
-            one, many = (network.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
-            pairs = zip(one[:-2], many[:-2], strict=False)
-            found |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
+            single, many = (
+                network.shapes.get(name, ()) for name in (node.input[0], node.output[0])
+            )
+            pairs = zip(single[:-2], many[:-2], strict=False)
+            parted |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
         before = made.get(node.input[0]) if node.op_type == "Reshape" else None
         if before is None or before.op_type not in {"Expand", "Tile"}:
             continue
@@ -272,8 +274,8 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
         for at, size in enumerate(wide[1:], 1):
             old = had[at - len(wide)] if len(had) >= len(wide) - at else 1
             if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
-                found[wide[at - 1] * size] = (wide[at - 1], size)
-    return found
+                parted[wide[at - 1] * size] = (wide[at - 1], size)
+    return parted
 
 
 def _moves(place: Place) -> bool:

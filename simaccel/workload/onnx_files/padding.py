@@ -31,17 +31,21 @@ def fold_paddings(
     for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    found = {}
+    folded = {}
     for node in nodes:
         pads = _zeros(node, values, ranks)
         reading = readers.get(node.output[0], []) if node.output else []
-        if pads and node.output[0] not in outputs and all(_takes(one, node) for one in reading):
-            found[node.output[0]] = node.input[0], pads
+        if (
+            pads
+            and node.output[0] not in outputs
+            and all(_takes(reader, node) for reader in reading)
+        ):
+            folded[node.output[0]] = node.input[0], pads
     made = []
     for node in nodes:
-        if _first(node) in found:
-            made.append(_padded(node, *found[node.input[0]]))
-        elif node.op_type == "Pad" and node.output[0] in found:
+        if _first(node) in folded:
+            made.append(_padded(node, *folded[node.input[0]]))
+        elif node.op_type == "Pad" and node.output[0] in folded:
             made.append(copy.deepcopy(node))
             del made[-1].input[:]
         else:
@@ -65,12 +69,12 @@ def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  #
     """Return how many zeros a node puts before and behind each dimension of windows; or nothing."""
     if node.op_type != "Pad" or node.domain or attribute_of(node, "mode", "constant") != "constant":
         return []
-    rank, given = ranks.get(node.input[0], 0), [*node.input, "", "", ""]
-    pads = attribute_of(node, "pads") or values.get(given[1], ())
-    value, axes = values.get(given[2]), values.get(given[3], range(rank))
-    filled = value is None and bool(given[2])  # with what isn't known
+    rank, names = ranks.get(node.input[0], 0), [*node.input, "", "", ""]
+    pads = attribute_of(node, "pads") or values.get(names[1], ())
+    value, axes = values.get(names[2]), values.get(names[3], range(rank))
+    filled = value is None and bool(names[2])  # with what isn't known
     filled |= bool(attribute_of(node, "value", 0.0)) or (value is not None and bool(value.any()))
-    if filled or (given[3] and given[3] not in values) or len(pads) != 2 * len(axes):
+    if filled or (names[3] and names[3] not in values) or len(pads) != 2 * len(axes):
         return []
     sizes = [0] * 2 * rank
     for at, axis in enumerate(axes):

@@ -94,13 +94,13 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
     if len(model.graph.node) > MAX_OPERATORS:
         allowed = f"at most {MAX_OPERATORS} nodes"
         raise InputError([Fault(str(path), "nodes", len(model.graph.node), allowed)])
-    _set_dims(path, model, dims, {one.name for one in constants.without_values})
+    _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
     folder = Folder(onnx, model, constants, dims)
     try:
         shapes, bits = folder.fold()
     except folder.errors as error:
         raise _no_model(path, error) from None
-    outputs = tuple(one.name for one in model.graph.output)
+    outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
     return Network(
         fold_paddings(model.graph.node, folder.values, ranks, outputs),
@@ -138,19 +138,19 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
 
     An input of ``dims`` gets the dimensions that these number; what an output is, is inferred.
     """
-    for given in model.graph.input:
-        kind = given.type.tensor_type
-        if given.type.HasField("tensor_type") and not kind.HasField("shape"):
+    for tensor in model.graph.input:
+        kind = tensor.type.tensor_type
+        if tensor.type.HasField("tensor_type") and not kind.HasField("shape"):
             kind.shape.SetInParent()
-            while f"{given.name}.{len(kind.shape.dim)}" in dims:
+            while f"{tensor.name}.{len(kind.shape.dim)}" in dims:
                 kind.shape.dim.add()
             if not kind.shape.dim:
-                what = f"{given.name}.0=SIZE and so on: input {given.name} says no shape"
-                raise InputError([Fault(str(path), f"--dim {given.name}.0", ABSENT, what)])
+                what = f"{tensor.name}.0=SIZE and so on: input {tensor.name} says no shape"
+                raise InputError([Fault(str(path), f"--dim {tensor.name}.0", ABSENT, what)])
     unknown = [
-        one.type.tensor_type
-        for one in model.graph.output
-        if one.type.HasField("tensor_type") and not one.type.tensor_type.HasField("shape")
+        output.type.tensor_type
+        for output in model.graph.output
+        if output.type.HasField("tensor_type") and not output.type.tensor_type.HasField("shape")
     ]
     for kind in unknown:
         kind.shape.SetInParent()
@@ -172,12 +172,12 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
     )
     missing: dict[str, str] = {}
     used: set[str] = set()
-    for given, at, dim in _dynamic(model, constants):
-        names = [f"{given}.{at}", *([dim.dim_param] if dim.dim_param else [])]
+    for input_name, at, dim in _dynamic(model, constants):
+        names = [f"{input_name}.{at}", *([dim.dim_param] if dim.dim_param else [])]
         known = [name for name in names if name in dims]
         used.update(known)
         if not known:
-            missing[names[-1][:_LONGEST]] = f"dimension {at} of input {given[:_LONGEST]}"
+            missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
         elif not faults:
             dim.dim_value = dims[known[0]]
     faults += [
