@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import simpy
 
 from simaccel.machine.accounts import Account, Wait
 from simaccel.machine.channel import Channel
+from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import Stateful
 from simaccel.machine.turns import Entry
 
-if TYPE_CHECKING:
-    from simaccel.machine.engines import Dma
-
 Pieces = Sequence[tuple[Channel, Entry]]
 """Requests to the channels of a memory."""
+
+
+class Loader(Protocol):
+    """An engine that loads."""
+
+    name: str
+    clock: Clock
+    account: Account
+
+    def ask(self) -> Pieces:
+        """Ask a memory for what its present step moves."""
 
 
 class Multicast(Stateful):
@@ -30,16 +39,16 @@ class Multicast(Stateful):
     RECORDS = ("blamed",)  # follows from who waits
     WIRING = ("members",)
 
-    def __init__(self, members: Sequence[Dma]) -> None:
+    def __init__(self, members: Sequence[Loader]) -> None:
         self.members = tuple(members)
-        self.waiting: dict[Dma, simpy.Event] = {}
+        self.waiting: dict[Loader, simpy.Event] = {}
         self.blamed: Account | None = None
 
     def state(self) -> tuple[object, ...]:
         """Return who waits, in the order in which they came."""
         return tuple(self.members.index(engine) for engine in self.waiting)
 
-    def join(self, engine: Dma, tile: str) -> Pieces | simpy.Event:
+    def join(self, engine: Loader, tile: str) -> Pieces | simpy.Event:
         """Come with a free slot; return the requests, or the event that gives them."""
         now = engine.clock.cycle
         for other in self.waiting:
