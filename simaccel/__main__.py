@@ -28,15 +28,15 @@ def main() -> None:
     """Run the command line; SIGTERM ends it as Ctrl-C does, also while modules are loaded."""
     gc.set_threshold(_ALLOCATIONS)
     atexit.register(gc.freeze)  # or Python looks through all objects as it ends: 40 ms and more
-    heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
-    for one in heard:
-        signal.signal(one, _leave)
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heard:
+        signal.signal(number, _leave)
     from simaccel.cli import main as command_line  # noqa: PLC0415 - Ctrl-C works from the first moment
 
     try:
-        for one in heard:
-            signal.signal(one, _interrupt)
-            sys.unraisablehook = partial(_again, one)
+        for number in heard:
+            signal.signal(number, _interrupt)
+            sys.unraisablehook = partial(_again, number)
         command_line()
     except BaseException as error:
         told = isinstance(error, SystemExit) and error.code in {None, 0, INTERRUPTED}

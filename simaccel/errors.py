@@ -94,19 +94,19 @@ class InputError(SimaccelError):
         Faults are of a kind if they differ in numbers and values alone.
         """
         alike: dict[tuple[str, ...], list[Fault]] = {}
-        for one in self.faults:
-            kind = (one.file, _VARYING.sub("#", one.field), _VARYING.sub("#", one.allowed))
-            alike.setdefault(kind, []).append(one)
-        found = []
+        for fault in self.faults:
+            kind = (fault.file, _VARYING.sub("#", fault.field), _VARYING.sub("#", fault.allowed))
+            alike.setdefault(kind, []).append(fault)
+        lines = []
         for group in alike.values():
             few = len(group) <= _MOST_ALIKE
-            found += [str(one) for one in (group if few else group[:1])]
+            lines += [str(fault) for fault in (group if few else group[:1])]
             if not few:
-                fields = list(dict.fromkeys(one.field for one in group[1:]))
+                fields = list(dict.fromkeys(fault.field for fault in group[1:]))
                 more = f", ... ({len(group)} in all)" if len(fields) > _MOST_PLACES else ""
-                found[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"
-        rest = len(found) - _MOST_TOLD
-        return found if rest <= 0 else [*found[:_MOST_TOLD], f"and {rest} more like these"]
+                lines[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"
+        rest = len(lines) - _MOST_TOLD
+        return lines if rest <= 0 else [*lines[:_MOST_TOLD], f"and {rest} more like these"]
 
 
 def gather(*reads: Callable[[], object]) -> list[Any]:
@@ -116,16 +116,16 @@ def gather(*reads: Callable[[], object]) -> list[Any]:
         InputError: at least one of them is wrong.
 
     """
-    found: list[object] = []
+    objects: list[object] = []
     faults: list[Fault] = []
     for read in reads:
         try:
-            found.append(read())
+            objects.append(read())
         except InputError as error:
-            faults += [one for one in error.faults if one not in faults]
+            faults += [fault for fault in error.faults if fault not in faults]
     if faults:
         raise InputError(faults)
-    return found
+    return objects
 
 
 def require_none(faults: Iterable[Fault]) -> None:

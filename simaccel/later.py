@@ -1,4 +1,4 @@
-"""What is loaded when it is first used: reading and checking inputs does without most of it.
+"""Modules that are loaded when they are first used: reading inputs does without most of them.
 
 `from simaccel.later import np` stands for `import numpy as np`.
 """

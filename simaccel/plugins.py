@@ -1,4 +1,4 @@
-"""What other installed packages add to simaccel, found by their entry points.
+"""Plug-ins: what other installed packages add to simaccel, found by their entry points.
 
     [project.entry-points."simaccel.dataflows"]
     whole = "my_package:whole"
@@ -105,12 +105,12 @@ def plugin(group: str, name: str) -> Plugin | None:
         PluginError: several packages have one of this name.
 
     """
-    found = plugins(group).get(name, ())
-    if len(found) > 1:
-        packages = ", ".join(one.package for one in found)
+    named = plugins(group).get(name, ())
+    if len(named) > 1:
+        packages = ", ".join(each.package for each in named)
         what = f"{GROUPS[group]} {name!r}"
         raise PluginError(f"{what} is in several plug-ins: {packages}; uninstall all but one")
-    return found[0] if found else None
+    return named[0] if named else None
 
 
 class Registry(MutableMapping[str, Thing], Generic[Thing]):

@@ -1,4 +1,4 @@
-"""Which version of simaccel this is."""
+"""The version of simaccel."""
 
 from functools import lru_cache
 

@@ -121,7 +121,7 @@ def folded(
             add(n_strips * full, side, cols, sums=accumulate)
             add(n_strips * ints(edge > 0), edge, cols, sums=accumulate)
     work = _Work(accelerator, grid, stationarity, widths)
-    every = np.broadcast_shapes(*(one.shape for one in (*shape, side, across)))
+    every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
         return Folded(g * _summed(work, kinds, every))
     apart = grid.gang.apart
@@ -153,10 +153,10 @@ def _grid(
 ) -> FoldGrid[Ints]:
     """Return how a block is cut into folds; ``pace``: cycles of a MAC."""
     array, (g, m, k, n) = accelerator.systolic, shape
-    high, wide, stream = (ints(one) for one in spatial(m, k, n, stationarity))
+    high, wide, stream = (ints(size) for size in spatial(m, k, n, stationarity))
     rows, cols = (
-        ints(side) if given is None else given
-        for side, given in zip((array.rows, array.cols), sides, strict=True)
+        ints(side) if own is None else own
+        for side, own in zip((array.rows, array.cols), sides, strict=True)
     )
     run = None if runs is None else runs[PLACES[stationarity][2]]
     return array.grid((high, wide, stream), (rows, cols), pace, stationarity, ints(g), run)
@@ -216,7 +216,7 @@ def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
 
 @dataclass(frozen=True)
 class _Work:
-    """What all folds of a block have in common; ``widths``: bits per element of A, B and C."""
+    """Figures that all folds of a block share; ``widths``: bits per element of A, B and C."""
 
     accelerator: Accelerator
     grid: FoldGrid[Ints]

@@ -52,7 +52,7 @@ class Totals:
     def resources(self) -> dict[str, Ints]:
         """The cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        found = {
+        cycles = {
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
         }
@@ -60,15 +60,15 @@ class Totals:
             moved, parts = self._moved_with(name), backing.dram.channels
             loads = backing.channel_read_rate.cycles(moved["dram_read"] // parts)
             stores = backing.channel_rate.cycles(moved["dram_write"] // parts)
-            found[name] = ints(loads + stores - 1).clip(0)
+            cycles[name] = ints(loads + stores - 1).clip(0)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
             ("noc_distribution", hardware.distribution_rate),
             ("noc_collection", hardware.collection_rate),
         ):
-            found[name] = ints(rate.cycles(counts.total(name)))
-        return found
+            cycles[name] = ints(rate.cycles(counts.total(name)))
+        return cycles
 
     def _moved_with(self, memory: str) -> dict[str, Ints]:
         """Return the bytes that are read from a memory, and written to it."""

@@ -167,14 +167,14 @@ def family_of(
 
 
 def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
-    found: list[Entry | Forked | Parted | Do] = []
+    nodes: list[Entry | Forked | Parted | Do] = []
     loops: list[Loop] = []
 
     def close() -> None:
         if loops:
             ranks = tuple(loop.rank for loop in loops)
             tiles = tuple(ints(loop.tile) for loop in loops)
-            found.append(Loops(ranks, tiles, tuple(ints(at) for at in range(len(ranks)))))
+            nodes.append(Loops(ranks, tiles, tuple(ints(at) for at in range(len(ranks)))))
             loops.clear()
 
     for node in tree:
@@ -184,8 +184,8 @@ def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
             loops.append(node)
             continue
         close()
-        found.append(_node(node, sizes))
-    return tuple(found)
+        nodes.append(_node(node, sizes))
+    return tuple(nodes)
 
 
 def _node(
@@ -232,22 +232,22 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; what appears twice stays one object."""
-    found: list[Entry | Forked | Parted | Do] = []
+    nodes: list[Entry | Forked | Parted | Do] = []
     for node in branch:
         if isinstance(node, Loops):
             tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
-            found.append(Loops(node.ranks, tiles, places))
+            nodes.append(Loops(node.ranks, tiles, places))
         elif isinstance(node, Fan):
-            found.append(Fan(node.rank, each(node.tile), node.level))
+            nodes.append(Fan(node.rank, each(node.tile), node.level))
         elif isinstance(node, Kept):
-            found.append(Kept(node.tensor, node.level, each(node.slots), node.anew))
+            nodes.append(Kept(node.tensor, node.level, each(node.slots), node.anew))
         elif isinstance(node, Forked):
-            found.append(Forked(tuple(_mapped(one, each) for one in node.branches), node.ahead))
+            nodes.append(Forked(tuple(_mapped(inner, each) for inner in node.branches), node.ahead))
         elif isinstance(node, Parted):
-            found.append(Parted(tuple(_mapped(one, each) for one in node.branches)))
+            nodes.append(Parted(tuple(_mapped(inner, each) for inner in node.branches)))
         else:
-            found.append(node)
-    return tuple(found)
+            nodes.append(node)
+    return tuple(nodes)
 
 
 def branches_of(branch: Branch) -> Iterator[Entry | Forked | Parted | Do]:
@@ -265,23 +265,23 @@ def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
 
 
 def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:
-    found: list[Node] = []
+    nodes: list[Node] = []
     for node in branch:
         if isinstance(node, Loops | Fan):
-            found += _cuts_of(node, sizes)
+            nodes += _cuts_of(node, sizes)
         elif isinstance(node, Kept):
             keep = Keep(node.tensor, node.level, int(node.slots), anew=node.anew)
-            found += [keep] * (keep.slots > 0)
+            nodes += [keep] * (keep.slots > 0)
         elif isinstance(node, Forked):
-            branches = tuple(_tree(one, dict(sizes), held) for one in node.branches)
-            found.append(Fork(branches, node.ahead))
+            branches = tuple(_tree(inner, dict(sizes), held) for inner in node.branches)
+            nodes.append(Fork(branches, node.ahead))
         elif isinstance(node, Parted):
-            found.append(_part(node, sizes, held))
+            nodes.append(_part(node, sizes, held))
         elif isinstance(node, Do):
             which = held.get(node.operator)
             holds = node.stationarity if which is None else STATIONARITIES[int(which)]
-            found.append(replace(node, stationarity=holds))
-    return tuple(found)
+            nodes.append(replace(node, stationarity=holds))
+    return tuple(nodes)
 
 
 def _cuts_of(node: Loops | Fan, sizes: dict[str, int]) -> Iterator[Loop | Spread]:

@@ -1,4 +1,4 @@
-"""What an exchange between chips costs one of them: bytes, work of resources, and a bound.
+"""Costs of an exchange between chips for one of them: bytes, work of resources, and a bound.
 
 It is read off the exchange alone. Its collectives come one after the other, and the first can't
 begin before what it takes has been loaded: no run of it is shorter than all of them.
@@ -60,18 +60,20 @@ class LinkWork:
     @cached_property
     def moved(self) -> dict[Level, int]:
         """Bytes by level and tensor, once."""
-        one, found = self.exchange, Counter[Level]()
-        for trips, taken, given in one.chunks(self.accelerator):
-            sent = self.accelerator.chips.sent_bytes(one.kind, self._most(taken, given), one.rings)
-            found["dram_read", one.source] += trips * one.n_bytes(taken)
-            found["buffer_write", one.source] += trips * one.n_bytes(taken)
-            found["buffer_read", one.source] += trips * sent
-            found[LINK_SENT, one.source] += trips * sent
-            found["link_read", one.target] += trips * sent
-            found["buffer_write", one.target] += trips * sent
-            found["buffer_read", one.target] += trips * one.n_bytes(given)
-            found["dram_write", one.target] += trips * one.n_bytes(given)
-        return {level: n for level, n in found.items() if n}
+        exchange, moved = self.exchange, Counter[Level]()
+        for trips, taken, given_away in exchange.chunks(self.accelerator):
+            sent = self.accelerator.chips.sent_bytes(
+                exchange.kind, self._most(taken, given_away), exchange.rings
+            )
+            moved["dram_read", exchange.source] += trips * exchange.n_bytes(taken)
+            moved["buffer_write", exchange.source] += trips * exchange.n_bytes(taken)
+            moved["buffer_read", exchange.source] += trips * sent
+            moved[LINK_SENT, exchange.source] += trips * sent
+            moved["link_read", exchange.target] += trips * sent
+            moved["buffer_write", exchange.target] += trips * sent
+            moved["buffer_read", exchange.target] += trips * exchange.n_bytes(given_away)
+            moved["dram_write", exchange.target] += trips * exchange.n_bytes(given_away)
+        return {level: n for level, n in moved.items() if n}
 
     def _total(self, level: str) -> int:
         return sum(n for (where, _), n in self.moved.items() if where == level)

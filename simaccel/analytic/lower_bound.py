@@ -75,8 +75,8 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: Counts) -> Ter
     """
     phases, fills = _phases(family), Fills(family, accelerator)
     sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
-    for name, here in phases.turns:
-        sfu = sfu + here * counts.chains[name]
+    for name, is_turn in phases.turns:
+        sfu = sfu + is_turn * counts.chains[name]
     work, dram, between = ints(0), ints(0), ints(0)
     for paths in phases.paths:
         own, more = _phase(family, accelerator, counts, paths, phases)
@@ -98,12 +98,12 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: Counts) -> Ter
 
 def _phases(family: Family) -> _Phases:
     """Return the phases of the array, or of the SFU alone."""
-    found, paths = _Phases(), list(family.paths())
+    phases, paths = _Phases(), list(family.paths())
     *outside, last = family.branch
-    found.inside = len(outside) * isinstance(last, Forked)
+    phases.inside = len(outside) * isinstance(last, Forked)
     if len(paths) == 1 or all(path.leaf.unit == "sfu" for path in paths):
-        found.paths = [paths]
-        return found
+        phases.paths = [paths]
+        return phases
     waits: list[str] | None = None
     before = ""
     is_plain = isinstance(last, Forked) and not last.ahead and len(paths) == len(last.branches)
@@ -115,14 +115,14 @@ def _phases(family: Family) -> _Phases:
             waits = [*waits, seen.name] if waits is not None and follows else None
             continue
         if waits and follows and is_plain:
-            found.between += waits
-            found.handed.append(handed)
-            found.paths.append([])
-        found.paths[-1].append(path)
+            phases.between += waits
+            phases.handed.append(handed)
+            phases.paths.append([])
+        phases.paths[-1].append(path)
         waits = []
     if is_plain:
-        found.turns = _turns(family, paths, outside)
-    return found
+        phases.turns = _turns(family, paths, outside)
+    return phases
 
 
 def _turns(
@@ -134,26 +134,28 @@ def _turns(
     before the other is done.
     """
     arrays = [path for path in paths if path.leaf.unit == "array"]
-    if len(arrays) != 1 or family.space.derived or any(isinstance(one, Cut) for one in outside):
+    if len(arrays) != 1 or family.space.derived or any(isinstance(node, Cut) for node in outside):
         return []
-    cut = {rank for one in outside if isinstance(one, Loops) for rank in one.ranks}
-    last = max((at for at, one in enumerate(outside) if not isinstance(one, Kept)), default=-1)
-    shared = [one for one in outside[last + 1 :] if isinstance(one, Kept) and one.level == BUFFER]
-    mine, found = _used(family, arrays[0]), []
+    cut = {rank for node in outside if isinstance(node, Loops) for rank in node.ranks}
+    last = max((at for at, node in enumerate(outside) if not isinstance(node, Kept)), default=-1)
+    shared = [
+        node for node in outside[last + 1 :] if isinstance(node, Kept) and node.level == BUFFER
+    ]
+    read, turns = _used(family, arrays[0]), []
     for path in paths:
         if path.leaf.unit != "sfu":
             continue
         seen, used = family.space.seen(path.leaf.operator), _used(family, path)
-        here = np.zeros((), dtype=np.bool_)
+        is_single = np.zeros((), dtype=np.bool_)
         for keep in shared:
-            if keep.tensor not in mine or keep.tensor not in used:
+            if keep.tensor not in read or keep.tensor not in used:
                 continue
             view, is_read = used[keep.tensor]
-            whole = not any(isinstance(one, Loops) for one in path.entries[len(outside) :])
+            whole = not any(isinstance(entry, Loops) for entry in path.entries[len(outside) :])
             if cut <= view.names and (is_read or whole):
-                here = here | (keep.slots == 1)
-        found.append((seen.name, here))
-    return found
+                is_single = is_single | (keep.slots == 1)
+        turns.append((seen.name, is_single))
+    return turns
 
 
 def _used(family: Family, path: Path) -> dict[str, tuple[View, bool]]:
@@ -177,7 +179,7 @@ def _phase(
     """
     operators = {path.leaf.operator for path in paths}
     work = sum((counts.chains[name] for name in operators), start=ints(0))
-    every = [path for some in phases.paths for path in some]
+    every = [path for of_phase in phases.paths for path in of_phase]
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == "mac" for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
@@ -189,7 +191,7 @@ def _phase(
         tile = counts.tile_bytes(BUFFER, name)
         made = [out for out, source in family.aliases.items() if source == name]
         reads, writes = (
-            sum((ints(counts.moved.get((level, one), 0)) for one in names), start=ints(0))
+            sum((ints(counts.moved.get((level, tensor), 0)) for tensor in names), start=ints(0))
             - times * tile * slots
             for level, names in (("dram_read", [name]), ("dram_write", [name, *made]))
         )
@@ -209,9 +211,9 @@ def _tiles(
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
     for path in every:
-        mine = Counter(keep.tensor.partition("#")[0] for keep in _kept(path.entries))
-        uses = uses | mine if is_one else uses + mine
-    found: dict[str, tuple[Ints, Ints, Ints]] = {}
+        kept = Counter(keep.tensor.partition("#")[0] for keep in _kept(path.entries))
+        uses = uses | kept if is_one else uses + kept
+    by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
         cuts, times = Cuts(family.space, path), ints(1)
         for rank in family.space.sizes:
@@ -219,10 +221,10 @@ def _tiles(
         for at, keep in enumerate(path.entries[inside:], inside):
             if not _is_kept(keep) or uses[keep.tensor.partition("#")[0]] != 1:
                 continue
-            slots, _, passes = found.get(keep.tensor, (ints(0), times, ints(0)))
+            slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
             passes = passes + _passes(family, path, cuts, at, times)
-            found[keep.tensor] = np.maximum(slots, keep.slots), times, passes
-    for name, (slots, times, passes) in found.items():
+            by_tensor[keep.tensor] = np.maximum(slots, keep.slots), times, passes
+    for name, (slots, times, passes) in by_tensor.items():
         yield name, slots, np.maximum(times, passes)
 
 
@@ -264,7 +266,7 @@ class Fills:
 
     @cached_property
     def units(self) -> Units:
-        """What a block costs."""
+        """Costs of a block."""
         return Units(self.family, self.accelerator)
 
     def first(self, late: Collection[str] | None = None) -> Ints:
@@ -278,7 +280,7 @@ class Fills:
         inputs = self.family.space.seen(path.leaf.operator).uses[:-1]
         block = _first(self._sizes, path.entries)
         known: dict[str, Ints] = {}
-        found = ints(0)
+        cycles = ints(0)
         for position, (use, view) in enumerate(inputs):
             for at, entry in enumerate(path.entries):
                 if not isinstance(entry, Kept) or entry.tensor != use:
@@ -290,15 +292,15 @@ class Fills:
                 backing = self.accelerator.backing(view.kind)
                 spec = backing.dram
                 service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
-                name, mine = self.accelerator.memory(view.kind), service * (entry.slots > 0)
+                name, served = self.accelerator.memory(view.kind), service * (entry.slots > 0)
                 once = use not in dict(inputs[:position])  # X + X needs one tile
-                known[name] = known.get(name, ints(spec.latency_cycles)) + mine * once
-                alone = spec.latency_cycles + mine + self._entering(path, cuts, block, position)
-                found = np.maximum(found, alone)
+                known[name] = known.get(name, ints(spec.latency_cycles)) + served * once
+                alone = spec.latency_cycles + served + self._entering(path, cuts, block, position)
+                cycles = np.maximum(cycles, alone)
                 break
-        for here in known.values():
-            found = np.maximum(found, here + self._entering(path, cuts, block))
-        return ints(found)
+        for latency in known.values():
+            cycles = np.maximum(cycles, latency + self._entering(path, cuts, block))
+        return ints(cycles)
 
     @property
     def _sizes(self) -> Sizes:

@@ -121,11 +121,11 @@ def _turns(group: PlacedGroup) -> _Turns:
 def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     """Return the cycles on the longest path through groups that overlap, by term."""
     zero: Counter[str] = Counter()
-    first = next(one for one in placed if isinstance(one, PlacedGroup))
+    first = next(part for part in placed if isinstance(part, PlacedGroup))
     fill = Counter({"fill": int(first.totals.path["fill"])})
     ends = _Ends({"array": zero, "sfu": zero, _unit(first): fill}, zero, zero)
     previous: PlacedGroup | LinkWork | None = None
-    for times, run in groupby(placed, lambda one: one.times):
+    for times, run in groupby(placed, lambda part: part.times):
         layer = list(run)
         for group in layer:
             ends.add(group, previous)
@@ -182,23 +182,25 @@ class _LateWork:
 
 def _late_work(group: PlacedGroup, late: set[str], stay: Counter[str]) -> _LateWork:
     """Return the cycles of what works on late tensors, or on tiles that are kept around groups."""
-    made, found = set(late), set()
+    made, late_names = set(late), set()
     for name in group.group.operators:
-        *inputs, output = (one.tensor for _, one in operands_of(group.workload.operator(name)))
+        *inputs, output = (
+            operand.tensor for _, operand in operands_of(group.workload.operator(name))
+        )
         if made.intersection(inputs) or _is_around(group, (*inputs, output)):
-            found.add(name)
+            late_names.add(name)
             made.add(output)
-    if not found:
+    if not late_names:
         return _LateWork()
     first = next(group.totals.family.paths()).leaf
     fill: Counter[str] = Counter()
-    if first.operator in found:
+    if first.operator in late_names:
         fill = Counter({"fill": int(group.totals.fill(late))})
-    if found.issuperset(group.group.operators):
+    if late_names.issuperset(group.group.operators):
         return _LateWork(fill + stay, fill + stay - _turns(group).rear)
     work = {
         unit: Counter({unit: n}) + (fill if unit == first.unit else Counter())
-        for unit, n in _work_by_unit(group, found).items()
+        for unit, n in _work_by_unit(group, late_names).items()
     }
     longest = max(work.values(), key=total_of, default=Counter[str]())
     return _LateWork(longest, work.get(_unit(group)))

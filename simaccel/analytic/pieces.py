@@ -43,14 +43,14 @@ def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
     >>> [(int(n), int(s)) for n, s in cut([(ints(1), ints(10))], ints(4))]
     [(2, 4), (1, 2)]
     """
-    found: list[Box] = []
+    cut_boxes: list[Box] = []
     for count, size in boxes:
         full, rest = size // tile, size % tile
         more, last = (full, rest > 0) if counts else (full > 0, full == 0)
-        found.append((count * more, tile + 0 * size))
+        cut_boxes.append((count * more, tile + 0 * size))
         if anywhere(last):
-            found.append((count * last, rest))
-    return [(n, s) for n, s in found if anywhere(n)] or found[:1]
+            cut_boxes.append((count * last, rest))
+    return [(n, s) for n, s in cut_boxes if anywhere(n)] or cut_boxes[:1]
 
 
 def number(boxes: Sequence[Box]) -> Ints:
@@ -77,7 +77,7 @@ class Step:
 
     def count(self, counts: Sequence[Ints], mode: Mode) -> list[Ints]:
         """Cut boxes; where ``mode`` is False take the first piece of each only."""
-        found: list[Ints] = [ints(0)] * len(self.sizes)
+        counted: list[Ints] = [ints(0)] * len(self.sizes)
         for n, whole, to, left in zip(counts, self.whole, self.to, self.left, strict=True):
             more, rest = whole, left
             if mode is not True:
@@ -85,10 +85,10 @@ class Step:
                 rest = 1 - more
                 if mode is not False:
                     more, rest = more + mode * (whole - more), rest + mode * (left - rest)
-            found[0] = found[0] + n * more
+            counted[0] = counted[0] + n * more
             if to >= 0:
-                found[to] = found[to] + n * rest
-        return found
+                counted[to] = counted[to] + n * rest
+        return counted
 
 
 def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> Step:
@@ -141,19 +141,19 @@ class Cuts:
     @cached_property
     def _chains(self) -> dict[str, tuple[Step, ...]]:
         """The cuts of each rank."""
-        found: dict[str, list[Step]] = {rank: [] for rank in self.space.sizes}
+        by_rank: dict[str, list[Step]] = {rank: [] for rank in self.space.sizes}
         for at, entry in enumerate(self.entries):
             if isinstance(entry, Cut):
                 whole = (ints(entry.size),), (ints(1),)
-                found[entry.rank].append(Step(at, (), (), (), *whole, restarts=True))
+                by_rank[entry.rank].append(Step(at, (), (), (), *whole, restarts=True))
                 continue
             for rank, tile in tiles(entry):
                 if anywhere(self.full[at][rank] > tile):
-                    before = found[rank]
+                    before = by_rank[rank]
                     counts = before[-1].every if before else (ints(1),)
                     sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
                     before.append(_step(at, self.full[at + 1][rank], counts, sizes))
-        return {rank: tuple(steps) for rank, steps in found.items()}
+        return {rank: tuple(steps) for rank, steps in by_rank.items()}
 
     @cached_property
     def full(self) -> list[dict[str, Ints]]:
@@ -203,7 +203,7 @@ class Cuts:
         most = ints(1)
         for (at, rank), place in self.places.items():
             if at < upto and rank in ranks:
-                tile = next(one for r, one in tiles(self.entries[at]) if r == rank)
+                tile = next(size for r, size in tiles(self.entries[at]) if r == rank)
                 least: Ints = ints(_HUGE)
                 for n, size in self.pieces(rank, at):
                     least = np.minimum(least, np.where(n > 0, -(-size // tile), _HUGE))
@@ -224,17 +224,17 @@ class Cuts:
         while start + 1 < len(steps) and modes[start + 1] is True:
             start += 1
         if start < 0:
-            found: list[Ints] = [ints(1)]
+            numbers: list[Ints] = [ints(1)]
             sizes: tuple[Ints, ...] = (ints(self.space.sizes[rank]),)
         else:
-            found, sizes = list(steps[start].every), steps[start].sizes
+            numbers, sizes = list(steps[start].every), steps[start].sizes
         simple = all(isinstance(mode, bool) for mode in modes)
         key = (rank, len(steps), *modes[start + 1 :]) if simple else None
         if key in self._known:
             return self._known[key]
         for step, mode in zip(steps[start + 1 :], modes[start + 1 :], strict=True):
-            found, sizes = step.count(found, mode), step.sizes
-        boxes = list(zip(found, sizes, strict=True))
+            numbers, sizes = step.count(numbers, mode), step.sizes
+        boxes = list(zip(numbers, sizes, strict=True))
         if key is not None:
             self._known[key] = boxes
         return boxes

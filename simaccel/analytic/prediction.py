@@ -130,21 +130,21 @@ def predict(
     """
     require_countable(workload)
     placed: list[PlacedGroup | LinkWork] = []
-    for one in _placed(workload, mapping):
-        group = _evaluated(workload, accelerator, *one)
+    for place in _placed(workload, mapping):
+        group = _evaluated(workload, accelerator, *place)
         placed.append(group)
         placed += [
             LinkWork(exchange, accelerator, group.times)
             for exchange in exchanges
             if exchange.after in group.group.operators
         ]
-    told = (_sent(one) if isinstance(one, LinkWork) else _predicted(one) for one in placed)
-    groups = tuple(replace(one, moved=loaded_from(one.moved, parts or {})) for one in told)
+    told = (_sent(part) if isinstance(part, LinkWork) else _predicted(part) for part in placed)
+    groups = tuple(replace(group, moved=loaded_from(group.moved, parts or {})) for group in told)
     if not accelerator.groups.overlap:
-        return Prediction(groups, dict(_added(one.bound_terms for one in groups)))
+        return Prediction(groups, dict(_added(group.bound_terms for group in groups)))
     if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
-    work = _added(one.resources for one in groups)
+    work = _added(group.resources for group in groups)
     busiest = max(work, key=lambda name: work[name])
     path, bound = longest_path(placed), Counter({busiest: work[busiest]})
     return Prediction(groups, path if total_of(path) >= total_of(bound) else bound)

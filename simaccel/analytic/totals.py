@@ -1,4 +1,4 @@
-"""What a family moves and computes, exactly, and the space that its tiles take.
+"""Exact bytes and work of a family, and the space that its tiles take.
 
 Bytes by (level and direction, tensor), MACs and element passes are the machine's, to the byte.
 """

@@ -1,4 +1,4 @@
-"""What one piece of work costs: a block on the array or the SFU, a tile on its way.
+"""Costs of one piece of work: a block on the array or the SFU, a tile on its way.
 
 The costs of single pieces come from the hardware's specs.
 """
@@ -154,11 +154,11 @@ class Units(Widths):
         derived = self.family.space.derived
         if not derived:
             return sizes
-        found = dict(sizes)
+        widened = dict(sizes)
         for rank, terms in derived.items():
-            key = ("derived", rank, *(identity(found[one]) for one, _ in terms))
+            key = ("derived", rank, *(identity(widened[term]) for term, _ in terms))
             if key not in self.known:
-                self.kept += [found[one] for one, _ in terms]
-                self.known[key] = extent(terms, found)
-            found[rank] = self.known[key]  # type: ignore[assignment]
-        return found
+                self.kept += [widened[term] for term, _ in terms]
+                self.known[key] = extent(terms, widened)
+            widened[rank] = self.known[key]  # type: ignore[assignment]
+        return widened

@@ -80,8 +80,8 @@ class _Simaccel(Commands):
         except UnwrittenError:
             raise
         except SimaccelError as error:
-            for one in error.lines() if isinstance(error, InputError) else (error,):
-                click.echo(f"error: {printable(str(one), keep=chr(10))}", err=True)
+            for line in error.lines() if isinstance(error, InputError) else (error,):
+                click.echo(f"error: {printable(str(line), keep=chr(10))}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)

@@ -1,4 +1,4 @@
-"""What the user asked for: the options that commands share, and what they stand for."""
+"""The options that commands share, and the objects that they stand for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Asked:
 
     @property
     def options(self) -> Options:
-        """What is asked of the scheduler."""
+        """Options of the scheduler."""
         from simaccel.schedulers import Options
 
         sought = self.sought
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def objective(self) -> Objective:
-        """What a search makes small: of mapspaces something else by default."""
+        """The figure that a search makes small: of mapspaces another one by default."""
         from simaccel.schedulers import settled
 
         options = settled(self.options, self.accelerator())
@@ -156,8 +156,8 @@ class Asked:
             self._refuse_dataflow(beside=beside)
             default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
             first = self._dataflows(several=True) if beside and self.dataflow else []
-            found = self.sought.strategies(default) if several else [self.sought.strategy()]
-            return [*require_dataflows(first), *found]
+            strategies = self.sought.strategies(default) if several else [self.sought.strategy()]
+            return [*require_dataflows(first), *strategies]
         if self.sought.constraints:
             from simaccel.hardware.dataflow import tree_constraints
 

@@ -129,7 +129,7 @@ class AskedWorkload:
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
-                allowed = suggest("", [one.name for one in TRANSFORMERS])
+                allowed = suggest("", [transformer.name for transformer in TRANSFORMERS])
             allowed = f"a transformer, as --generate is given; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
 
@@ -163,11 +163,11 @@ class AskedWorkload:
             return {}
         from simaccel.workload import load_estimates
 
-        found = load_estimates(self.name)
-        if found and self.batch is not None and number(self.batch) != 1:
+        estimates = load_estimates(self.name)
+        if estimates and self.batch is not None and number(self.batch) != 1:
             allowed = f"1, as the estimates in {self.name} are of its own sizes"
             raise InputError([fault("--batch", self.batch, allowed)])
-        return {name: n for name, n in found.items() if self.layer in (None, name)}
+        return {name: n for name, n in estimates.items() if self.layer in (None, name)}
 
     def imported(self) -> Imported:
         """Read an ONNX file with what became of its nodes.
@@ -186,19 +186,19 @@ class AskedWorkload:
         """Read the options that are given, as ``Sizes`` has them."""
         from simaccel.workload import Sizes
 
-        given: dict[str, Any] = {}
+        sizes: dict[str, Any] = {}
         for name in Sizes.__annotations__:
             text = getattr(self, name, None)
             if isinstance(text, str):
-                given[name] = number(text) if name in _NUMBERS else text
+                sizes[name] = number(text) if name in _NUMBERS else text
         if self.experts is not None:
-            counts = [number(one) for one in self.experts.split(",")]
-            given["experts"] = counts if len(counts) > 1 else self.experts
+            counts = [number(count) for count in self.experts.split(",")]
+            sizes["experts"] = counts if len(counts) > 1 else self.experts
         if self.precision:
-            given["precision"] = ",".join(self.precision)
+            sizes["precision"] = ",".join(self.precision)
         if self.dims:
-            given["dims"] = self._dims()
-        return {**given, **self._bytes()}
+            sizes["dims"] = self._dims()
+        return {**sizes, **self._bytes()}
 
     def _dims(self) -> dict[str, Any]:
         dims: dict[str, Any] = {}

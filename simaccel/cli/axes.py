@@ -23,7 +23,7 @@ Find = Callable[[str], Parameter | None]
 
 @dataclass(frozen=True)
 class _Given:
-    """What was given: the option, the parameter that it names, and what stands behind the =."""
+    """The text of an axis: the option, the parameter that it names, and the text behind the =."""
 
     option: str
     parameter: Parameter
@@ -39,14 +39,14 @@ def read_axis(
         InputError: no such parameter (``names`` are suggested), or bad values.
 
     """
-    name, equals, given = (part.strip() for part in text.partition("="))
+    name, equals, points_text = (part.strip() for part in text.partition("="))
     if not equals:
         raise InputError([fault(option, text, f"NAME= and {_FORMS}")])
     parameter = find(name)
     if parameter is None:
         raise InputError([fault(option, name, suggest(name, names))])
-    read = _range if ":" in given else _list
-    points, log = read(_Given(option, parameter, given), limit)
+    read = _range if ":" in points_text else _list
+    points, log = read(_Given(option, parameter, points_text), limit)
     return parameter, points, log
 
 
@@ -54,46 +54,46 @@ def _bad(given: _Given, part: str, value: str, allowed: str) -> InputError:
     return InputError([fault(f"{given.option} {given.parameter.axis.name}{part}", value, allowed)])
 
 
-def _list(given: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
+def _list(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
     points: list[Values] = []
     faults: list[Fault] = []
-    texts = [text.strip() for text in given.text.split(",")]
-    _require_few(given, len(texts), limit)
+    texts = [text.strip() for text in value.text.split(",")]
+    _require_few(value, len(texts), limit)
     for text in texts:
         try:
-            values = given.parameter.values(text)
+            values = value.parameter.values(text)
         except ValueError as error:
-            faults += _bad(given, "", text, str(error)).faults
+            faults += _bad(value, "", text, str(error)).faults
             continue
         if values in points:
-            faults += _bad(given, "", text, "each value once").faults
+            faults += _bad(value, "", text, "each value once").faults
         points.append(values)
     if faults:
         raise InputError(faults)
-    places = [given.parameter.point(values).place for values in points]
+    places = [value.parameter.point(values).place for values in points]
     return tuple(points), 0 < min(places) * _LOG_RATIO <= max(places)
 
 
-def _range(given: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
-    parts = given.text.split(":")
+def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
+    parts = value.text.split(":")
     if len(parts) != len(("FROM", "TO", "STEP")):
-        raise _bad(given, "", given.text, _FORMS)
+        raise _bad(value, "", value.text, _FORMS)
     first, last, (log, step) = gather(
-        partial(_value, given, " FROM", parts[0]),
-        partial(_value, given, " TO", parts[1]),
-        partial(_step, given, parts[2].strip()),
+        partial(_value, value, " FROM", parts[0]),
+        partial(_value, value, " TO", parts[1]),
+        partial(_step, value, parts[2].strip()),
     )
     if log and first == 0:
-        raise _bad(given, " FROM", parts[0], f"at least 1, which x{step} can multiply")
+        raise _bad(value, " FROM", parts[0], f"at least 1, which x{step} can multiply")
     if last < first:
-        allowed = f"at least {given.parameter.write(first)}, where the sweep starts"
-        raise _bad(given, " TO", parts[1], allowed)
+        allowed = f"at least {value.parameter.write(first)}, where the sweep starts"
+        raise _bad(value, " TO", parts[1], allowed)
     if log:
         numbers: list[int] | range = list(_multiples(first, last, step))
     else:
         numbers = range(first, last + 1, step)
-    _require_few(given, len(numbers), limit)
-    return tuple(map(given.parameter.same, numbers)), log
+    _require_few(value, len(numbers), limit)
+    return tuple(map(value.parameter.same, numbers)), log
 
 
 def _require_few(given: _Given, count: int, limit: int) -> None:
@@ -118,17 +118,17 @@ def _value(given: _Given, part: str, text: str) -> int:
     return value
 
 
-def _step(given: _Given, text: str) -> tuple[bool, int]:
+def _step(value: _Given, text: str) -> tuple[bool, int]:
     """Read ``xK`` or ``+STEP``: whether it multiplies, and K or STEP."""
     kind, amount = text[:1], text[1:]
     read: dict[str, Callable[[str], int]] = {
         "x": partial(whole_number, least=2, most=MAX_SIZE),
-        "+": partial(_value, given, " STEP"),
+        "+": partial(_value, value, " STEP"),
     }
     try:
         step = read[kind](amount)
     except (KeyError, ValueError, InputError):
         step = 0
     if step == 0:
-        raise _bad(given, " STEP", text, _STEPS)
+        raise _bad(value, " STEP", text, _STEPS)
     return kind == "x", step

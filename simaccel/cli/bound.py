@@ -143,12 +143,12 @@ def bound(
     from simaccel.report.bounds import bound_json, bound_lines, bound_table
     from simaccel.verbs.bounding import bound_of
 
-    reading: Halo = next(one for one in HALOS if one == halo)
+    reading: Halo = next(name for name in HALOS if name == halo)
     mapspace = Mapspace(
         imperfect=imperfect, uneven=uneven, bypass=bypass, array=unit is not None, halo=reading
     )
-    found = bound_of(workload, mapspace, fuse, accelerator, room)
-    report, title = found.report, found.title
+    result = bound_of(workload, mapspace, fuse, accelerator, room)
+    report, title = result.report, result.title
     if as_json:
         show_json(bound_json(report))
     elif "-" not in (table, output):

@@ -39,18 +39,21 @@ def list_hw(as_json: bool) -> None:
     from simaccel.hardware.load import list_accelerators, load_accelerator
     from simaccel.report.catalogues import accelerators_table
 
-    found: list[Accelerator] = []
+    accelerators: list[Accelerator] = []
     broken: dict[str, str] = {}
     for name in list_accelerators():
         try:
-            found.append(load_accelerator(name))
+            accelerators.append(load_accelerator(name))
         except SimaccelError as error:  # of a plug-in, which is nobody else's fault
             broken[name] = str(error)
     if as_json:
-        listed = [{"name": one.name, "description": one.description} for one in found]
+        listed = [
+            {"name": accelerator.name, "description": accelerator.description}
+            for accelerator in accelerators
+        ]
         show_json([*listed, *({"name": n, "error": why} for n, why in broken.items())])
     else:
-        show(accelerators_table(found), *(f"{name}: {why}" for name, why in broken.items()))
+        show(accelerators_table(accelerators), *(f"{name}: {why}" for name, why in broken.items()))
 
 
 @hw.command("show", cls=Command)
@@ -128,21 +131,24 @@ def list_workloads(as_json: bool) -> None:
             }
             for model in MODELS
         ]
-        transformers = [{**vars(one), **transformer_figures(one)} for one in TRANSFORMERS]
+        transformers = [
+            {**vars(transformer), **transformer_figures(transformer)}
+            for transformer in TRANSFORMERS
+        ]
         networks = [
             {
-                "name": one.name,
-                "aliases": list(one.aliases),
-                **network_figures(one),
-                "source": one.source,
+                "name": network.name,
+                "aliases": list(network.aliases),
+                **network_figures(network),
+                "source": network.source,
             }
-            for one in NETWORKS
+            for network in NETWORKS
         ]
         plugged = [{"name": name, "plugin": package} for name, package in PLUGGED.added().items()]
         show_json(models + transformers + networks + plugged)
         return
     published: list[PublishedWorkload] = [*MODELS, *TRANSFORMERS, *NETWORKS]
-    sources = [(one.name, one.source) for one in published]
+    sources = [(workload.name, workload.source) for workload in published]
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",
         models_table(MODELS),
@@ -188,27 +194,34 @@ def show_workload(
         require_none([fault("--mapping", mapping, "nothing without --plot")])
     if asked.allow_unmodelled:
         require_none([fault("--allow-unmodelled", value=True, allowed="nothing, as nothing runs")])
-    found = asked.read_anyway()
+    workload = asked.read_anyway()
     from simaccel.report.catalogues import workload_table
     from simaccel.report.imports import import_lines, import_table
     from simaccel.workload import describe
 
     if plot is not None:
-        _plot(found, plot, mapping, force=force, inputs=inputs)
+        _plot(workload, plot, mapping, force=force, inputs=inputs)
     imported = asked.imported() if asked.is_onnx() else None
-    rows = describe(found)
+    rows = describe(workload)
     if as_json:
         operators = [vars(row) for row in rows]
-        named = {"name": found.name, "fingerprint": found.fingerprint, "repeat": found.repeat}
+        named = {
+            "name": workload.name,
+            "fingerprint": workload.fingerprint,
+            "repeat": workload.repeat,
+        }
         kept = "nodes" if imported else "entries"
-        entries = [vars(row) for row in found.account.entries]
+        entries = [vars(row) for row in workload.account.entries]
         nodes = {kept: entries} if entries else {}
-        show_json({**named, "macs": found.macs, "operators": operators, **nodes})
+        show_json({**named, "macs": workload.macs, "operators": operators, **nodes})
         return
-    told = (import_table(imported), *import_lines(imported)) if imported else found.account.lines()
+    told = (
+        (import_table(imported), *import_lines(imported)) if imported else workload.account.lines()
+    )
     show(
         workload_table(rows),
-        f"{found.name} ({found.fingerprint}): {found.repeat} x, {cycles_text(found.macs)} MACs",
+        f"{workload.name} ({workload.fingerprint}): {workload.repeat} x, "
+        f"{cycles_text(workload.macs)} MACs",
         *told,
     )
     if plot is not None:
@@ -216,7 +229,7 @@ def show_workload(
 
 
 def _plot(
-    found: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
+    workload: Workload, plot: str, mapping: str | None, *, force: bool, inputs: Sequence[str]
 ) -> None:
     """Draw a workload's graph, fused operators in the colour of their group."""
     from simaccel.mapping.checks import require_mapping
@@ -226,8 +239,8 @@ def _plot(
 
     groups: dict[str, str] = {}
     if mapping is not None:
-        chosen = load_mapping(Path(mapping), found)
-        require_mapping(found, chosen, None, mapping)
+        chosen = load_mapping(Path(mapping), workload)
+        require_mapping(workload, chosen, None, mapping)
         groups = {name: group.name for group in chosen.groups for name in group.operators}
     with style():
-        save_figure(draw_graph(found, groups), plot, force=force, inputs=inputs)
+        save_figure(draw_graph(workload, groups), plot, force=force, inputs=inputs)

@@ -1,4 +1,4 @@
-"""How commands are found, and how each reads its options: once, none of them empty."""
+"""Commands by name, and how each reads its options: once, none of them empty."""
 
 from __future__ import annotations
 

@@ -150,10 +150,10 @@ def compare(
         asked, sweep = with_defaults(asked, exhibit, sweep)
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
-    found, shown = gather(
+    every, shown = gather(
         lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
     )
-    tasks = [replace(task, fast_forward=fast_forward) for task in found]
+    tasks = [replace(task, fast_forward=fast_forward) for task in every]
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:
@@ -313,9 +313,11 @@ def _tasks(
     from simaccel.cli.lists import variants
 
     first, *others = variants(asked)
-    found = _tasks_of(first, sweep_texts, each, files, mappings)
-    made = gather(*(partial(_tasks_of, one, sweep_texts, each, files, mappings) for one in others))
-    return [*found, *(task for tasks in made for task in tasks)]
+    own = _tasks_of(first, sweep_texts, each, files, mappings)
+    made = gather(
+        *(partial(_tasks_of, other, sweep_texts, each, files, mappings) for other in others)
+    )
+    return [*own, *(task for tasks in made for task in tasks)]
 
 
 def _tasks_of(
@@ -330,7 +332,7 @@ def _tasks_of(
 
     asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
-    _, _, accelerator, names, sweep, given, *workloads = gather(
+    _, _, accelerator, names, sweep, estimates, *workloads = gather(
         files.require,
         lambda: _require_each(each, sweep_texts),
         asked.accelerator,
@@ -342,13 +344,17 @@ def _tasks_of(
     from simaccel.verbs.comparing import alone_tasks
 
     places = (
-        [task for one in workloads for task in alone_tasks(one, accelerator, each, given)]
+        [
+            task
+            for workload in workloads
+            for task in alone_tasks(workload, accelerator, each, estimates)
+        ]
         if sweep is None
         else _places(sweep, workloads, accelerator)
     )
     return [
         way
-        for task in (placed(one, variant) for one in places)
+        for task in (placed(place, variant) for place in places)
         for way in (*mapped_ways(task, mappings), *scheduled_ways(task, names, asked))
     ]
 

@@ -51,7 +51,7 @@ def is_directed_space(axes: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Readers:
-    """How accelerators, workloads and limits that were given are read."""
+    """The readers of accelerators, workloads and limits from options."""
 
     accelerators: Callable[[], tuple[Accelerator, ...]]
     loads: Sequence[Callable[[], WeightedWorkload]]
@@ -111,22 +111,22 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
 
     space, limits = _space(read), Limits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
-    found: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
-    title = designs_title(found)
-    written = files.write(lambda: designs_csv(found), partial(draw_designs, found, title))
+    designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
+    title = designs_title(designs)
+    written = files.write(lambda: designs_csv(designs), partial(draw_designs, designs, title))
     quiet = as_json or files.table == STDOUT
     if as_json:
-        show_json(designs_json(found))
+        show_json(designs_json(designs))
     elif not quiet:
-        show(title, designs_table(found), *designs_lines(found))
+        show(title, designs_table(designs), *designs_lines(designs))
     for line in written:
         click.echo(line, err=quiet)
-    click.echo(designs_effort(found), err=True)
+    click.echo(designs_effort(designs), err=True)
 
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What is swept, as it was read."""
+    """The inputs of a sweep, as they were read."""
 
     accelerator: Accelerator
     load: WeightedWorkload
@@ -169,14 +169,14 @@ def _directed(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whos
     from simaccel.mapping.directives.reading import parse_directives
 
     require_described((DIRECTIVES,), (load,))
-    names = [one.name for one in load.workload.operators]
+    names = [operator.name for operator in load.workload.operators]
     if len(names) > 1:
         allowed = "one layer of the description"
         raise InputError([fault("--layer", f"{len(names)} layers", allowed)])
-    found = parse_directives(load.description, load.source).only(names[0]).layers[0]
-    if load.workload.operators[0].ranks != found.layer.shape().ranks:
+    directed = parse_directives(load.description, load.source).only(names[0]).layers[0]
+    if load.workload.operators[0].ranks != directed.layer.shape().ranks:
         raise InputError([fault("--workload", load.source, "the layer as it is described")])
-    return found
+    return directed
 
 
 def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -184,7 +184,7 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
     known = _parameters()
     read = partial(read_axis, "--axis", find=known.get, names=[*known], limit=MOST_DESIGNS)
-    found: dict[str, tuple[int, ...]] = {}
+    sizes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name = text.partition("=")[0].strip()
         if "=" in text and name not in known:
@@ -194,17 +194,17 @@ def _axes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise InputError([fault("--axis", name, allowed)])
     for parameter, points, _ in gather(*(partial(read, text) for text in texts)):
         field = parameter.fields[0]
-        require_none(fault("--axis", parameter.axis.name, "once") for _ in [0] if field in found)
-        found[field] = tuple(sorted(int(values[0]) for values in points))
-    pairs = len(found.get("pes", " ")) * len(found.get("bandwidths", " "))
-    every = pairs * len(found.get("l1_bytes", " ")) * len(found.get("l2_bytes", " "))
+        require_none(fault("--axis", parameter.axis.name, "once") for _ in [0] if field in sizes)
+        sizes[field] = tuple(sorted(int(values[0]) for values in points))
+    pairs = len(sizes.get("pes", " ")) * len(sizes.get("bandwidths", " "))
+    every = pairs * len(sizes.get("l1_bytes", " ")) * len(sizes.get("l2_bytes", " "))
     for count, most, what in (
         (every, MOST_DESIGNS, "designs"),
         (pairs, _MOST_ANALYSED, "pairs of PEs and bandwidth"),
     ):
         if count > most:
             raise InputError([fault("--axis", f"{count:,} {what}", f"at most {most:,}")])
-    return found
+    return sizes
 
 
 def _parameters() -> dict[str, Parameter]:

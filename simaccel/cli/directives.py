@@ -74,7 +74,7 @@ def directives(
     no_reduction: str | None,
     printing: bool,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 - what click passes
+    **options: Any,  # noqa: ANN401 - what click passes
 ) -> None:
     """Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.
 
@@ -88,20 +88,20 @@ def directives(
     if printing:
         click.echo(text_of(load_description(file)), nl=False)
         return
-    found, hardware, levels = gather(
+    described, hardware, levels = gather(
         lambda: load_directives(file).only(layer),
-        lambda: _hardware(given),
+        lambda: _hardware(options),
         lambda: _without(no_multicast, no_reduction, as_released=as_released),
     )
-    require_pes(found, hardware.pes)
-    _require_levels(found, no_multicast, no_reduction)
-    for note in found.notes:
+    require_pes(described, hardware.pes)
+    _require_levels(described, no_multicast, no_reduction)
+    for note in described.notes:
         click.echo(f"note: {note}", err=True)
-    _report(found, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
+    _report(described, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
 
 
 def _report(
-    found: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
+    described: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
 ) -> None:
     from simaccel.analytic.directives.analysis import analyse
     from simaccel.analytic.directives.limits import limits_of
@@ -113,16 +113,16 @@ def _report(
         room_notes,
     )
 
-    analysed = analyse(found.layers, [hardware], reading)
-    runs = [one.runs[hardware.pes] for one in analysed]
+    analysed = analyse(described.layers, [hardware], reading)
+    runs = [layer.runs[hardware.pes] for layer in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
     added = [] if reading.released else _effects(analysed, hardware)
     for note in room_notes(analysed):
         click.echo(f"note: {note}", err=True)
     if as_json:
-        show_json(directives_json(analysed, found.name, limits, added))
+        show_json(directives_json(analysed, described.name, limits, added))
         return
-    title = f"{found.name}: {len(analysed)} layers on {hardware.pes} PEs, " + (
+    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, " + (
         "as released" if reading.released else "default reading"
     )
     show(title, directives_table(analysed), limits_table(analysed, limits))
@@ -142,20 +142,20 @@ def _effects(analysed: Sequence[Analysed], hardware: DirectiveHardware) -> list[
     return [known[id(one.columns)] for one in analysed]
 
 
-def _hardware(given: dict[str, str | None]) -> DirectiveHardware:
+def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
     """Read the hardware: a name, a file, or figures."""
-    name = given.pop("hw")
+    name = options.pop("hw")
     if name is not None:
         allowed = f"nothing beside --hw {name}, which says it"
         require_none(
             fault(f"--{key.replace('_', '-')}", value, allowed)
-            for key, value in given.items()
+            for key, value in options.items()
             if value is not None
         )
         return _named_hardware(name)
     faults: list[Fault] = []
     sizes = {
-        key: _numbers(f"--{key.replace('_', '-')}", given[key], faults, least=least, most=most)
+        key: _numbers(f"--{key.replace('_', '-')}", options[key], faults, least=least, most=most)
         for key, least, most in (
             ("pes", 1, 1),
             ("noc_bandwidth", 1, CLUSTER_LEVELS),
@@ -200,13 +200,13 @@ def _numbers(
         allowed = "one number" if most == 1 else f"at most {most} numbers, one a cluster level"
         faults.append(fault(option, text, allowed))
         return ()
-    found = []
+    numbers = []
     for word in words:
         if re.fullmatch(r"[0-9]{1,20}", word, re.ASCII) and least <= int(word) <= _MOST:
-            found.append(int(word))
+            numbers.append(int(word))
         else:
             faults.append(fault(option, word, f"a whole number from {least} to {_MOST}"))
-    return tuple(found)
+    return tuple(numbers)
 
 
 def _without(
@@ -217,9 +217,9 @@ def _without(
     multicast = _levels("--no-multicast", no_multicast, faults)
     reduction = _levels("--no-reduction", no_reduction, faults)
     if as_released:
-        given = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
+        levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
         allowed = "nothing with --as-released: the released tool has no such switch that works"
-        faults += [fault(name, value, allowed) for name, value in given.items() if value]
+        faults += [fault(name, value, allowed) for name, value in levels.items() if value]
     require_none(faults)
     return multicast, reduction
 
@@ -235,15 +235,17 @@ def _reading(
     return Reading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
 
 
-def _require_levels(found: Directives, no_multicast: str | None, no_reduction: str | None) -> None:
+def _require_levels(
+    described: Directives, no_multicast: str | None, no_reduction: str | None
+) -> None:
     """Refuse cluster levels that no dataflow of the description has."""
     from simaccel.mapping.directives.levels import split
 
-    deepest = max(len(split(one.dataflow)[0]) for one in found.layers) - 1
-    given = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
+    deepest = max(len(split(layer.dataflow)[0]) for layer in described.layers) - 1
+    levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
     require_none(
-        fault(name, level, f"levels from 0 to {deepest}, which {found.file} has, or {_ALL}")
-        for name, text in given.items()
+        fault(name, level, f"levels from 0 to {deepest}, which {described.file} has, or {_ALL}")
+        for name, text in levels.items()
         if text not in {None, _ALL}
         for level in _levels(name, text, [])
         if level > deepest

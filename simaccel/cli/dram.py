@@ -163,10 +163,10 @@ def _too_narrow(given: dict[str, Any]) -> Iterator[Fault]:
         yield fault("--pitch", pitch, f"at least the {row} bytes of a row")
 
 
-def _run(kind: str, given: dict[str, Any]) -> None:
+def _run(kind: str, chosen: dict[str, Any]) -> None:
     """Measure a pattern and print what it gets."""
-    options = {name: given[name] for name in _KINDS[kind] if given[name] is not None}
-    require_none([*_part(given["part"]), *_map(given["mapping"]), *_too_narrow(options)])
+    options = {name: chosen[name] for name in _KINDS[kind] if chosen[name] is not None}
+    require_none([*_part(chosen["part"]), *_map(chosen["mapping"]), *_too_narrow(options)])
     from simaccel.hardware.dram.addresses import default_map
     from simaccel.hardware.dram.measure import measure
     from simaccel.hardware.dram.parts import PARTS
@@ -174,14 +174,14 @@ def _run(kind: str, given: dict[str, Any]) -> None:
     from simaccel.report.catalogues import fields_table
     from simaccel.report.dram import number_text, pattern_figures
 
-    part = PARTS[given["part"]]
-    mapping = given["mapping"] or default_map(part)
+    part = PARTS[chosen["part"]]
+    mapping = chosen["mapping"] or default_map(part)
     pattern = Pattern(kind=kind, **options)
-    controller = given["controller"] or part.controller
-    found = measure(part, mapping, pattern, controller, refresh=given["refresh"])
+    controller = chosen["controller"] or part.controller
+    measured = measure(part, mapping, pattern, controller, refresh=chosen["refresh"])
     names = {"part": part.name, "map": mapping, "controller": controller, "pattern": kind}
-    figures = names | pattern_figures(found)
-    if given["as_json"]:
+    figures = names | pattern_figures(measured)
+    if chosen["as_json"]:
         show_json(figures)
         return
     rows = [(name, v if isinstance(v, str) else number_text(v)) for name, v in figures.items()]

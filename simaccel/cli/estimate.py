@@ -109,10 +109,10 @@ def _show_outlook(asked: Asked, read: Inputs, wanted: Wanted) -> None:
 
     workload, accelerator, dataflow = read
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
-    found = outlook(*read, asked.options, anew=asked.searches() and wanted.asks_more)
+    forecast = outlook(*read, asked.options, anew=asked.searches() and wanted.asks_more)
     title = experiment_title(workload, accelerator, name)
     files = {"-o": wanted.output, "--plot": wanted.told.plot}
-    show_outlook(title, [(name, found)], files, runs=False, as_json=wanted.as_json)
+    show_outlook(title, [(name, forecast)], files, runs=False, as_json=wanted.as_json)
 
 
 def _nest_inputs(asked: Asked) -> NestInputs:

@@ -85,15 +85,15 @@ def show_exhibit(
     from simaccel.report.titles import experiment_title
 
     if exhibit == "roofline":
-        found = roofline_rows(rows, workloads, accelerator)
+        exhibit_rows = roofline_rows(rows, workloads, accelerator)
     elif exhibit == "granularity":
-        found = granularity_rows(rows, workloads)
+        exhibit_rows = granularity_rows(rows, workloads)
     else:
-        found = breakdown_rows(rows, workloads)
+        exhibit_rows = breakdown_rows(rows, workloads)
     first = next(iter(workloads.values()))
     title = experiment_title(first, accelerator, varied={"seq-len"} if len(workloads) > 1 else ())
     heading = f"{title}: {_HEADINGS[exhibit]}"
-    _show(exhibit, found, heading, accelerator, files, problem_lines(rows), as_json=as_json)
+    _show(exhibit, exhibit_rows, heading, accelerator, files, problem_lines(rows), as_json=as_json)
 
 
 def _show(
@@ -140,7 +140,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Needed:
-    """What is needed, or why nothing is known."""
+    """A needed bandwidth, or the reason for none."""
 
     row: Row
     problem: str = ""
@@ -158,12 +158,12 @@ def _run(task: _Task) -> _Needed:
         "utilisation": None,
     }
     try:
-        found = needed_bandwidth(
+        needed = needed_bandwidth(
             task.workload, task.accelerator, task.dataflow, task.target, task.options
         )
     except SimaccelError as error:
         return _Needed(row, str(error), error.exit_code)
-    row |= {"bytes_per_second": found.bytes_per_second, "utilisation": found.utilisation}
+    row |= {"bytes_per_second": needed.bytes_per_second, "utilisation": needed.utilisation}
     return _Needed(row)
 
 
@@ -198,16 +198,16 @@ def show_bandwidths(
         for name in names
     ]
     with jobs.working(os.cpu_count() or 1) as team, Bar("finding bandwidths") as bar:
-        found = noted(team, _run, tasks, bar.show, lost=_lost)
-    rows = [_saved(one.row, [each.row for each in found]) for one in found]
+        needed = noted(team, _run, tasks, bar.show, lost=_lost)
+    rows = [_saved(need.row, [each.row for each in needed]) for need in needed]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()
     title = experiment_title(workloads[0], accelerator, varied=varied)
     heading = f"{title}: bandwidth for a utilisation of {wanted:.0%}"
-    lines = [f"{one.row['dataflow']}: {one.problem}" for one in found if one.problem]
+    lines = [f"{need.row['dataflow']}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
         lines.append("-: no bandwidth is enough; the utilisation is that of the widest")
     _show("bandwidth", rows, heading, accelerator, files, lines, as_json=as_json)
-    return found[0].exit_code if all(one.problem for one in found) else 0
+    return needed[0].exit_code if all(need.problem for need in needed) else 0
 
 
 def _saved(row: Row, rows: Sequence[Row]) -> Row:

@@ -93,6 +93,6 @@ def explain(
         show_json(explanation_json(result, explained))
     elif output != STDOUT:
         show(title)
-        for one in sections:
-            show(one.title, one.table() if one.rows else "nowhere")
+        for section in sections:
+            show(section.title, section.table() if section.rows else "nowhere")
         show(*lines, *([] if output is None else [f"page: {output}"]))

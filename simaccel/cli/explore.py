@@ -70,7 +70,7 @@ def _sizes_options(command: Any) -> Any:  # noqa: ANN401 - as click's own decora
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What was given, as text."""
+    """The options as text."""
 
     hw: tuple[str, ...]
     overrides: tuple[str, ...]
@@ -90,14 +90,14 @@ class _Wanted:
             InputError: all faults together.
 
         """
-        found = gather(
+        inputs = gather(
             partial(_accelerators, self.hw, self.overrides),
             partial(_axes, self.axes),
             self._dataflows,
             self.sought.require_constraints,
             *(partial(read_load, text, self.sizes) for text in self.workloads),
         )
-        return [*found[:3], found[4:]]
+        return [*inputs[:3], inputs[4:]]
 
     def space(
         self,
@@ -112,14 +112,14 @@ class _Wanted:
             InputError: all sizes that no workload has, and all that is given twice.
 
         """
-        loads = gather(*(partial(load_of, *one) for one in texts))
+        loads = gather(*(partial(load_of, *text) for text in texts))
         from simaccel.experiment.exploration.space import (
             DesignSpace,
             require_described,
             require_sizes,
         )
 
-        axes = tuple(_dimension(*one) for one in read)
+        axes = tuple(_dimension(*axis) for axis in read)
         gather(
             partial(require_sizes, axes, loads),
             partial(require_described, dataflows, loads),
@@ -155,7 +155,7 @@ class _Wanted:
         from simaccel.mapspace.costs import OBJECTIVES as SEARCHED
         from simaccel.schedulers import Options
 
-        searched = [one for one in SEARCHED if one == self.objective]
+        searched = [name for name in SEARCHED if name == self.objective]
         sought = replace(self.sought, objective=searched[0] if searched else None)
         return Options(
             pipeline=self.pipeline,
@@ -170,21 +170,21 @@ class _Wanted:
 
     def _dataflows(self) -> tuple[str, ...]:
         """Read the names of dataflows and mapspaces."""
-        found: list[str] = []
+        dataflows: list[str] = []
         faults = []
-        given = {
+        options = {
             "--dataflow": (self.dataflow, [*dataflow_names(), DIRECTIVES]),
             "--mapspace": (self.sought.mapspace, STRATEGIES),
         }
-        for option, (text, known) in given.items():
-            for name in [one.strip() for one in text.split(",")] if text else []:
+        for option, (text, known) in options.items():
+            for name in [name.strip() for name in text.split(",")] if text else []:
                 if name not in known:
                     faults.append(fault(option, name, suggest(name, known)))
-                elif name in found:
+                elif name in dataflows:
                     faults.append(fault(option, name, "each name once"))
-                found.append(name)
+                dataflows.append(name)
         require_none(faults)
-        return tuple(found)
+        return tuple(dataflows)
 
 
 def _accelerators(hw: Sequence[str], overrides: Sequence[str]) -> tuple[Accelerator, ...]:
@@ -316,7 +316,7 @@ def explore_command(
     jobs: Jobs,
     dry_run: bool,
     as_json: bool,
-    **given: Any,  # noqa: ANN401 - what click passes
+    **options: Any,  # noqa: ANN401 - what click passes
 ) -> None:
     """Explore a design space: each design is mapped, and run on the machine.
 
@@ -327,12 +327,12 @@ def explore_command(
     from simaccel.cli.explored import Outputs, show_cost
     from simaccel.experiment.exploration.manifest import open_store, store_in
 
-    del given["prices"]  # of a description's own space alone
-    objective = given.pop("objective")  # of the designs; a search gets it, too, if it can
-    sought = take_sought(given)
-    wanted = _wanted(given, asked, sought, objective)
+    del options["prices"]  # of a description's own space alone
+    objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
+    sought = take_sought(options)
+    wanted = _wanted(options, asked, sought, objective)
     is_directed = directed.is_directed_space(wanted.axes)
-    outputs = Outputs.taken(given, wanted.inputs())
+    outputs = Outputs.taken(options, wanted.inputs())
     if not is_directed:
         directed.require_no_prices(ctx)
         read, limits, kept, _ = gather(
@@ -363,11 +363,11 @@ def explore_command(
         return
     open_store(kept, _command(), seed)
     with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
-        found = explore(
+        exploration = explore(
             space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch
         )
-    outputs.show(found, space, as_json=as_json)
-    ctx.exit(_exit_code(found))
+    outputs.show(exploration, space, as_json=as_json)
+    ctx.exit(_exit_code(exploration))
 
 
 def _wanted(given: dict[str, Any], asked: AskedWorkload, sought: Sought, objective: str) -> _Wanted:

@@ -1,4 +1,4 @@
-"""Where the results of `simaccel explore` go: terminal, tables, pictures, a page."""
+"""The outputs of `simaccel explore`: terminal, tables, pictures, a page."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Outputs:
         plots = {f"--{name.replace('_', '-')}": path for name, path in self.plots.items()}
         gather(*checks, lambda: require_distinct((named | plots).items()))
 
-    def show(self, found: Exploration, space: DesignSpace, *, as_json: bool) -> None:
+    def show(self, exploration: Exploration, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
         from simaccel.report.exploration import (
             counted_lines,
@@ -89,17 +89,17 @@ class Outputs:
             exploration_title,
         )
 
-        title = exploration_title(found, space)
-        written = self._write(found, title)
+        title = exploration_title(exploration, space)
+        written = self._write(exploration, title)
         quiet = as_json or STDOUT in {self.table, self.page}
         if as_json:
-            show_json(exploration_json(found))
+            show_json(exploration_json(exploration))
         elif not quiet:
-            show(title, exploration_table(found), *counted_lines(found))
-        for line in (*effort_lines(found), *written):
+            show(title, exploration_table(exploration), *counted_lines(exploration))
+        for line in (*effort_lines(exploration), *written):
             click.echo(line, err=quiet)
 
-    def _write(self, found: Exploration, title: str) -> list[str]:
+    def _write(self, exploration: Exploration, title: str) -> list[str]:
         from simaccel.report.exploration import exploration_csv, write_parquet
         from simaccel.report.exploration_page import exploration_page
         from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
@@ -109,19 +109,19 @@ class Outputs:
         lines = []
         if self.table is not None:
             with writing_text(self.table, **how) as stream:
-                stream.write(exploration_csv(found))
+                stream.write(exploration_csv(exploration))
             lines.append(f"table: {self.table}")
         if self.parquet is not None:
             with writing(self.parquet, **how) as partly:
-                write_parquet(found, partly)
+                write_parquet(exploration, partly)
             lines.append(f"table: {self.parquet}")
         for name, path in self.plots.items():
             with style():
-                save_figure(drawn[name](found, title), path, **how)
+                save_figure(drawn[name](exploration, title), path, **how)
             lines.append(f"figure: {path}")
         if self.page is not None:
             with writing_text(self.page, **how) as stream:
-                stream.write(exploration_page(found, title))
+                stream.write(exploration_page(exploration, title))
             lines.append(f"page: {self.page}")
         return lines
 
@@ -133,12 +133,12 @@ def show_cost(
     from simaccel.experiment.exploration.explore import cost_of
     from simaccel.report.units import seconds_text
 
-    found = cost_of(designs, plan, store)
+    cost = cost_of(designs, plan, store)
     if as_json:
-        show_json(asdict(found))
+        show_json(asdict(cost))
         return
     show(
-        f"{found.designs:,} designs, {found.outside:,} of them impossible or outside the limits",
-        f"{found.runs:,} runs to make, {found.stored:,} in the store",
-        f"CPU time of these: {seconds_text(found.cpu_seconds)}, from {found.timed} that were timed",
+        f"{cost.designs:,} designs, {cost.outside:,} of them impossible or outside the limits",
+        f"{cost.runs:,} runs to make, {cost.stored:,} in the store",
+        f"CPU time of these: {seconds_text(cost.cpu_seconds)}, from {cost.timed} that were timed",
     )

@@ -51,8 +51,8 @@ def generates(
     from simaccel.experiment.generation import generate
 
     with Bar("simulating", quiet=quiet) as bar:
-        found = asked.workload.generation(
-            lambda model, given: generate(
+        generation = asked.workload.generation(
+            lambda model, figures: generate(
                 model,
                 accelerator,
                 dataflow,
@@ -61,24 +61,24 @@ def generates(
                 progress=bar.show,
                 fast_forward=fast_forward,
                 **({} if lengths is None else {"lengths": lengths}),
-                **given,
+                **figures,
             )
         )
-    _show(found, as_json=as_json, quiet=quiet)
+    _show(generation, as_json=as_json, quiet=quiet)
     return True
 
 
-def _show(found: Generation, *, as_json: bool, quiet: bool) -> None:
+def _show(generation: Generation, *, as_json: bool, quiet: bool) -> None:
     from simaccel.report.generation import generation_json, generation_lines, phases_table
     from simaccel.report.titles import experiment_title
 
     if as_json:
-        show_json(generation_json(found))
+        show_json(generation_json(generation))
         return
-    run = found.prefill
+    run = generation.prefill
     title = experiment_title(
-        run.workload, found.accelerator, run.mapping.dataflow, varied=("phase",)
+        run.workload, generation.accelerator, run.mapping.dataflow, varied=("phase",)
     )
     if not quiet:
-        show(f"{title}, {found.tokens} tokens", phases_table(found))
-    show(*generation_lines(found))
+        show(f"{title}, {generation.tokens} tokens", phases_table(generation))
+    show(*generation_lines(generation))

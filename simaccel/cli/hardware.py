@@ -22,17 +22,17 @@ def read_accelerator(
     """
     from simaccel.hardware.load import load_accelerator
 
-    found = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)
-    found.account.require_modelled()
-    return found
+    accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)
+    accelerator.account.require_modelled()
+    return accelerator
 
 
-def ask_for_precision(found: Accelerator, name: str) -> None:
+def ask_for_precision(accelerator: Accelerator, name: str) -> None:
     """Warn once of an accelerator of one's own that doesn't say which numbers it works on."""
     from simaccel.hardware.load import accelerator_files
 
     context = click.get_current_context(silent=True)
-    if context is None or found.precision.by_class or name in accelerator_files():
+    if context is None or accelerator.precision.by_class or name in accelerator_files():
         return
     warned = context.meta.setdefault("simaccel.asked_for_precision", set())
     if name not in warned:

@@ -28,7 +28,7 @@ _MOST: Final = 1000
 
 @dataclass(frozen=True)
 class Variant:
-    """What is asked for with one value of each list, and which values these are."""
+    """The options with one value of each list, and these values."""
 
     asked: Asked
     points: tuple[Point, ...] = ()
@@ -44,7 +44,9 @@ def variants(asked: Asked) -> list[Variant]:
     lists: list[tuple[str, tuple[Point, ...]]] = []
     hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
     if len(hw) > 1:
-        lists.append(("hw", tuple(Point(ACCELERATOR, one, one, at) for at, one in enumerate(hw))))
+        lists.append(
+            ("hw", tuple(Point(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
+        )
     for name in _LISTED:
         option = f"--{name.replace('_', '-')}"
         values = _values(option, getattr(asked.workload, name) or "")
@@ -76,13 +78,13 @@ def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
     from simaccel.cli.parameters import PARAMETERS
 
     option = name.replace("_", "-")
-    numbers = name in _SIZES and all(one.isascii() and one.isdecimal() for one in values)
+    numbers = name in _SIZES and all(value.isascii() and value.isdecimal() for value in values)
     known = PARAMETERS.get(option)
     axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
     if not numbers:
         axis = replace(axis, label=option, named=True)
-        return tuple(Point(axis, one, one, at) for at, one in enumerate(values))
-    places = [int(one) for one in values]
+        return tuple(Point(axis, value, value, at) for at, value in enumerate(values))
+    places = [int(value) for value in values]
     axis = replace(axis, log=0 < min(places) * _LOG_RATIO <= max(places))
     return tuple(Point(axis, at, str(at), at) for at in places)
 
@@ -101,17 +103,17 @@ def placed(task: Task, variant: Variant) -> Task:
 
 def scheduled_ways(task: Task, names: Sequence[str], asked: Asked) -> list[Task]:
     """Return a task for each dataflow and mapspace, and each stationarity that is asked for."""
-    given = asked.sought.stationarity
-    held = given.split(",") if given else [None]
+    held_names = asked.sought.stationarity
+    held = held_names.split(",") if held_names else [None]
     return [
         replace(
             task,
             dataflow=name,
-            options=replace(asked.options, stationarity=one),  # type: ignore[arg-type]
-            label=f"{name} {one}" if len(held) > 1 else "",
+            options=replace(asked.options, stationarity=stationarity),  # type: ignore[arg-type]
+            label=f"{name} {stationarity}" if len(held) > 1 else "",
         )
         for name in names
-        for one in held
+        for stationarity in held
     ]
 
 

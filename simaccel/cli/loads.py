@@ -28,7 +28,7 @@ def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
         raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
     known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:-1]}
     known |= {"weight": "weight", "dim": "dims"}
-    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for word in words:
         option, equals, value = word.partition("=")
         if not equals or option not in known:
@@ -36,9 +36,9 @@ def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
             raise InputError([fault("--workload", word, allowed)])
         field = known[option]
         many = isinstance(getattr(sizes, field, None), tuple)
-        given[field] = (*given.get(field, ()), value) if many else value
-    weight = _weight(given.pop("weight", "1"))
-    return replace(sizes, name=name, **given).read(), weight, name
+        options[field] = (*options.get(field, ()), value) if many else value
+    weight = _weight(options.pop("weight", "1"))
+    return replace(sizes, name=name, **options).read(), weight, name
 
 
 def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What `map` does with what it found."""
+    """The options of `map`: what to do with its result."""
 
     output: str | None
     told: Told
@@ -80,8 +80,8 @@ def _mapped(
     workload, accelerator, mapping = read
     if isinstance(mapping, Mapping):
         allowed = "nothing with --dataflow directives, which decides it"
-        given = {**jobs.given(), **told.given()}
-        require_none(fault(o, v, allowed) for o, v in given.items())
+        refused = {**jobs.given(), **told.given()}
+        require_none(fault(o, v, allowed) for o, v in refused.items())
     else:
         with jobs.working() as team:
             options = replace(asked.options, each=team.each)

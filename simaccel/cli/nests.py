@@ -37,7 +37,7 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
     workload, accelerator, strategy, constraints = read
     workload = at_precision(workload, accelerator)
     options = settled(asked.options, accelerator)
-    found = choices(workload, accelerator, strategy, constraints, options.stationarity)
+    searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
     with jobs.working() as team, Bar("searching") as bar:
         options = replace(options, each=team.each, watch=bar.show, note=told.accounts.append)
@@ -45,7 +45,7 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
             mapping = scheduled(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
             return
-        mapped = search_all(found, options)
+        mapped = search_all(searched, options)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
     kept = RememberedMapping(mapping, told.accounts)
     remember(workload, accelerator, strategy, options, kept)
@@ -65,8 +65,8 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
     show(title, mapped_table(mapped))
     if told.explain:
         show(told.table(objective))
-    for one in mapped if told.explain else ():
-        _explain(one)
+    for nest in mapped if told.explain else ():
+        _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
 
 
@@ -88,9 +88,9 @@ def _json(
     workload: Workload, accelerator: Accelerator, options: Options, mapped: list[Mapped]
 ) -> dict[str, Any]:
     effort = options.effort
-    operators = [mapped_json(one) for one in mapped]
-    cycles = sum(one["cycles"] for one in operators)
-    energy = sum(one["energy_pj"] for one in operators)
+    operators = [mapped_json(nest) for nest in mapped]
+    cycles = sum(operator["cycles"] for operator in operators)
+    energy = sum(operator["energy_pj"] for operator in operators)
     return {
         "workload": workload.name,
         "accelerator": accelerator.name,

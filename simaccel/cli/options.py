@@ -135,10 +135,10 @@ def workload_options(command: Command) -> Command:
     """
 
     @wraps(command)
-    def with_workload(**given: Any) -> None:  # noqa: ANN401 - what click passes
-        _take_sums(given)
+    def with_workload(**options: Any) -> None:  # noqa: ANN401 - what click passes
+        _take_sums(options)
         names = [field.name for field in fields(AskedWorkload)]
-        command(asked=AskedWorkload(**{name: given.pop(name) for name in names}), **given)
+        command(asked=AskedWorkload(**{name: options.pop(name) for name in names}), **options)
 
     return _with(with_workload, _SIZES)
 
@@ -158,11 +158,11 @@ def experiment_options(command: Command) -> Command:
     """Add the options that choose an experiment; the command gets ``asked``."""
 
     @wraps(command)
-    def with_experiment(**given: Any) -> None:  # noqa: ANN401 - what click passes
+    def with_experiment(**options: Any) -> None:  # noqa: ANN401 - what click passes
         names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
-        chosen = {name: given.pop(name) for name in names if name in given}
-        workload, sought = given.pop("asked"), take_sought(given)
-        command(asked=Asked(workload=workload, sought=sought, **chosen), **given)
+        chosen = {name: options.pop(name) for name in names if name in options}
+        workload, sought = options.pop("asked"), take_sought(options)
+        command(asked=Asked(workload=workload, sought=sought, **chosen), **options)
 
     options = (
         click.option(

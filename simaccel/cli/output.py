@@ -1,4 +1,4 @@
-"""Where the command line writes: tables and JSON to stdout, progress and errors to stderr."""
+"""Output of the command line: tables and JSON to stdout, progress and errors to stderr."""
 
 from __future__ import annotations
 

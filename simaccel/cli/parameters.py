@@ -1,4 +1,4 @@
-"""What can be varied: named parameters, fields of the accelerator, sizes of the workload."""
+"""The parameters that can be varied: fields of the accelerator, sizes of the workload."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Values = tuple[Value, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """What can be swept.
+    """A parameter that can be swept.
 
     ``read`` and ``write`` translate one value (``read`` raises ValueError with what is allowed);
     ``fields`` are what it sets, of the accelerator or among the workload's parameters, and

@@ -63,8 +63,8 @@ def read_front(text: str) -> tuple[Figure, Figure]:
         InputError: not two figures, or one that there is not.
 
     """
-    names = [one.strip() for one in text.split(",")]
-    known = [one for name in names for one in FRONT_FIGURES if one == name]
+    names = [name.strip() for name in text.split(",")]
+    known = [figure for name in names for figure in FRONT_FIGURES if figure == name]
     faults = [
         fault("--pareto", name, suggest(name, FRONT_FIGURES))
         for name in names

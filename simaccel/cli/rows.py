@@ -1,4 +1,4 @@
-"""Where the rows of a comparison go beside the terminal: a table as CSV, and a figure."""
+"""Files with the rows of a comparison: a table as CSV, and a figure."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Files:
         lines = []
         if self.table is not None:
             with writing_text(self.table, force=self.force, inputs=self.inputs) as stream:
-                found = text()
-                stream.writelines([found] if isinstance(found, str) else found)
+                content = text()
+                stream.writelines([content] if isinstance(content, str) else content)
             lines.append(f"table: {self.table}")
         if self.plot is not None:
             with style():

@@ -120,7 +120,7 @@ def run(
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
     asked.require_search(told.given())
-    given = asked.workload.estimates()
+    estimates = asked.workload.estimates()
     if dry_run:
         files = {"--trace": trace, "--csv": table, "--plot": told.plot}
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
@@ -132,15 +132,15 @@ def run(
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
-    found = check(inputs[0], result) if check else ()
+    checks = check(inputs[0], result) if check else ()
     told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
-    _write_table(asked, table, result, given, force=force)
+    _write_table(asked, table, result, estimates, force=force)
     if as_json:
-        show_json(_json(result, found, told, asked))
+        show_json(_json(result, checks, told, asked))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        parts = [f"{result.title}{_why(asked, result)}", *_shown(result, found, given, top)]
+        parts = [f"{result.title}{_why(asked, result)}", *_shown(result, checks, estimates, top)]
         parts += [told.table(asked.objective)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
@@ -241,8 +241,8 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bo
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
         allowed = "nothing where a mapping is given"
-        given = {**jobs.given(), **told.given()}
-        require_none(fault(o, v, allowed) for o, v in given.items())
+        refused = {**jobs.given(), **told.given()}
+        require_none(fault(o, v, allowed) for o, v in refused.items())
         return inputs
     if not (asked.searches() or jobs.given() or told.given()):
         return inputs
@@ -269,11 +269,11 @@ def _forecast(
     from simaccel.report.titles import experiment_title
 
     workload, accelerator, dataflow = inputs = asked.read()
-    found = outlook(*inputs, asked.options)
+    expected = outlook(*inputs, asked.options)
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
     title = experiment_title(workload, accelerator, name)
-    if not found.is_soon:
-        show_outlook(title, [(name, found)], files, runs=True, as_json=as_json)
+    if not expected.is_soon:
+        show_outlook(title, [(name, expected)], files, runs=True, as_json=as_json)
         return
     from simaccel.experiment.forecast import forecast
     from simaccel.experiment.scheduling import scheduled
@@ -290,7 +290,7 @@ def _forecast(
         else scheduled(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
-    expected = forecast(
+    cost = forecast(
         workload,
         accelerator,
         mapping,
@@ -299,10 +299,10 @@ def _forecast(
         scheduling_seconds=seconds,
     )
     if as_json:
-        searched = outlook_json([(name, found)], files, runs=True)
-        show_json({**searched, **forecast_json(expected)})
+        searched = outlook_json([(name, expected)], files, runs=True)
+        show_json({**searched, **forecast_json(cost)})
     else:
-        show(f"{title}: not run", forecast_table(expected), *written_lines(files))
+        show(f"{title}: not run", forecast_table(cost), *written_lines(files))
 
 
 def _json(
@@ -340,8 +340,8 @@ def _why(asked: Asked, result: Result) -> str:
 
 def _shown(
     result: Result,
-    found: tuple[OperatorCheck, ...],
-    given: Mapping[str, float],
+    checks: tuple[OperatorCheck, ...],
+    estimates: Mapping[str, float],
     top: int | str | None,
 ) -> list[Table | str]:
     """Return the answer, what takes longest, traffic and energy; what doesn't fit or wasn't taken.
@@ -356,9 +356,9 @@ def _shown(
     return [
         results.answer_line(result),
         *results.room_lines(result),
-        *(line for one in accounts for line in one.lines()),
-        results.operators_table(result, given, rows),
-        *([results.checked_table(found)] if found else []),
+        *(line for account in accounts for line in account.lines()),
+        results.operators_table(result, estimates, rows),
+        *([results.checked_table(checks)] if checks else []),
         results.traffic_line(result),
         results.energy_line(result),
         *pod_lines(result),
@@ -370,7 +370,7 @@ def _detail(asked: Asked, result: Result) -> list[Table | str]:
     from simaccel.report import results
     from simaccel.report.energy import energy_table
 
-    found: list[Table | str] = [
+    tables: list[Table | str] = [
         results.waits_table(result),
         results.kinds_table(result),
         results.engines_table(result),
@@ -383,13 +383,13 @@ def _detail(asked: Asked, result: Result) -> list[Table | str]:
     if parameters.get("kind") == "transformer":
         from simaccel.report.generation import classes_line
 
-        found.append(classes_line(result))
+        tables.append(classes_line(result))
     if asked.workload.is_onnx():
         from simaccel.report.imports import import_line
 
-        found.append(import_line(asked.workload.imported()))
+        tables.append(import_line(asked.workload.imported()))
     if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
         from simaccel.report.imports import whole_line
 
-        found.append(whole_line(result.workload))
-    return [*found, results.cost_line(result), results.against_bound(result)]
+        tables.append(whole_line(result.workload))
+    return [*tables, results.cost_line(result), results.against_bound(result)]

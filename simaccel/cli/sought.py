@@ -74,15 +74,15 @@ class Sought:
         """
         if self.mapspace is None:
             return list(default)
-        found: list[Strategy] = []
+        strategies: list[Strategy] = []
         faults: list[Fault] = []
         for name in self.mapspace.split(","):
-            known = [one for one in STRATEGIES if one == name.strip()]
-            found += known
+            known = [strategy for strategy in STRATEGIES if strategy == name.strip()]
+            strategies += known
             if not known:
                 faults.append(fault("--mapspace", name.strip(), suggest(name, STRATEGIES)))
         require_none(faults)
-        return found
+        return strategies
 
     def strategy(self) -> Strategy:
         """Give the one mapspace.

@@ -43,7 +43,9 @@ class Sweep:
             return workload, with_values(accelerator, settings, source), point
         (field,) = settings
         if field not in workload.parameters:
-            others = [name for name, one in PARAMETERS.items() if one.of == "accelerator"]
+            others = [
+                name for name, parameter in PARAMETERS.items() if parameter.of == "accelerator"
+            ]
             allowed = f"{suggest('', others)}; workload {workload.name} has no {field}"
             raise InputError([fault("--sweep", point.axis.name, allowed)])
 
@@ -82,10 +84,10 @@ def _require_alone(text: str, asked: Asked) -> None:
     allowed = f"nothing beside --sweep {parameter.axis.name}, which says it"
     faults = []
     if parameter.of == "workload":
-        given = {field: getattr(asked.workload, field) for field in parameter.fields}
+        fields = {field: getattr(asked.workload, field) for field in parameter.fields}
         faults = [
             fault(f"--{field.replace('_', '-')}", value, allowed)
-            for field, value in given.items()
+            for field, value in fields.items()
             if value is not None
         ]
     for override in asked.overrides:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Told:
-    """What is told of the searches: a table (or JSON), and a figure."""
+    """The report of the searches: a table (or JSON), and a figure."""
 
     explain: bool
     plot: str | None
@@ -65,13 +65,13 @@ class Told:
         """
         if self.plot is None:
             return
-        if not any(one.curve for one in self.accounts):
+        if not any(account.curve for account in self.accounts):
             require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
         from simaccel.report.figures.convergence import draw_convergence
         from simaccel.report.figures.style import save_figure, style
 
-        shown = [one for one in self.accounts if not one.left_out]
-        curves = [("+".join(one.operators), one.curve, one.ran) for one in shown]
+        shown = [account for account in self.accounts if not account.left_out]
+        curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
         with style():
             figure = draw_convergence(curves, objective, title)
             save_figure(figure, self.plot, force=force, inputs=inputs)
@@ -94,8 +94,8 @@ def told_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_told(*, explain: bool, plot: str | None, **given: Any) -> None:  # noqa: ANN401 - what click passes
-            command(told=Told(explain, plot), **given)
+        def with_told(*, explain: bool, plot: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
+            command(told=Told(explain, plot), **options)
 
         drawn = "Draw how the search went on, as .png, .svg or .pdf."
         plot_option = click.option("--plot", metavar="FILE", help=drawn)

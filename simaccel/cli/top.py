@@ -1,4 +1,4 @@
-"""How many rows a table has: ``--top N`` or ``--top all``."""
+"""The number of rows of a table: ``--top N`` or ``--top all``."""
 
 from __future__ import annotations
 

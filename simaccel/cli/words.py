@@ -1,4 +1,4 @@
-"""What help texts and choices say of modules that take long to load.
+"""Help texts and choices of modules that take long to load.
 
 Each stands in the module that has it, too; a test holds the two together.
 """

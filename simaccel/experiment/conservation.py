@@ -56,7 +56,7 @@ class Conserved:
             ConservationError: says what is missing, or too much.
 
         """
-        own = (one for one in enclosed(program.body) if one[0].name not in self._sent)
+        own = (place for place in enclosed(program.body) if place[0].name not in self._sent)
         pairs = zip(self.mapping.placed(), own, strict=True)
         for (group, around), (operator, _) in pairs:
             space = space_of(self.workload, group)
@@ -87,8 +87,8 @@ class Conserved:
 
         """
         both = list(zip(predicted.groups, run.operators, strict=True))
-        self._require_sent([one for one in both if one[0].name in self._sent])
-        pairs = [one for one in both if one[0].name not in self._sent]
+        self._require_sent([pair for pair in both if pair[0].name in self._sent])
+        pairs = [pair for pair in both if pair[0].name not in self._sent]
         for group, (counted, ran) in zip(self.mapping.groups, pairs, strict=True):
             moved = _dram_bytes(counted.moved)
             for kind, expected, counts, machine in (
@@ -101,7 +101,7 @@ class Conserved:
                     self._fail(f"{group.name}: {kind}: {text}")
         if run.cycles < predicted.bound_cycles:
             self._fail(f"{run.cycles} cycles, at least {predicted.bound_cycles}")
-        by_group = {one.name: _dram_bytes(one.moved) for one in run.operators}
+        by_group = {operator.name: _dram_bytes(operator.moved) for operator in run.operators}
         for names, floor in floors_of(self.workload, self.mapping, on_chip_bytes(accelerator)):
             n_bytes, least = sum(by_group[name] for name in names), floor.least_bytes
             if n_bytes < least:

@@ -1,4 +1,4 @@
-"""What became of all that a file says: one account for every importer.
+"""An account of all that a file says, for every importer.
 
 Each key, field, attribute, node and tensor of a file is *taken*, *harmless* (it changes no figure;
 a list in the importer has the reason), or *not taken*. What is not taken is named with its share of
@@ -87,10 +87,10 @@ class Account:
         if self.allowed or (share is not None and share <= MOST_LEFT_OUT):
             return
         allowed = f"{option}, to leave it out: {_much(share)}"
-        left = [one for one in self.of("not taken") if one.macs != 0]
+        left = [entry for entry in self.of("not taken") if entry.macs != 0]
         require_none(
-            Fault(self.source, f"{one.name} ({one.kind})", one.why, allowed)
-            for one in left[:MOST_LISTED]
+            Fault(self.source, f"{entry.name} ({entry.kind})", entry.why, allowed)
+            for entry in left[:MOST_LISTED]
         )
 
     def lines(self) -> list[str]:
@@ -106,7 +106,7 @@ class Account:
 
 
 def account_keys(
-    given: Iterable[object],
+    keys: Iterable[object],
     taken: Collection[str],
     harmless: Mapping[str, str] | None = None,
     *,
@@ -124,7 +124,7 @@ def account_keys(
     not taken: instance.Wstrid (key): not read; did you mean 'Wstride'?
     """
     reasons = harmless or {}
-    for key in map(str, given):
+    for key in map(str, keys):
         name = f"{within}.{key}" if within else key
         if key in taken:
             yield Entry(name, "taken", "read")

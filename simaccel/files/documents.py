@@ -115,14 +115,14 @@ def read_bytes(path: Path, kind: str, most: int) -> bytes:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             is_folder = stat.S_ISDIR(status.st_mode)
-            found = os.strerror(errno.EISDIR) if is_folder else "a FIFO, socket or device"
-            raise InputError([Fault(file, "file", found, f"a readable {kind} file")])
+            problem = os.strerror(errno.EISDIR) if is_folder else "a FIFO, socket or device"
+            raise InputError([Fault(file, "file", problem, f"a readable {kind} file")])
         if status.st_size <= most:
             with path.open("rb") as stream:
                 data = stream.read(most + 1)
         if status.st_size > most or len(data) > most:
-            found, allowed = f"{max(status.st_size, most + 1)} bytes", f"at most {most} bytes"
-            raise InputError([Fault(file, "file", found, allowed)])
+            problem, allowed = f"{max(status.st_size, most + 1)} bytes", f"at most {most} bytes"
+            raise InputError([Fault(file, "file", problem, allowed)])
     except FileNotFoundError:
         raise InputError([Fault(file, "file", ABSENT, f"an existing {kind} file")]) from None
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What a file of another tool looks like, by its content and not by its name."""
+"""Kinds of other tools' files, told by content and not by name."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def read_yaml(path: Path, expected: str) -> tuple[dict[str, Any], list[Fault]]:
     """
     file = str(path)
     text = read_text(path, "YAML")
-    if found := _JINJA.search(_COMMENT.sub("", text)):
-        where = f"line {text.count(chr(10), 0, text.find(found[0])) + 1}"
-        raise InputError([Fault(file, where, found[0], _PARSED)])
+    if match := _JINJA.search(_COMMENT.sub("", text)):
+        where = f"line {text.count(chr(10), 0, text.find(match[0])) + 1}"
+        raise InputError([Fault(file, where, match[0], _PARSED)])
     try:
         root, raw = compose(text)
     except yaml.YAMLError as error:

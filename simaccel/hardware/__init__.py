@@ -1,4 +1,4 @@
-"""What simaccel runs on: the accelerator's units, their costs, and the hwconfigs."""
+"""Accelerators: their units, the costs of these, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.array import AccumulatorSpec, ArraySpec

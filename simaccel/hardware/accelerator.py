@@ -136,7 +136,7 @@ class Accelerator(Spec):
 
     @cached_property
     def account(self) -> Account:
-        """What became of all that its file says, where it is another tool's."""
+        """The account of all that its file says, where it is another tool's."""
         return Account()
 
     @cached_property
@@ -237,14 +237,14 @@ class Accelerator(Spec):
         ``cycles``: in which the accelerator leaks, if that is to be counted. A float each, or an
         array where the amounts are arrays.
         """
-        found = self.prices.by_level(macs, elements, moved, cycles)
+        by_level = self.prices.by_level(macs, elements, moved, cycles)
         if isinstance(self.array, SpatialArraySpec):
             prices = self.array.memories.prices()
-            found["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
+            by_level["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
         elif self.array.accumulator is not None:
             sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
-            found["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return found | self.chips.energy_pj(moved)
+            by_level["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
+        return by_level | self.chips.energy_pj(moved)
 
     @property
     def _accumulator_pj_per_byte(self) -> float:
@@ -260,15 +260,15 @@ class Accelerator(Spec):
         pes: dict[str, float] = {}
         if isinstance(self.array, SpatialArraySpec):
             pes = self.array.memories.prices()
-        found: dict[str, dict[str, float]] = {}
+        by_tensor: dict[str, dict[str, float]] = {}
         for (level, tensor), n_bytes in moved.items():
             place = level.partition("_")[0].partition(".")[0]
-            by_level = found.setdefault(tensor, {})
+            by_level = by_tensor.setdefault(tensor, {})
             price = pes.get(level, 0.0) if place == "pe" else self.prices.of(level)
             if place == "accumulator":
                 price = self._accumulator_pj_per_byte
             by_level[place] = by_level.get(place, 0.0) + n_bytes * price
-        return found
+        return by_tensor
 
     @cached_property
     def read_rate(self) -> Rate:
@@ -282,7 +282,7 @@ class Accelerator(Spec):
 
     @property
     def bytes_per_cycle(self) -> Fraction | None:
-        """What DRAM and the memories beside it move in a cycle at most; None: no limit."""
+        """Bytes that DRAM and the memories beside it move in a cycle at most; None: no limit."""
         found = Fraction(0)
         for one in self.every_backing.values():
             each = one.channel_rate
@@ -329,15 +329,15 @@ class Accelerator(Spec):
         if self.dram.model == "channel":
             return cycles
         if self.dram.model == "requests":
-            found = self.dram.request_cycles(n_bytes, lying(n_bytes, rows))
+            request_cycles = self.dram.request_cycles(n_bytes, lying(n_bytes, rows))
         else:
             clocks = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
-            found = self._part_rate.cycles(clocks)
-        slowest: Amount = larger(cycles, found)
+            request_cycles = self._part_rate.cycles(clocks)
+        slowest: Amount = larger(cycles, request_cycles)
         return slowest
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
-        """Where a tile of a tensor lies in DRAM; None if the model does not care."""
+        """Return where a tile of a tensor lies in DRAM; None if the model does not care."""
         return self.dram.rows(sides, shape, bits)
 
     def batch_cycles(self, *, write: bool) -> int:

@@ -35,11 +35,11 @@ from simaccel.hardware.spec import Spec
 
 
 class NotSystolicError(SimaccelError):
-    """What was asked for needs a systolic array; the message says which one it is."""
+    """A systolic array is needed; the message says for what."""
 
 
 class NotSpatialError(SimaccelError):
-    """What was asked for needs a spatial array; the message says which one it is."""
+    """A spatial array is needed; the message says for what."""
 
 
 def _systolic(kind: object) -> object:
@@ -173,7 +173,7 @@ class ArraySpec(Spec):
         Gang(down=1, across=1, along=4, apart=1)
         """
         rate = Fraction(str(self.steps_per_cycle)).as_integer_ratio()
-        grid, one = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
+        grid, unit = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
         if self.blocks is not None:
             step = sizes[2] if run is None else run
             return replace(
@@ -181,10 +181,10 @@ class ArraySpec(Spec):
             )
         if self.count == 1:
             return grid
-        count = one if products is None else products
-        best, chosen = self._rounds_cycles(grid, stationarity) * count, Gang(one, one, one, one)
+        count = unit if products is None else products
+        best, chosen = self._rounds_cycles(grid, stationarity) * count, Gang(unit, unit, unit, unit)
         for numbers in gangs(self.count):
-            gang = Gang(*(one * number for number in numbers))
+            gang = Gang(*(unit * number for number in numbers))
             rounds = -(-count // gang.apart)
             cycles = rounds * self._rounds_cycles(replace(grid, gang=gang), stationarity)
             chosen = either(cycles * 0 + (cycles < best), gang, chosen)
@@ -298,11 +298,11 @@ class ArraySpec(Spec):
         a_alone, b_alone, pipe_out = operand_bytes(*alone, grid.steps, stationarity, widths)
         # how often what streams is sent: to each array that needs it, or to each of its lines
         across, down = (gang.across, gang.down) if multicasts else (cols, rows)
-        one = rows * 0 + 1
-        per_col, per_row = (one, one) if multicasts else (alone[1], alone[0])
+        unit = rows * 0 + 1
+        per_col, per_row = (unit, unit) if multicasts else (alone[1], alone[0])
         times = {
-            "ws": ((across, per_col), (gang.along, one)),
-            "is": ((gang.along, one), (across, per_col)),
+            "ws": ((across, per_col), (gang.along, unit)),
+            "is": ((gang.along, unit), (across, per_col)),
             "os": ((across, per_col), (down, per_row)),
         }[stationarity]
         (a_times, a_each), (b_times, b_each) = times

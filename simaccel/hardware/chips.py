@@ -66,12 +66,12 @@ class ChipAxis(tuple[int, int]):
 
     @property
     def stride(self) -> int:
-        """How far one chip is from the next, in chip numbers."""
+        """Distance of one chip from the next, in chip numbers."""
         return self[0]
 
     @property
     def size(self) -> int:
-        """How many chips there are."""
+        """Number of chips."""
         return self[1]
 
 
@@ -177,16 +177,16 @@ class ChipsSpec(Spec):
             if size > 1:
                 whole[stride] = size
             stride *= size
-        found = []
+        rings = []
         for axis in axes:
             at, left = axis.stride, axis.size
             while left > 1:
                 size = whole.get(at, 0)
                 if not size or left % size:
                     return None
-                found.append(size)
+                rings.append(size)
                 at, left = at * size, left // size
-        return tuple(found)
+        return tuple(rings)
 
     def messages(self, kind: Collective, n_bytes: int, rings: Sequence[int]) -> Messages:
         """Return what a chip sends over one link, step by step.
@@ -272,11 +272,11 @@ class ChipsSpec(Spec):
             return n_bytes
         if kind == "all_to_all":
             return sum(self._swapped(n_bytes, size) for size in rings)
-        found, whole = 0, n_bytes
+        sent, whole = 0, n_bytes
         for size in rings:
             whole = -(-whole // size)
-            found += whole * (size - 1)
-        return found * (2 if kind == "all_reduce" else 1)
+            sent += whole * (size - 1)
+        return sent * (2 if kind == "all_reduce" else 1)
 
     def _swapped(self, n_bytes: int, size: int) -> int:
         """Return the bytes that a chip sends in an all-to-all on one ring."""

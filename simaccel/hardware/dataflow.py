@@ -1,4 +1,4 @@
-"""What mappings may do at a level: constraints as architects write them.
+"""Limits of mappings at a level: constraints as architects write them.
 
 A dataflow such as row-stationary is a set of constraints: which ranks may be split at a level, into
 how many pieces, the order of its loops, and which operands stay there. Ranks have the einsum's
@@ -24,7 +24,7 @@ _EXAMPLES = (
 
 
 class LevelConstraint(BaseModel):
-    """What may be done at one level; what isn't given is free."""
+    """The limits of mappings at one level; what isn't given is free."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,19 +97,19 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
         InputError: every text that is none.
 
     """
-    found: Constraints = {}
+    constraints: Constraints = {}
     faults: list[Fault] = []
     for text in texts:
-        one = _parsed(text)
-        if one is None:
+        parsed = _parsed(text)
+        if parsed is None:
             faults.append(Fault(source, "--constrain", text, _EXAMPLES))
-        elif (other := _contradicted(found, one)) is not None:
+        elif (other := _contradicted(constraints, parsed)) is not None:
             faults.append(Fault(source, "--constrain", text, f"{other}, as stands before it"))
         else:
-            found = merged(found, one)
+            constraints = merged(constraints, parsed)
     if faults:
         raise InputError(faults)
-    return found
+    return constraints
 
 
 def tree_constraints(texts: Sequence[str]) -> Constraints:
@@ -119,16 +119,16 @@ def tree_constraints(texts: Sequence[str]) -> Constraints:
         InputError: every one that no such tree has.
 
     """
-    given = parse_constraints(texts)
+    constraints = parse_constraints(texts)
     faults = [
         Fault("--constrain", level, f"{level}{text}", _OF_TREES)
-        for level, constraint in given.items()
+        for level, constraint in constraints.items()
         for text, part in constraint.parts()
         if not _is_of_trees(level, part)
     ]
     if faults:
         raise InputError(faults)
-    return given
+    return constraints
 
 
 def _is_of_trees(level: str, part: LevelConstraint) -> bool:

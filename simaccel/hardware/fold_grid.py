@@ -192,12 +192,12 @@ def gangs(count: int) -> tuple[tuple[int, int, int, int], ...]:
     ((1, 2, 1, 1), (1, 1, 1, 2), (1, 1, 2, 1), (2, 1, 1, 1))
     """
     numbers = range(1, count + 1)
-    found = []
+    maximal = []
     for down in numbers:
         for across in range(1, count // down + 1):
             for along in range(1, count // (down * across) + 1):
                 gang = down, across, along, count // (down * across * along)
                 used = math.prod(gang)
                 if all(used // number * (number + 1) > count for number in gang):
-                    found.append(gang)
-    return tuple(sorted(found, key=lambda gang: (-gang[1], -gang[3], -gang[2])))
+                    maximal.append(gang)
+    return tuple(sorted(maximal, key=lambda gang: (-gang[1], -gang[3], -gang[2])))

@@ -24,16 +24,21 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     A systolic array has rows and columns, and no memories in its PEs.
     """
     array = accelerator.array
-    found: list[Level] = [_dram(accelerator)]
+    all_levels: list[Level] = [_dram(accelerator)]
     if isinstance(array, SpatialArraySpec):
-        found += _buffer(accelerator, frozenset(ROLES) - set(array.bypass_buffer))
-        found += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
-        found += [_fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1]
+        all_levels += _buffer(accelerator, frozenset(ROLES) - set(array.bypass_buffer))
+        all_levels += [_fan(array, "rows"), _fan(array, "cols"), _pe(array)]
+        all_levels += [
+            _fan(array, name) for name in ("vectors", "lanes") if getattr(array, name) > 1
+        ]
     else:
-        found += _buffer(accelerator, frozenset(ROLES))
-        found += [Spatial(name="rows", fanout=array.rows), Spatial(name="cols", fanout=array.cols)]
+        all_levels += _buffer(accelerator, frozenset(ROLES))
+        all_levels += [
+            Spatial(name="rows", fanout=array.rows),
+            Spatial(name="cols", fanout=array.cols),
+        ]
     return Hierarchy(
-        levels=tuple(found),
+        levels=tuple(all_levels),
         mac_pj=accelerator.prices.mac_pj,
         pipes=_pipes(accelerator),
     )

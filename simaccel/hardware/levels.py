@@ -74,7 +74,7 @@ Level = Temporal | Spatial
 
 @dataclass(frozen=True, kw_only=True)
 class Pipes:
-    """What all bytes pass on their way to and from the instances of the outermost spatial level.
+    """The pipes that all bytes pass between buffer and the outermost spatial level's instances.
 
     Bytes per cycle; without ``multicast`` what several instances need is sent to each.
     """

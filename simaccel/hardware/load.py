@@ -147,10 +147,10 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     raw = accelerator.model_dump()
     for field, value in values.items():
         _put(raw, field.split("."), value)
-    found, faults = _build(raw, source)
-    if found is None:
+    built, faults = _build(raw, source)
+    if built is None:
         raise InputError(faults)
-    return found
+    return built
 
 
 def _sections_of(name: str) -> dict[str, Any]:
@@ -331,9 +331,9 @@ def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     yield "derived.noc_lead_latency", f"{accelerator.lead_latency_cycles} cycles"
     yield "derived.noc_tail_latency", f"{accelerator.tail_latency_cycles} cycles"
     yield "derived.machine_balance", balance
-    given = accelerator.energy.model_dump()
+    given_energies = accelerator.energy.model_dump()
     for name, price in asdict(accelerator.prices).items():
-        if name not in given and price:
+        if name not in given_energies and price:
             yield f"derived.{name}", _with_unit(name, float(f"{price:.6g}"))
     if accelerator.energy.node is not None:
         yield "derived.energy_source", NODES[accelerator.energy.node].source

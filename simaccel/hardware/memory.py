@@ -137,7 +137,7 @@ class DramSpec(Spec):
         return frozenset(absent | ({"model"} if plain else set()))
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
-        """Where a tile of a tensor lies; None if the model does not care."""
+        """Return where a tile of a tensor lies; None if the model does not care."""
         if self.model == "requests":
             return requested_rows(sides, bits)
         return None if self.model == "channel" else rows_of(sides, shape, bits)
@@ -174,8 +174,8 @@ class DramSpec(Spec):
         assert self.requests_in_flight is not None  # noqa: S101 - likewise
         count, length = -(-n_bytes // rows.n_bytes), rows.n_bytes
         number = count * -(-length // self.request_bytes)
-        found: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
-        return found
+        in_flight: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
+        return in_flight
 
     def _placed(self) -> tuple[DramPart, str]:
         """Return the part, and its address map."""
@@ -249,7 +249,7 @@ class DmaSpec(Spec):
 
 
 class GroupsSpec(Spec):
-    """How groups follow one another.
+    """Options of how groups follow one another.
 
     ``overlap``: tiles of the next may come while one drains. ``resident``: dataflows hold what goes
     from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).

@@ -75,8 +75,8 @@ def with_sums(document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
     >>> with_sums({"precision": {"sums": "int32"}, "array": {"accumulator": {}}})["array"]
     {'accumulator': {'bytes_per_element': 4}}
     """
-    found = document if isinstance(document, dict) else {}
-    precision, array = found.get("precision"), found.get("array")
+    fields = document if isinstance(document, dict) else {}
+    precision, array = fields.get("precision"), fields.get("array")
     number = precision.get("sums") if isinstance(precision, dict) else None
     accumulator = array.get("accumulator") if isinstance(array, dict) else None
     if not isinstance(accumulator, dict) or not isinstance(number, str):
@@ -84,5 +84,5 @@ def with_sums(document: Any) -> Any:  # noqa: ANN401 - whatever stands in a file
     n_bytes = BITS.get(number, 0) // BYTE
     if not n_bytes:
         return document
-    array = {**found["array"], "accumulator": {**accumulator, "bytes_per_element": n_bytes}}
-    return {**found, "array": array}
+    array = {**fields["array"], "accumulator": {**accumulator, "bytes_per_element": n_bytes}}
+    return {**fields, "array": array}

@@ -34,11 +34,11 @@ def with_presets(
 
     The faults are names that nothing has.
     """
-    found, faults = dict(raw), []
+    filled, faults = dict(raw), []
     for section in SECTIONS:
-        given = raw.get(section)
-        more = dict(given) if isinstance(given, Mapping) else {}
-        name = more.pop(_PRESET, None) if isinstance(given, Mapping) else given
+        content = raw.get(section)
+        more = dict(content) if isinstance(content, Mapping) else {}
+        name = more.pop(_PRESET, None) if isinstance(content, Mapping) else content
         if not isinstance(name, str):
             continue
         known = _known(section, raw, names, load)
@@ -46,10 +46,10 @@ def with_presets(
         make = known.get(match[2] if match else name)
         if make is None:
             faults.append(Fault(file, section, name, f"a section, or {suggest(name, known)}"))
-            found.pop(section)
+            filled.pop(section)
             continue
-        found[section] = _merged(make(int(match[1] or 1) if match else 1), more)
-    return found, faults
+        filled[section] = _merged(make(int(match[1] or 1) if match else 1), more)
+    return filled, faults
 
 
 def preset_names(section: str) -> list[str]:
@@ -61,19 +61,19 @@ def _known(
     section: str, raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
     """Return what makes each preset of a section; the argument counts DRAM channels."""
-    found: dict[str, Callable[[int], Mapping[str, Any]]] = {}
+    makers: dict[str, Callable[[int], Mapping[str, Any]]] = {}
     if section == "noc":
-        found = {name: lambda _, name=name: _noc(name) for name in get_args(Topology)}  # type: ignore[misc]
+        makers = {name: lambda _, name=name: _noc(name) for name in get_args(Topology)}  # type: ignore[misc]
     elif section == "energy":
-        found = {node: lambda _, node=node: {"node": node} for node in NODES}  # type: ignore[misc]
+        makers = {node: lambda _, node=node: {"node": node} for node in NODES}  # type: ignore[misc]
     elif section == "area":
-        found = {node: lambda _, node=node: {"node": node} for node in CELL_UM2}  # type: ignore[misc]
+        makers = {node: lambda _, node=node: {"node": node} for node in CELL_UM2}  # type: ignore[misc]
     elif section == "dram":
-        found = {part: lambda n, part=part: _dram(part, n, raw) for part in PARTS}  # type: ignore[misc]
+        makers = {part: lambda n, part=part: _dram(part, n, raw) for part in PARTS}  # type: ignore[misc]
     for name in names():
         if section in load(name):
-            found[name] = lambda _, name=name: load(name)[section]  # type: ignore[misc]
-    return found
+            makers[name] = lambda _, name=name: load(name)[section]  # type: ignore[misc]
+    return makers
 
 
 def _noc(topology: str) -> dict[str, Any]:
@@ -166,13 +166,15 @@ def _by_energy(*, known: bool) -> list[str]:
 
 def template(name: str, accelerators: list[str]) -> str:
     """Return a file for an accelerator of one's own, with what may stand there as comments."""
-    part = next(one for one in PARTS if one.startswith("DDR4"))
+    part = next(dram_part for dram_part in PARTS if dram_part.startswith("DDR4"))
     return TEMPLATE.format(
         name=name,
         noc=", ".join(preset_names("noc")),
         accelerators=", ".join(accelerators[:4]) + ", ...",
         parts=", ".join([*_by_energy(known=True)][:3]),
-        unpriced=", ".join(dict.fromkeys(one.partition("-")[0] for one in _by_energy(known=False))),
+        unpriced=", ".join(
+            dict.fromkeys(part.partition("-")[0] for part in _by_energy(known=False))
+        ),
         part=part,
         numbers=", ".join(BITS),
         nodes=", ".join(NODES),

@@ -72,9 +72,9 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], Account]:
         allowed = "a SCALE-Sim configuration: sections with lines NAME: VALUE"
         raise InputError([Fault(file, "file", str(error).splitlines()[0], allowed)]) from None
     if not parser.has_section(_PRESETS):
-        found = ", ".join(parser.sections()) or ABSENT
+        sections = ", ".join(parser.sections()) or ABSENT
         allowed = f"a SCALE-Sim configuration with a section [{_PRESETS}]; {suggest('', _KNOWN)}"
-        raise InputError([Fault(file, "sections", found, allowed)])
+        raise InputError([Fault(file, "sections", sections, allowed)])
     reading = _Reading(file, {name: dict(parser[name]) for name in parser.sections()})
     document = reading.document(path)
     if reading.faults:
@@ -143,7 +143,9 @@ class _Reading:
             weight = {"bandwidth_bytes_per_second": rates[1], "staging_bytes": sizes[1]}
             memories = {"memories": {"weight": {**weight, "source": source}, "source": source}}
         return {
-            "name": "".join(one if one.isalnum() or one in "_.-" else "_" for one in path.stem),
+            "name": "".join(
+                letter if letter.isalnum() or letter in "_.-" else "_" for letter in path.stem
+            ),
             "description": f"{rows} x {cols} PEs of a SCALE-Sim file",
             "clock_hz": _CLOCK_HZ,
             "array": {
@@ -185,8 +187,8 @@ class _Reading:
             if traced:
                 harmless = {name: why for name, why in harmless.items() if why != _QUEUES}
             names = {name.lower(): name for name in (*taken, *harmless)}
-            given = [names.get(key.lower(), key) for key in values]
-            yield from account_keys(given, taken, harmless, within=section, macs=0)
+            present = [names.get(key.lower(), key) for key in values]
+            yield from account_keys(present, taken, harmless, within=section, macs=0)
 
     def _known(self, section: str) -> tuple[list[str], dict[str, str]]:
         """Return the fields of a section that are taken, and those that change nothing."""
@@ -206,7 +208,7 @@ class _Reading:
     def _switched(self, section: str) -> Iterator[Entry]:
         """Yield the entries of a section that does nothing while its switches are off."""
         switches, missing = _OFF[section]
-        on = {one.lower() for one in switches if self.text(section, one).lower() == "true"}
+        on = {option.lower() for option in switches if self.text(section, option).lower() == "true"}
         known = {name.lower() for name in (*switches, *_OF[section])}
         for key in self.sections[section]:
             name, is_on = f"{section}.{key}", key.lower() in on

@@ -1,4 +1,4 @@
-"""What all hardware specs share: frozen, keyword-only, valid at birth, with their source."""
+"""The base of all hardware specs: frozen, keyword-only, valid at birth, with their source."""
 
 from __future__ import annotations
 

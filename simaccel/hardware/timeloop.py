@@ -55,10 +55,10 @@ def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any
     parts = reading.parts()
     levels = None if reading.faults else _levels(reading, parts)
     made = None if levels is None else _Accelerator(reading, levels, Path(file))
-    found = {} if made is None else made.document()
+    fields = {} if made is None else made.document()
     if reading.faults or made is None:
         raise InputError(reading.faults)
-    return found, Account(file, tuple(made.entries()))
+    return fields, Account(file, tuple(made.entries()))
 
 
 @dataclass
@@ -75,27 +75,27 @@ class _Levels:
 
 
 def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
-    drams = [one for one in parts if one.of == "dram"]
-    macs = [one for one in parts if one.of == "compute"]
-    for what, found in (("DRAM", drams), ("MAC (class intmac)", macs)):
-        if len(found) != 1:
-            names = ", ".join(one.name for one in found) or ABSENT
+    drams = [part for part in parts if part.of == "dram"]
+    macs = [part for part in parts if part.of == "compute"]
+    for what, known in (("DRAM", drams), ("MAC (class intmac)", macs)):
+        if len(known) != 1:
+            names = ", ".join(part.name for part in known) or ABSENT
             reading.refuse("architecture", names, f"one {what}")
     if reading.faults:
         return None
-    left = {one.name: "neither a memory nor a MAC" for one in parts if one.of == "other"}
+    left = {part.name: "neither a memory nor a MAC" for part in parts if part.of == "other"}
     storages = []
-    for one in parts:
-        if one.of != "storage":
+    for part in parts:
+        if part.of != "storage":
             continue
-        if one.keeps == frozenset() or one.name.lower().startswith("dummy"):
-            left[one.name] = "holds nothing; it only splits the fan-out"
+        if part.keeps == frozenset() or part.name.lower().startswith("dummy"):
+            left[part.name] = "holds nothing; it only splits the fan-out"
         else:
-            storages.append(one)
-    outer = [one for one in storages if one.instances == 1 and macs[0].instances > 1]
-    inner = [one for one in storages if one not in outer]
+            storages.append(part)
+    outer = [storage for storage in storages if storage.instances == 1 and macs[0].instances > 1]
+    inner = [storage for storage in storages if storage not in outer]
     if len(outer) > 1:
-        names = ", ".join(one.name for one in outer)
+        names = ", ".join(storage.name for storage in outer)
         reading.refuse("architecture", names, "one buffer between DRAM and PEs")
     pes, columns = _fan(reading, inner, macs[0])
     memories = {} if reading.faults else _memories(reading, inner, left)
@@ -107,10 +107,10 @@ def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]
     """Return how many PEs there are, in how many columns."""
     first = inner[0] if inner else macs
     pes, columns = first.instances, first.columns or macs.columns or first.instances
-    for one in inner:
-        if one.instances != pes:
-            value = f"{one.instances} of them, {pes} of {first.name}"
-            reading.refuse(one.path, value, "memories of one PE, as many of one as of another")
+    for part in inner:
+        if part.instances != pes:
+            value = f"{part.instances} of them, {pes} of {first.name}"
+            reading.refuse(part.path, value, "memories of one PE, as many of one as of another")
     for number, of, value in (
         (pes, columns, f"{pes} PEs, meshX {columns}"),
         (macs.instances, pes, f"{macs.instances} MACs, {pes} PEs"),
@@ -122,29 +122,29 @@ def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]
 
 def _memories(reading: Reading, inner: Sequence[Part], left: dict[str, str]) -> dict[Role, Part]:
     """Return the memory of each role in a PE; one-word registers give way to others."""
-    found: dict[Role, Part] = {}
-    for one in inner:
-        named = role_of(one.name)
-        kept = one.keeps
+    parts: dict[Role, Part] = {}
+    for part in inner:
+        named = role_of(part.name)
+        kept = part.keeps
         if kept is None:
             kept = frozenset({named} if named and len(inner) > 1 else ROLES)
         for role in sorted(kept):
-            other = found.get(role)
+            other = parts.get(role)
             if other is None:
-                found[role] = one
-            elif 1 in (words := (_words(reading, other), _words(reading, one))):
-                gone = one if words[1] == 1 else other
-                found[role] = other if gone is one else one
+                parts[role] = part
+            elif 1 in (words := (_words(reading, other), _words(reading, part))):
+                gone = part if words[1] == 1 else other
+                parts[role] = other if gone is part else part
                 left[gone.name] = "a register of one word beside another memory"
             else:
-                names = f"{other.name} and {one.name}"
+                names = f"{other.name} and {part.name}"
                 what = f"one memory of a PE for {role}s, by their names or a constraint"
-                reading.refuse(one.path, names, what)
-    shared = {one.path for one in found.values() if [*found.values()].count(one) > 1}
-    if shared and len(found) < len(ROLES):
+                reading.refuse(part.path, names, what)
+    shared = {part.path for part in parts.values() if [*parts.values()].count(part) > 1}
+    if shared and len(parts) < len(ROLES):
         what = "memories of a PE that keep one role each, or together all"
-        reading.refuse(min(shared), f"keeps {' and '.join(found)}", what)
-    return found
+        reading.refuse(min(shared), f"keeps {' and '.join(parts)}", what)
+    return parts
 
 
 def _words(reading: Reading, part: Part) -> int | None:
@@ -175,7 +175,7 @@ def _capacity_bits(reading: Reading, part: Part) -> int | None:
 
 @dataclass
 class _Accelerator:
-    """What an accelerator's document is written from."""
+    """The parts that an accelerator's document is written from."""
 
     reading: Reading
     levels: _Levels
@@ -187,10 +187,12 @@ class _Accelerator:
         other = f"{source}: not described there, so not limited"
         pipe = {"topology": "unlimited", "link_bytes_per_cycle": 2, "hop_cycles": 0}
         rows, lanes = levels.pes // levels.columns, levels.macs.instances // levels.pes
-        name = "".join(one if one.isalnum() or one in "_.-" else "_" for one in self.path.stem)
+        name = "".join(
+            letter if letter.isalnum() or letter in "_.-" else "_" for letter in self.path.stem
+        )
         lane = f" of {lanes} MACs" if lanes > 1 else ""
         clock = self._clock()
-        found = {
+        document = {
             "name": name,
             "description": f"{rows} x {levels.columns} PEs{lane} of a Timeloop architecture",
             "clock_hz": clock,
@@ -212,9 +214,11 @@ class _Accelerator:
                 "source": f"{source}: energy is Accelergy's, not described there",
             },
         }
-        left = [f"{one.name} ({one.why})" for one in self.entries() if one.how == "not taken"]
-        found["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
-        return found
+        left = [
+            f"{entry.name} ({entry.why})" for entry in self.entries() if entry.how == "not taken"
+        ]
+        document["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
+        return document
 
     def _clock(self) -> int:
         names = [name for name in SECONDS if name in self.levels.macs.attributes]
@@ -229,18 +233,18 @@ class _Accelerator:
         return _CLOCK_HZ
 
     def _memories(self, source: str) -> dict[str, Any]:
-        found: dict[str, Any] = {"source": source}
+        sections: dict[str, Any] = {"source": source}
         by_part: dict[str, list[Role]] = {}
         for role, part in self.levels.memories.items():
             by_part.setdefault(part.path, []).append(role)
         for role, part in self.levels.memories.items():
             several = len(by_part[part.path]) > 1
-            found["shared" if several else role] = {
+            sections["shared" if several else role] = {
                 "capacity_bytes": self._bytes(part),
                 "read_pj_per_byte": 0.0,
                 "write_pj_per_byte": 0.0,
             }
-        return found
+        return sections
 
     def _bytes(self, part: Part) -> int:
         bits = _capacity_bits(self.reading, part)
@@ -290,7 +294,7 @@ class _Accelerator:
         for name, why in levels.left.items():
             yield Entry(name, "not taken", why, "component")
         own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
-        memories = {one.path: one for one in levels.memories.values()}
+        memories = {memory.path: memory for memory in levels.memories.values()}
         for part in (*own, *memories.values(), levels.macs):
             yield Entry(part.name, "taken", part.of, "component")
             taken = _TAKEN | (set(_RATES) if part in own else set())

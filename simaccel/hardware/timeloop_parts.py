@@ -84,18 +84,18 @@ class Reading:
     def parts(self) -> list[Part]:
         """Return all parts, outermost first."""
         (root,) = (name for name in ("architecture", "arch") if name in self.document)
-        given = self.document[root]
-        if not isinstance(given, Mapping):
-            self.refuse(root, given, "a mapping with `subtree`, `nodes`, or `arithmetic`")
+        described = self.document[root]
+        if not isinstance(described, Mapping):
+            self.refuse(root, described, "a mapping with `subtree`, `nodes`, or `arithmetic`")
             return []
-        if isinstance(given.get("nodes"), list):
-            return list(self._listed(given["nodes"], _Where(f"{root}.nodes"))[0])
-        if "arithmetic" in given:
-            return list(self._oldest(given, root))
-        if isinstance(given.get("subtree"), list):
-            return list(self._nested(given, _Where(root)))
+        if isinstance(described.get("nodes"), list):
+            return list(self._listed(described["nodes"], _Where(f"{root}.nodes"))[0])
+        if "arithmetic" in described:
+            return list(self._oldest(described, root))
+        if isinstance(described.get("subtree"), list):
+            return list(self._nested(described, _Where(root)))
         self.refuse(
-            root, ", ".join(map(str, given)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
+            root, ", ".join(map(str, described)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
         )
         return []
 
@@ -103,8 +103,8 @@ class Reading:
         inside = where.within(node)
         for at, local in enumerate(_list(node.get("local"))):
             path = f"{where.path}.local[{at}]"
-            if found := self._part(local, path, inside):
-                yield found
+            if own_part := self._part(local, path, inside):
+                yield own_part
         branches = _list(node.get("subtree"))
         if len(branches) > 1:
             self.refuse(f"{where.path}.subtree", f"{len(branches)} branches", "one branch")
@@ -118,26 +118,26 @@ class Reading:
 
     def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[Part], _Where]:
         """Return the parts of a list, and where what follows it stands."""
-        found: list[Part] = []
+        parts: list[Part] = []
         for at, node in enumerate(nodes):
             path = f"{where.path}[{at}]"
             if not isinstance(node, Mapping):
                 self.refuse(path, node, "a !Component, !Container, !Parallel or !Hierarchical")
                 continue
-            here = self._spread(node, where.at(path, 1))
+            spread = self._spread(node, where.at(path, 1))
             if node.get("tag") == "Nothing":
                 continue
             if "class" in node:
-                part = self._part(node, path, here)
-                found += [part] if part else []
-                where = here.at(where.path, 1)
+                part = self._part(node, path, spread)
+                parts += [part] if part else []
+                where = spread.at(where.path, 1)
             elif isinstance(node.get("nodes"), list):
-                inner, after = self._listed(node["nodes"], here.at(f"{path}.nodes", 1))
-                found += inner
-                where = (here if node.get("tag") == "Parallel" else after).at(where.path, 1)
+                inner, after = self._listed(node["nodes"], spread.at(f"{path}.nodes", 1))
+                parts += inner
+                where = (spread if node.get("tag") == "Parallel" else after).at(where.path, 1)
             else:
-                where = here.within(node).at(where.path, 1)
-        return found, where
+                where = spread.within(node).at(where.path, 1)
+        return parts, where
 
     def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
         """Return where a node's own instances stand."""
@@ -171,16 +171,18 @@ class Reading:
         columns = one.get("meshX")
         yield Part(name, path, kind, one, count, columns and self.whole(f"{path}.meshX", columns))
 
-    def _part(self, one: object, path: str, where: _Where) -> Part | None:
-        if not isinstance(one, Mapping) or not isinstance(one.get("class"), str):
-            self.refuse(path, one, "a component with `name`, `class` and `attributes`")
+    def _part(self, component: object, path: str, where: _Where) -> Part | None:
+        if not isinstance(component, Mapping) or not isinstance(component.get("class"), str):
+            self.refuse(path, component, "a component with `name`, `class` and `attributes`")
             return None
-        own = one.get("attributes")
+        own = component.get("attributes")
         attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
-        name = _RANGE.sub(r"\1", str(one.get("name", one["class"])))
-        kind = _kind(f"{one['class']} {one.get('subclass', '')}".lower())
-        named = where.count * _count(one)
-        part = Part(name, path, kind, attributes, named, where.columns, self._keeps(name, one))
+        name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
+        kind = _kind(f"{component['class']} {component.get('subclass', '')}".lower())
+        named = where.count * _count(component)
+        part = Part(
+            name, path, kind, attributes, named, where.columns, self._keeps(name, component)
+        )
         if kind == "other":
             return part
         own = own if isinstance(own, Mapping) else {}
@@ -204,20 +206,20 @@ class Reading:
         is_own = any(name in own for axis in ("meshX", "meshY") for name in SPELLINGS[axis])
         every = (across or 1) * (down or 1)
         if part.instances % every and (is_own or part.instances > 1):
-            found = f"a mesh of {every}, {part.instances} of {part.name}"
+            mesh = f"a mesh of {every}, {part.instances} of {part.name}"
             what = f"instances: {every} (or a name such as {part.name}[0..{every - 1}]) with a mesh"
-            self.refuse(f"{part.path}.attributes.meshX", found, what)
+            self.refuse(f"{part.path}.attributes.meshX", mesh, what)
         if across is None and down and part.instances % down == 0:
             across = part.instances // down
         return replace(part, columns=across)
 
-    def _keeps(self, name: str, one: Mapping[str, Any]) -> frozenset[Role] | None:
+    def _keeps(self, name: str, attributes: Mapping[str, Any]) -> frozenset[Role] | None:
         """Return the roles that constraints leave a part, if there are any of its own."""
-        constraints = one.get("constraints")
+        constraints = attributes.get("constraints")
         rules = [constraints.get("dataspace")] if isinstance(constraints, Mapping) else []
         for section in ("architecture_constraints", "mapspace_constraints", "constraints"):
-            given = self.document.get(section)
-            targets = _list(given.get("targets") if isinstance(given, Mapping) else None)
+            constraint = self.document.get(section)
+            targets = _list(constraint.get("targets") if isinstance(constraint, Mapping) else None)
             rules += [
                 target
                 for target in targets

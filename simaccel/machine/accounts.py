@@ -1,4 +1,4 @@
-"""Where the cycles go: one activity per engine at any time, summed by cause.
+"""Cycles of engines: one activity at any time, summed by cause.
 
 busy + stalls by cause + idle = total, by construction: an engine is always in exactly one
 activity and each change books the cycles since the last one.
@@ -15,7 +15,7 @@ from simaccel.machine.stateful import Skip, Stateful
 
 
 class Cause(IntEnum):
-    """What an engine does: works, idles, or the root of its stall."""
+    """An activity of an engine: it works, idles, or waits, by the root of the stall."""
 
     BUSY = 0
     IDLE = 1
@@ -49,7 +49,7 @@ NO_WAIT = Wait()
 
 @dataclass(frozen=True)
 class EngineCycles:
-    """Where the cycles of one engine went: busy + stalls + idle = total."""
+    """Cycles of one engine: busy + stalls + idle = total."""
 
     busy: int
     idle: int
@@ -57,7 +57,7 @@ class EngineCycles:
 
 
 class Listener(Protocol):
-    """Who wants to know what happened (the trace writer)."""
+    """A listener to what happens (the trace writer)."""
 
     def announce(self, lanes: Mapping[str, str]) -> None:
         """Learn whom it will hear of: the kind of each lane (engine, channel, tile) by name."""
@@ -128,7 +128,7 @@ class Account(Stateful):
 
     @property
     def root(self) -> Cause:
-        """What someone who waits for this engine waits for in the end."""
+        """The root of the wait of those who wait for this engine."""
         if self.cause is Cause.BUSY:
             return self.busy_root
         return Cause.DRAIN if self.cause is Cause.IDLE else self.cause

@@ -26,7 +26,7 @@ from simaccel.machine.wires import Wires
 
 
 class _Use(NamedTuple):
-    """What a command asks of a channel, and what waiting for it is booked to."""
+    """The demand of a command for a channel, and the cause that waiting for it is booked to."""
 
     channel: Channel
     cycles: int

@@ -228,9 +228,9 @@ class Dram:
         shares = [
             tuple(
                 accelerator.transfer_cycles(
-                    one.n_bytes, one.rows, write=bool(one.direction), channel=at
+                    transfer.n_bytes, transfer.rows, write=bool(transfer.direction), channel=at
                 )
-                for one in transfers
+                for transfer in transfers
             )
             for at in range(spec.channels)
         ]
@@ -241,7 +241,7 @@ class Dram:
         self.by_number = [distinct[share] for share in shares]
         """For each channel that there is the one that stands for it."""
         self.parts: dict[Transfer, list[tuple[Channel, int]]] = {
-            one: [(channel, share[at]) for share, channel in distinct.items()]
-            for at, one in enumerate(transfers)
+            transfer: [(channel, share[at]) for share, channel in distinct.items()]
+            for at, transfer in enumerate(transfers)
         }
         """Of each transfer, the cycles of each channel."""

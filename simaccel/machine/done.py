@@ -1,4 +1,4 @@
-"""What the executed steps of a program did: MACs, SFU work, bytes moved."""
+"""Work that the executed steps of a program did: MACs, SFU work, bytes moved."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simaccel.machine.engines import Engine
 
 @dataclass
 class Done:
-    """What executed steps did: MACs, elements that passed the SFU, bytes moved.
+    """Work of executed steps: MACs, elements that passed the SFU, bytes moved.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
     """
@@ -25,17 +25,17 @@ class Done:
 
 def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, Done]:
     """Sum what the executed steps of each operator did."""
-    found = {name: Done() for name in operators}
+    totals = {name: Done() for name in operators}
     for engine in engines:
         for n, op in zip(engine.counts, engine.plan.ops, strict=True):
             if n and (op.macs or op.elements or op.amounts):
-                one = found[op.operator]
-                one.macs += n * op.macs
-                one.native_macs += n * op.native_macs
-                one.elements += n * op.elements
+                total = totals[op.operator]
+                total.macs += n * op.macs
+                total.native_macs += n * op.native_macs
+                total.elements += n * op.elements
                 for key, n_bytes in op.amounts:
-                    one.moved[key] += n * n_bytes
-    return found
+                    total.moved[key] += n * n_bytes
+    return totals
 
 
 def together(parts: Iterable[Done]) -> Done:

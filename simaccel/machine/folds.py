@@ -1,4 +1,4 @@
-"""How a systolic array executes a command: its folds as a small tree of loops."""
+"""Execution of a command on a systolic array: its folds as a small tree of loops."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _columns(place: _Place) -> tuple[Fold | FoldLoop, ...]:
 def edges_of(
     command: Compute,
     folds: Folds,
-    found: Folding,
+    folding: Folding,
     accelerator: Accelerator,
     before: Collection[str] = (),
 ) -> tuple[Edge, Edge]:
@@ -211,9 +211,9 @@ def edges_of(
     if folds.stationarity == "os" and command.accumulate:
         streamed = (*streamed, made)
     latency = accelerator.lead_latency_cycles
-    begins = Edge(found.lead, latency, held, streamed, hidden=found.hidden)
-    latency, leaving = accelerator.tail_latency_cycles, found.leaving
-    ends = Edge(found.tail, latency, made=made, hidden=found.hidden, leaving=leaving)
+    begins = Edge(folding.lead, latency, held, streamed, hidden=folding.hidden)
+    latency, leaving = accelerator.tail_latency_cycles, folding.leaving
+    ends = Edge(folding.tail, latency, made=made, hidden=folding.hidden, leaving=leaving)
     return begins, ends
 
 

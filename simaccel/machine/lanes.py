@@ -41,7 +41,7 @@ class Lane(Stateful):
 
 
 class Server(Protocol):
-    """What a lane sees of a channel."""
+    """The interface of a channel to its lane."""
 
     turns: Turns | Batches
     idle_since: int

@@ -58,7 +58,7 @@ class DeadlockError(SimaccelError):
 
 @dataclass(frozen=True)
 class OperatorRun:
-    """What one operator (all its repetitions) took."""
+    """Counters of one operator (all its repetitions)."""
 
     name: str
     cycles: int
@@ -71,7 +71,7 @@ class OperatorRun:
 
 @dataclass(frozen=True)
 class Run:
-    """What a program did on the machine. ``moved``: (level and direction, tensor) -> bytes.
+    """Counters of a program's run. ``moved``: (level and direction, tensor) -> bytes.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
     """
@@ -157,10 +157,10 @@ class Machine:
             engine.meeting = self.meeting
             engine.early = early
             ops = engine.plan.ops
-            found = [self.tokens[op.tokens] if op.tokens else None for op in ops]
-            engine.tokens += found
+            waits = [self.tokens[op.tokens] if op.tokens else None for op in ops]
+            engine.tokens += waits
             engine.needed += [
-                [(tokens, ops[n]) for n in numbers if (tokens := found[n]) is not None]
+                [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
                 for numbers in needed_by(ops)
             ]
 
@@ -180,7 +180,10 @@ class Machine:
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
-        served = [ChannelLane(known, clock, listener, one) for one, known in names.items()]
+        served = [
+            ChannelLane(known, clock, listener, channel_name)
+            for channel_name, known in names.items()
+        ]
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
@@ -195,15 +198,15 @@ class Machine:
         """Return what can change in each operator; all of it under no name."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
-        here = {operator: [*everywhere] for operator in self.books.operators}
+        numbers = {operator: [*everywhere] for operator in self.books.operators}
         for at, part in enumerate(parts):
             for operator in of.get(part, ()):
-                here[operator].append(at)
-        found = {"": Scope(parts, self.lanes)}
-        for operator, places in here.items():
+                numbers[operator].append(at)
+        scopes = {"": Scope(parts, self.lanes)}
+        for operator, places in numbers.items():
             within = [parts[at] for at in sorted(places)]
-            found[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
-        return found
+            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
+        return scopes
 
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[Stateful, set[str]]:
         """Return the operators in which tokens and tiles change; all else may in each."""
@@ -279,7 +282,7 @@ class Machine:
         """
         self._start()
         trips = [_trips(engine.plan) for engine in self.engines]
-        whole = [self._work(engine, one) for engine, one in zip(self.engines, trips, strict=True)]
+        whole = [self._work(engine, trip) for engine, trip in zip(self.engines, trips, strict=True)]
         served = self._service(trips)
         while self.clock.run_some(_GLANCE):
             done = [self._work(e, np.array(e.counts, dtype=object)) for e in self.engines]
@@ -334,17 +337,20 @@ class Machine:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
         by_operator = done(self.engines, self.books.operators)
-        found = together(by_operator.values())
+        whole = together(by_operator.values())
         return Run(
             cycles=total,
-            macs=found.macs,
-            native_macs=found.native_macs,
-            elements=found.elements,
-            moved=by_name(found.moved),
+            macs=whole.macs,
+            native_macs=whole.native_macs,
+            elements=whole.elements,
+            moved=by_name(whole.moved),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
             peak_buffer_bytes=self.wires.occupancy.peak_bytes,
-            operators=tuple(self._operator_run(name, one) for name, one in by_operator.items()),
+            operators=tuple(
+                self._operator_run(name, operator_done)
+                for name, operator_done in by_operator.items()
+            ),
             events=self.clock.events,
         )
 
@@ -369,7 +375,7 @@ class Machine:
 
 
 def _trips(plan: Plan) -> np.ndarray:
-    """How often each step of a plan is executed."""
+    """Return how often each step of a plan is executed."""
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]

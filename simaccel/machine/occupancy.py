@@ -1,4 +1,4 @@
-"""How much of the buffer is in use."""
+"""Bytes of the buffer in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transfers, and blocks that PEs go through in steps, carry, resource by resource."""
+"""Loads on resources of transfers, and of blocks that PEs go through in steps."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
     reads = isinstance(command, Load)
     far = command.source if isinstance(command, Load) else command.target
     outside = "dram" if far is None else BUFFER
-    found: Counter[tuple[str, str]] = Counter()
-    found[f"{outside}_{'read' if reads else 'write'}", view.name] += moved.outer
+    carried: Counter[tuple[str, str]] = Counter()
+    carried[f"{outside}_{'read' if reads else 'write'}", view.name] += moved.outer
     if command.tile.place == BUFFER:
-        found[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
+        carried[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
     else:
         pipe = "noc_distribution" if reads else "noc_collection"
-        found[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
+        carried[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
         if command.tile.place != STREAM:
-            found[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += moved.inner
-    return _carried(found)
+            carried[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += (
+                moved.inner
+            )
+    return _carried(carried)
 
 
 def dram_rows(command: Load | Store, accelerator: Accelerator) -> Rows | None:

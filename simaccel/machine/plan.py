@@ -127,17 +127,17 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
 def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
     """Return for each step that waits those that wait for what it, or the next command, needs."""
     waits, steps = (Act.CLAIM, Act.WAIT), (Act.LOOP, Act.RELEASE, Act.POST)
-    found: list[Sequence[int]] = [()] * len(ops)
+    needed_by_op: list[Sequence[int]] = [()] * len(ops)
     needed: tuple[int, ...] = ()
     for at in range(len(ops) - 1, -1, -1):
         op = ops[at]
         if op.act in waits:
             if op.tokens is not None:
                 needed = (at, *needed)
-            found[at] = needed
+            needed_by_op[at] = needed
         elif op.act not in steps:
             needed = ()
-    return found
+    return needed_by_op
 
 
 def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:

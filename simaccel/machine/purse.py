@@ -1,4 +1,4 @@
-"""What looking for repetitions may cost: points, of which the run's events earn a few."""
+"""Budget of looking for repetitions: events earn credit, comparing machine states spends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every part of the machine says about itself, so that a repetition can be recognised.
+"""The declaration of every part's state, so that a repetition can be recognised.
 
 The machine is deterministic: when everything that its future follows from is as it was a period
 ago, the period repeats. Each class with attributes that change says here what they are:
@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
         return self.end - self.start
 
     def ends_before(self, due: int) -> int:
-        """How many more periods end before the cycle ``due``."""
+        """Return how many more periods end before the cycle ``due``."""
         return (due - 1 - self.end) // self.cycles
 
     def of(self, first: int) -> Stretch:

@@ -1,4 +1,4 @@
-"""What walks are made of: an engine's steps, in loops, with waits and releases around uses."""
+"""Steps of engines: in loops, with waits and releases around uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simaccel.program.program import BUFFER, Command, Tile
 
 
 class EngineKind(Enum):
-    """What an engine is."""
+    """A kind of engine."""
 
     DMA_IN = auto()
     NOC_IN = auto()
@@ -22,7 +22,7 @@ class EngineKind(Enum):
 
 
 class Act(IntEnum):
-    """What one step of a walk does."""
+    """An action of a step."""
 
     LOOP = auto()
     END = auto()
@@ -147,7 +147,7 @@ def is_cyclic(item: Repeat, name: str) -> bool:
     return len(set(engines)) > 1 and engines[0] != engines[-1]
 
 
-def put_before(items: list[Item], at: int, one: Do, tile: Tile) -> None:
+def put_before(items: list[Item], at: int, do: Do, tile: Tile) -> None:
     """Put a wait or claim directly before the first use of a tile in an item.
 
     In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
@@ -157,32 +157,32 @@ def put_before(items: list[Item], at: int, one: Do, tile: Tile) -> None:
     if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        step = replace(one.step, within=(*one.step.within, item.site))
-        put_before(inner, first, replace(one, step=step), tile)
+        step = replace(do.step, within=(*do.step.within, item.site))
+        put_before(inner, first, replace(do, step=step), tile)
         items[at] = replace(item, items=tuple(inner))
         return
-    while one.step.within and at and _is(items[at - 1], one.engine, Act.CLAIM, Act.WAIT):
+    while do.step.within and at and _is(items[at - 1], do.engine, Act.CLAIM, Act.WAIT):
         at -= 1
-    items.insert(at, replace(one, behind=item.behind))
+    items.insert(at, replace(do, behind=item.behind))
 
 
-def put_after(items: list[Item], at: int, one: Do, tile: Tile) -> None:
+def put_after(items: list[Item], at: int, do: Do, tile: Tile) -> None:
     """Put a post or release directly after the last use of a tile, as ``put_before``."""
     item = items[at]
     if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        step = replace(one.step, within=(*one.step.within, item.site))
-        put_after(inner, last, replace(one, step=step), tile)
+        step = replace(do.step, within=(*do.step.within, item.site))
+        put_after(inner, last, replace(do, step=step), tile)
         items[at] = replace(item, items=tuple(inner))
         return
     while (
-        one.step.within
+        do.step.within
         and at + 1 < len(items)
-        and _is(items[at + 1], one.engine, Act.RELEASE, Act.POST)
+        and _is(items[at + 1], do.engine, Act.RELEASE, Act.POST)
     ):
         at += 1
-    items.insert(at + 1, replace(one, behind=item.behind))
+    items.insert(at + 1, replace(do, behind=item.behind))
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
@@ -212,18 +212,18 @@ def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[It
 
 def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
     """Let an engine know where an iteration first uses some tiles: it claims or waits for them."""
-    found: list[Item] = []
+    renewed: list[Item] = []
     left = set(tiles)
     for item in items:
         if isinstance(item, Repeat):
             inside = {name for name in left if engine in engines_touching(item, name)}
-            found.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
+            renewed.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
             left -= inside
             continue
-        mine = item.step.names & left if item.engine == engine else frozenset()
-        found.append(replace(item, step=replace(item.step, renews=True)) if mine else item)
-        left -= mine
-    return found
+        own = item.step.names & left if item.engine == engine else frozenset()
+        renewed.append(replace(item, step=replace(item.step, renews=True)) if own else item)
+        left -= own
+    return renewed
 
 
 def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:

@@ -16,7 +16,7 @@ from simaccel.machine.steps import Handover
 
 @dataclass(frozen=True)
 class Delay:
-    """How long data are on their way when their engine goes on, and what that is booked to."""
+    """Cycles that data are on their way when their engine goes on, and the cause of such waits."""
 
     cycles: int
     cause: Cause

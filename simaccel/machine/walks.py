@@ -1,4 +1,4 @@
-"""What each engine does: a program's tree, threaded with tokens, as one walk per engine.
+"""Instruction streams: a program's tree, threaded with tokens, as one walk per engine.
 
 Tiles become tokens. When a tile passes from one engine to another, the first posts a *ready*
 token and the second waits for it; after its last use in the body, the last engine posts a *free*
@@ -84,15 +84,15 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
             queues[noc] = max(queues[noc], command.queue + 1)
     single = accelerator.dma.in_queues == "single"
     names = ["dma_in"] if single else [f"dma_in{i}" for i in range(queues[False])]
-    found = dict.fromkeys(names, EngineKind.DMA_IN)
+    kinds = dict.fromkeys(names, EngineKind.DMA_IN)
     if has_noc:
-        found |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
-    found |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
+        kinds |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
+    kinds |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
     if any(isinstance(command, Link) for command in commands(program.body)):
-        found["link"] = EngineKind.LINK
+        kinds["link"] = EngineKind.LINK
     if has_noc:
-        found["noc_out"] = EngineKind.NOC_OUT
-    return found | {"dma_out": EngineKind.DMA_OUT}
+        kinds["noc_out"] = EngineKind.NOC_OUT
+    return kinds | {"dma_out": EngineKind.DMA_OUT}
 
 
 def engine_of(command: Command, accelerator: Accelerator) -> str:
@@ -167,7 +167,7 @@ class _Builder:
             ]
         # what is threaded last goes first: of slots that are free at once those of the tile
         # with the fewest, as nothing of it is there
-        for tile in sorted(tiles, key=lambda one: -one.slots) if operator else ():
+        for tile in sorted(tiles, key=lambda kept: -kept.slots) if operator else ():
             items = self._thread(items, tile, operator, pipelined=bool(ahead))
         return items
 

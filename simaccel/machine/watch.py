@@ -1,4 +1,4 @@
-"""Who looks for repetitions when: a watch for each loop, at the boundaries of its iterations."""
+"""Detection of repetitions: a watch for each loop, at the boundaries of its iterations."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ class Watch:
             return
         looked_at, places = forward.looked_at, forward.places()
         old = self._remembered(places)
-        found = forward.compare(self.scope, old) if old and places == old.places else None
-        if old and found:
-            self._use(old, found)
+        repetition = forward.compare(self.scope, old) if old and places == old.places else None
+        if old and repetition:
+            self._use(old, repetition)
         elif old is None or self.looks >= self.power:
             self._remember(2 * self.power if old else 1)
         else:
@@ -124,19 +124,19 @@ class Watch:
         self.iteration = self.leader.iterations[self.op.depth]
         self.power, self.looks = power, 0
 
-    def _use(self, old: Snapshot, found: Repetition) -> None:
+    def _use(self, old: Snapshot, repetition: Repetition) -> None:
         """Skip, unless a listener can't tell any more what happened since the snapshot."""
         round_trips = self.leader.iterations[self.op.depth] - self.iteration
-        if self.teller is not None and not self.teller.knows(self) and found.times > 1:
+        if self.teller is not None and not self.teller.knows(self) and repetition.times > 1:
             self._remember(1)
             self.rest = round_trips - 1
             return
-        if found.times > 0 and (self.teller is None or self.teller.knows(self)):
-            self.forward.skip(self.scope, old, found)
+        if repetition.times > 0 and (self.teller is None or self.teller.knows(self)):
+            self.forward.skip(self.scope, old, repetition)
             if self.teller is not None:
-                self.teller.repeat(self, found)
+                self.teller.repeat(self, repetition)
             self.slot.owner = None
-            self.purse.reward((self.forward.clock.events - old.events) * found.times)
+            self.purse.reward((self.forward.clock.events - old.events) * repetition.times)
         left = self._left()
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 

@@ -1,4 +1,4 @@
-"""What the engines share: clock, channels and memories, and how long data are on their way."""
+"""Resources that engines share: clock, channels and memories, and delays of data on their way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 
 @dataclass(eq=False)
 class Wires:
-    """What the engines share."""
+    """The resources that engines share."""
 
     clock: Clock
     accelerator: Accelerator
@@ -58,8 +58,8 @@ def make_wires(
         clock=clock,
         accelerator=accelerator,
         memories={
-            name: Dram(clock, one, transfers[name])
-            for name, one in accelerator.every_backing.items()
+            name: Dram(clock, backing, transfers[name])
+            for name, backing in accelerator.every_backing.items()
         },
         ports={name: Channel(clock, Turns(turn)) for name in PORTS},
         occupancy=occupancy,
@@ -87,16 +87,16 @@ def _shared(
     near: Mapping[str, Collection[str]],
 ) -> frozenset[tuple[str, str]]:
     """Find the NoC pipes that others than the array use while it may be in an operator."""
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for name, plan in plans.items():
         if kinds[name] is EngineKind.ARRAY:
             continue
         for op in plan.ops:
             if op.distribution_cycles:
-                found.update(("noc_distribution", one) for one in near[op.operator])
+                pairs.update(("noc_distribution", operator) for operator in near[op.operator])
             if op.collection_cycles:
-                found.update(("noc_collection", one) for one in near[op.operator])
-    return frozenset(found)
+                pairs.update(("noc_collection", operator) for operator in near[op.operator])
+    return frozenset(pairs)
 
 
 def delay_of(

@@ -1,1 +1,1 @@
-"""How: mappings, programs, and the lowering from one to the other."""
+"""Mappings: trees of loops and tiles, with their files and checks."""

@@ -1,4 +1,4 @@
-"""What is kept around groups: which tensors a keep holds, from which group to which, and its bytes.
+"""Tensors that are kept around groups: by which keep, from which group to which, and their bytes.
 
 A keep lives from the first group inside that makes or reads what it holds to the last one that
 does: a chain of layers holds what goes from one to the next, and not all of it at once.
@@ -62,19 +62,19 @@ def lives(workload: Workload, around: Around) -> list[Life]:
     held: dict[str, dict[str, None]] = {keep.tensor: {} for keep in around.keeps}
     for at, group in enumerate(around.groups):
         for name in group.operators:
-            for _, given in operands_of(workload.operator(name)):
-                tensor = holder(workload, group, given.tensor, around.keeps)
+            for _, operand in operands_of(workload.operator(name)):
+                tensor = holder(workload, group, operand.tensor, around.keeps)
                 if tensor is not None:
                     touched.setdefault(tensor, []).append(at)
-                    held[tensor][given.tensor] = None
-    found = []
+                    held[tensor][operand.tensor] = None
+    lifetimes = []
     for keep in around.keeps:
         groups = touched.get(keep.tensor, [0, len(around.groups) - 1])
         tensors = tuple(held[keep.tensor]) or (keep.tensor,)
         n_bytes = kept_bytes(workload, keep, tensors)
         bits = _bits(workload, keep, tensors)
-        found.append(Life(keep, groups[0], groups[-1], tensors, n_bytes, bits))
-    return found
+        lifetimes.append(Life(keep, groups[0], groups[-1], tensors, n_bytes, bits))
+    return lifetimes
 
 
 def kept_bytes(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:

@@ -54,26 +54,32 @@ def faults(
     """
     if is_sharded(mapping):
         return _sharded(workload, mapping, accelerator, file)
-    found: list[Fault] = []
-    for at, one in enumerate(mapping.body):
+    all_faults: list[Fault] = []
+    for at, part in enumerate(mapping.body):
         place = f"groups[{at}]"
         pairs = (
-            [(place, one, ())]
-            if isinstance(one, Group)
-            else [(f"{place}.groups[{n}]", group, one.keeps) for n, group in enumerate(one.groups)]
+            [(place, part, ())]
+            if isinstance(part, Group)
+            else [
+                (f"{place}.groups[{n}]", group, part.keeps) for n, group in enumerate(part.groups)
+            ]
         )
         walks: list[Walk | None] = []
         for where, group, around in pairs:
             findings, walked = _group(workload, group, around, accelerator)
             walks.append(walked)
-            found += [Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings]
-        if isinstance(one, Around):
+            all_faults += [
+                Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings
+            ]
+        if isinstance(part, Around):
             known = [walked for walked in walks if walked is not None]
             complete = len(known) == len(walks)
-            findings = list(_around(workload, one, known)) if complete else []
-            found += [Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings]
-    found += _sections(workload, mapping, file)
-    return list(dict.fromkeys(found))
+            findings = list(_around(workload, part, known)) if complete else []
+            all_faults += [
+                Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings
+            ]
+    all_faults += _sections(workload, mapping, file)
+    return list(dict.fromkeys(all_faults))
 
 
 def _sharded(
@@ -84,7 +90,7 @@ def _sharded(
     pod, findings = shard(workload, mapping, chips)
     if pod is None:
         return [Fault(file, *finding) for finding in dict.fromkeys(findings)]
-    found = []
+    outer_faults = []
     outside = [len(spreads(group)) for group in mapping.groups]
     places = dict(zip(group_places(mapping), outside, strict=True))
     for fault in faults(pod.workload, pod.mapping, accelerator, file):
@@ -92,8 +98,8 @@ def _sharded(
         number, bracket, rest = node.partition("]")
         at = int(number) + places.get(place, 0) if tree else 0
         where = f"{place}.tree[{at}{bracket}{rest}" if tree else fault.field
-        found.append(Fault(file, where, fault.value, fault.allowed))
-    return found
+        outer_faults.append(Fault(file, where, fault.value, fault.allowed))
+    return outer_faults
 
 
 def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault]:
@@ -104,11 +110,11 @@ def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault
     once = [
         {
             name in workload.once
-            for group in _groups(one)
+            for group in _groups(part)
             for name in group.operators
             if name in known
         }
-        for one in mapping.body
+        for part in mapping.body
     ]
     for at, kinds in enumerate(once):
         if len(kinds) > 1:
@@ -137,9 +143,9 @@ def require_mapping(
         InputError: all its faults.
 
     """
-    found = faults(workload, mapping, accelerator, file)
-    if found:
-        raise InputError(found)
+    all_faults = faults(workload, mapping, accelerator, file)
+    if all_faults:
+        raise InputError(all_faults)
 
 
 class IllegalMappingError(MistakeError):
@@ -163,17 +169,17 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
 def _group(
     workload: Workload, group: Group, around: tuple[Keep, ...], accelerator: Accelerator | None
 ) -> tuple[list[Finding], Walk | None]:
-    found = structure(workload, group)
-    if found:
-        return found, None
+    findings = structure(workload, group)
+    if findings:
+        return findings, None
     walked = walk(space_of(workload, group), group, around)
     for rule in RULES:
-        found += rule(walked)
+        findings += rule(walked)
     for site in walked.sites:
-        found += _operands(workload, walked, site, around)
+        findings += _operands(workload, walked, site, around)
     if accelerator is not None:
-        found += units.fit(walked, accelerator)
-    return found, walked
+        findings += units.fit(walked, accelerator)
+    return findings, walked
 
 
 def _operands(
@@ -240,15 +246,15 @@ def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Ite
     place, text = f"keep[{at}]", node_text(keep)
     if keep.level != BUFFER or keep.slots < 1:
         yield place, text, f"level {BUFFER} and at least one slot"
-    views = [view for one in walks for view in _views(one, keep.tensor)]
+    views = [view for walked in walks for view in _views(walked, keep.tensor)]
     if not views:
         yield place, text, f"a tensor that a group inside uses; none uses {keep.tensor}"
         return
     for view in views:
         yield from _region(keep, view, place)
-    if not any(keep.tensor in one.makers for one in walks):
+    if not any(keep.tensor in walked.makers for walked in walks):
         yield place, text, "a tensor that a group inside makes; one group can keep its inputs"
-    elif not any(_uses(workload, one, keep, around) for one in walks):
+    elif not any(_uses(workload, walked, keep, around) for walked in walks):
         yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
     yield from _needed(workload, around, keep, place)
     yield from _overwritten(around, keep, walks, place)
@@ -293,12 +299,12 @@ def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Itera
     What is made in the tile in place, and has none of its own, is never stored either.
     """
     inside = {name for group in around.groups for name in group.operators}
-    outside = [one for one in workload.operators if one.name not in inside]
-    (life,) = (one for one in lives(workload, around) if one.keep is keep)
+    outside = [outer for outer in workload.operators if outer.name not in inside]
+    (life,) = (live for live in lives(workload, around) if live.keep is keep)
     for tensor in dict.fromkeys((keep.tensor, *life.tensors)):
         own = "" if tensor == keep.tensor else f"a keep of {tensor} in the group that makes it: "
         for operator in outside:
-            if any(given.tensor == tensor for given in operator.inputs):
+            if any(operand.tensor == tensor for operand in operator.inputs):
                 allowed = f"{own}a tensor that no operator outside needs; {operator.name} does"
                 yield place, node_text(keep), allowed
         if workload.tensors[tensor].kind in {"output", "cache"}:
@@ -329,26 +335,27 @@ def _padded(
 def _overwritten(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
     """Yield what is made in place over a kept tensor that a later group still reads."""
     over: set[str] = set()
-    for one in walks:
-        for seen in one.space.operators:
+    for walked in walks:
+        for seen in walked.space.operators:
             for name in over & {view.name for view in seen.inputs}:
                 allowed = f"a keep of what is made over {name}, which {seen.name} reads later"
                 yield place, node_text(keep), allowed
         over |= {
             seen.names[0]
-            for seen in one.space.operators
-            if one.aliases.get(seen.output.name) and _held_by(keep, seen.names[0], around, one)
+            for seen in walked.space.operators
+            if walked.aliases.get(seen.output.name)
+            and _held_by(keep, seen.names[0], around, walked)
         }
 
 
 def _apart(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
     """Yield what is made in place of a tensor kept whole, and has a tile of its own at times."""
     own: dict[str, set[bool]] = {}
-    for one in walks if not keep.region else ():
-        for site in one.sites:
-            for use, _ in one.seen(site).uses:
-                if use != keep.tensor and _held_by(keep, use, around, one):
-                    has = next(site.keeps(one.root(use)), None) is not None
+    for walked in walks if not keep.region else ():
+        for site in walked.sites:
+            for use, _ in walked.seen(site).uses:
+                if use != keep.tensor and _held_by(keep, use, around, walked):
+                    has = next(site.keeps(walked.root(use)), None) is not None
                     own.setdefault(use, set()).add(has)
     for name, known in own.items():
         if len(known) > 1:

@@ -1,4 +1,4 @@
-"""Which ranks of the operators of a group are one."""
+"""Ranks of the operators of a group that are one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Terms = tuple[tuple[str, int], ...]
 
 
 class Classes:
-    """Which ranks of operators are one, by the tensors inside of the group."""
+    """Ranks of operators that are one, by the tensors inside of the group."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
@@ -57,19 +57,19 @@ class Classes:
     def _join_read(self) -> None:
         """Join what two operators read of a tensor in the same way, if nothing speaks against."""
         first: dict[str, tuple[int, Operand]] = {}
-        for at, one in enumerate(self.operators):
-            for given in one.inputs:
-                known = first.setdefault(given.tensor, (at, given))
+        for at, operator in enumerate(self.operators):
+            for operand in operator.inputs:
+                known = first.setdefault(operand.tensor, (at, operand))
                 if known[0] == at:
                     continue
                 pairs = zip(
                     dims(known[1], self.operators[known[0]].ranks),
-                    dims(given, one.ranks),
+                    dims(operand, operator.ranks),
                     strict=True,
                 )
-                for mine, its in pairs:
-                    if len(mine) == len(its) == 1 and mine[0][1] == its[0][1] == 1:
-                        self._union((known[0], mine[0][0]), (at, its[0][0]))
+                for own, its in pairs:
+                    if len(own) == len(its) == 1 and own[0][1] == its[0][1] == 1:
+                        self._union((known[0], own[0][0]), (at, its[0][0]))
 
     def _union(self, one: Place, other: Place) -> None:
         one, other = self.root(one), self.root(other)

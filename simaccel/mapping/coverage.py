@@ -1,4 +1,4 @@
-"""What a tree makes of each operator: every position of its output, and how often.
+"""Positions of each operator's output that a tree makes, and how often each.
 
 Blocks of a rank that loops cut partition it, so that what is to be shown is about two things. A
 rank that is a sum of others has blocks that may overlap or leave gaps between them. And a loop over
@@ -40,7 +40,7 @@ def made(walk: Walk) -> Iterator[Finding]:
                 yield site.place, text, f"{allowed}, which leaves the group, is made once"
         for rank in seen.ranks:
             terms = walk.space.derived.get(rank, ())
-            cut = [one for one, _ in terms if _is_cut(site, one)]
+            cut = [cut_rank for cut_rank, _ in terms if _is_cut(site, cut_rank)]
             if not cut:
                 continue
             total, union, whole = _spans(site, terms)
@@ -60,29 +60,29 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
     MACs of an einsum, elements of a vector operator; more than the workload has where ranks are
     padded, and where something that stays on chip is made again.
     """
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for group, around in mapping.placed():
         walked = walk(space_of(workload, group), group, around)
         for site in walked.sites:
             name = site.do.operator
-            found[name] += _points(walked, site)
-    return dict(found)
+            counter[name] += _points(walked, site)
+    return dict(counter)
 
 
 def _points(walk: Walk, site: Site) -> int:
     """Return the points that a leaf goes over in all iterations of the loops outside."""
     seen, own = walk.seen(site), walk.ranks_of(site)
     again = {rank for _, rank in site.cutting() if rank not in own}
-    found = math.prod(_count(site, rank) for rank in again)
+    points = math.prod(_count(site, rank) for rank in again)
     derived = walk.space.derived
     summed = {rank: derived[rank] for rank in seen.ranks if rank in derived}
-    together = {one for terms in summed.values() for one, _ in terms}
+    together = {term for terms in summed.values() for term, _ in terms}
     for rank in seen.ranks:
         if rank in together:
             summed[rank] = ((rank, 1),)
         elif rank not in summed:
-            found *= site.box[rank][1]
-    return found * _joint(site, summed)
+            points *= site.box[rank][1]
+    return points * _joint(site, summed)
 
 
 def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
@@ -109,9 +109,9 @@ def overlapping(site: Site, terms: Terms, start: int) -> bool:
     starts: Ints = np.zeros(1, dtype=np.int64)
     sizes: Ints = np.ones(1, dtype=np.int64)
     for rank, c in terms:
-        mine = _cut(inside[0].sizes[rank], (step.node for step in inside), rank)
-        starts = (starts[:, None] + c * (np.cumsum(mine) - mine)).reshape(-1)
-        sizes = (sizes[:, None] + c * (mine - 1)).reshape(-1)
+        own = _cut(inside[0].sizes[rank], (step.node for step in inside), rank)
+        starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
+        sizes = (sizes[:, None] + c * (own - 1)).reshape(-1)
     order = np.argsort(starts, kind="stable")
     starts, ends = starts[order], (starts + sizes)[order]
     return bool((starts[1:] < np.maximum.accumulate(ends)[:-1]).any())
@@ -125,9 +125,9 @@ def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
     starts: Ints = np.zeros(1, dtype=np.int64)
     sizes: Ints = np.ones(1, dtype=np.int64)
     for rank, c in terms:
-        mine = _sizes(site, rank)
-        starts = (starts[:, None] + c * (np.cumsum(mine) - mine)).reshape(-1)
-        sizes = (sizes[:, None] + c * (mine - 1)).reshape(-1)
+        own = _sizes(site, rank)
+        starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
+        sizes = (sizes[:, None] + c * (own - 1)).reshape(-1)
     reach = sum(c * (site.box[rank][1] - 1) for rank, c in terms)
     behind = [c * site.box[rank][1] for rank, c in terms if _is_parted(site, rank)]
     order = np.argsort(starts, kind="stable")

@@ -41,13 +41,13 @@ def mapping_text(mapping: Mapping) -> str:
         "workload": {"name": mapping.workload.name, "fingerprint": mapping.workload.fingerprint},
         "dataflow": mapping.dataflow,
         "groups": [
-            _group_document(one)
-            if isinstance(one, Group)
+            _group_document(part)
+            if isinstance(part, Group)
             else {
-                "keep": [keep_text(keep) for keep in one.keeps],
-                "groups": [_group_document(group) for group in one.groups],
+                "keep": [keep_text(keep) for keep in part.keeps],
+                "groups": [_group_document(group) for group in part.groups],
             }
-            for one in mapping.body
+            for part in mapping.body
         ],
     }
     return document_text(document, wide=True)
@@ -169,17 +169,17 @@ class _Reader:
 
     def mapping(self, raw: Map[str, Any]) -> Mapping:
         """Read the whole document."""
-        given = self.section(raw, "", ("workload", "dataflow", "groups"), (), _A_MAPPING)
+        section = self.section(raw, "", ("workload", "dataflow", "groups"), (), _A_MAPPING)
         of = self.section(
-            given.get("workload"), "workload", ("name", "fingerprint"), (), "name and fingerprint"
+            section.get("workload"), "workload", ("name", "fingerprint"), (), "name and fingerprint"
         )
         name, fingerprint = "", ANY
         if of:
             name = self.text(of.get("name"), "workload.name")
             if "fingerprint" in of:
                 fingerprint = self.text(of["fingerprint"], "workload.fingerprint")
-        groups = self.items(given.get("groups"), "groups", "a list of groups")
-        if any(self.is_old(one) for one in groups):
+        groups = self.items(section.get("groups"), "groups", "a list of groups")
+        if any(self.is_old(group) for group in groups):
             self.faults = [
                 Fault(
                     self.file,
@@ -189,8 +189,8 @@ class _Reader:
                 )
             ]
             raise InputError(self.faults)
-        body = [self.part(one, f"groups[{at}]") for at, one in enumerate(groups)]
-        dataflow = self.text(given.get("dataflow"), "dataflow")
+        body = [self.part(group, f"groups[{at}]") for at, group in enumerate(groups)]
+        dataflow = self.text(section.get("dataflow"), "dataflow")
         reference = WorkloadReference(name, fingerprint)
         return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
 
@@ -236,14 +236,14 @@ class _Reader:
         """Read what is kept around groups."""
         self.section(raw, where, ("keep", "groups"), (), _A_GROUP)
         keeps: list[Keep] = []
-        given = self.items(raw.get("keep"), f"{where}.keep", "a list such as [S buffer]")
-        for at, one in enumerate(given):
+        lines = self.items(raw.get("keep"), f"{where}.keep", "a list such as [S buffer]")
+        for at, line in enumerate(lines):
             place = f"{where}.keep[{at}]"
-            text = self.text(one, place)
+            text = self.text(line, place)
             if text:
                 keeps += self.line(parse_keeps, f"keep {text}", place) or ()
         groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
-        inside = [self.group(one, f"{where}.groups[{at}]") for at, one in enumerate(groups)]
+        inside = [self.group(group, f"{where}.groups[{at}]") for at, group in enumerate(groups)]
         return Around(keeps=tuple(keeps), groups=tuple(inside))
 
     def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
@@ -257,19 +257,19 @@ class _Reader:
     def group(self, raw: object, where: str) -> Group:
         """Read a group."""
         known = ("operators", "tree"), ("merged", "padded")
-        given = self.section(raw, where, *known, _A_GROUP)
+        section = self.section(raw, where, *known, _A_GROUP)
         if not isinstance(raw, dict):
             return Group(operators=(), tree=())
-        operators = self.names(given.get("operators"), f"{where}.operators")
+        operators = self.names(section.get("operators"), f"{where}.operators")
         merged = {
             str(rank): self.names(ranks, f"{where}.merged.{rank}")
-            for rank, ranks in self.pairs(given.get("merged", {}), f"{where}.merged").items()
+            for rank, ranks in self.pairs(section.get("merged", {}), f"{where}.merged").items()
         }
         padded = {
             str(rank): self.size(size, f"{where}.padded.{rank}")
-            for rank, size in self.pairs(given.get("padded", {}), f"{where}.padded").items()
+            for rank, size in self.pairs(section.get("padded", {}), f"{where}.padded").items()
         }
-        tree = self.tree(given.get("tree"), f"{where}.tree")
+        tree = self.tree(section.get("tree"), f"{where}.tree")
         return Group(operators=operators, tree=tree, merged=merged, padded=padded)
 
     def names(self, raw: object, where: str) -> tuple[str, ...]:
@@ -313,7 +313,9 @@ class _Reader:
         if isinstance(first, Fork | Part):
             kind = "fork" if isinstance(first, Fork) else "part"
             branches = self.items(below, where, f"a list of branches behind {kind}")
-            inside = [self.tree(one, f"{where}.{kind}[{at}]") for at, one in enumerate(branches)]
+            inside = [
+                self.tree(branch, f"{where}.{kind}[{at}]") for at, branch in enumerate(branches)
+            ]
             return (replace(first, branches=tuple(inside)),)
         if isinstance(raw, dict):
             self.fault(where, raw, f"{text} without a colon: only fork and part have branches")

@@ -104,7 +104,7 @@ def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:
             for at, word in enumerate(words)
             for allowed in _wrong(name, words, read, at)
         ]
-        levels[name] = tuple(one for one in read if one is not None)
+        levels[name] = tuple(factor for factor in read if factor is not None)
     require_none(faults)
     return GemminiNest(source, levels)
 
@@ -122,7 +122,7 @@ def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = F
 
     """
     operator = _convolution(workload, nest)
-    tensors = [one.tensor for one in (*operator.inputs, operator.output)]
+    tensors = [operand.tensor for operand in (*operator.inputs, operator.output)]
     group = Group(
         operators=(operator.name,), tree=_tree(operator, nest, tensors, commands=commands)
     )
@@ -133,24 +133,24 @@ def gemmini_mapping(workload: Workload, nest: GemminiNest, *, commands: bool = F
 def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, commands: bool) -> Tree:
     left = dict(operator.ranks)
 
-    def cut(one: MappingFactor) -> tuple[str, int]:
-        rank = RANKS[one.rank]
-        left[rank] //= one.pieces
+    def cut(mapping_factor: MappingFactor) -> tuple[str, int]:
+        rank = RANKS[mapping_factor.rank]
+        left[rank] //= mapping_factor.pieces
         return rank, left[rank]
 
     dram, scratchpad, accumulator, _ = (nest.levels[name] for name in LEVELS)
     outside = _loops(dram)
     inner = [] if commands else _loops(scratchpad)
     if commands:
-        outside = sorted(outside, key=lambda one: one.rank in _REDUCED)
-    found: list[Node] = [Loop(*cut(one)) for one in outside]
-    found += [Keep(name, BUFFER, 2, anew=commands) for name in tensors[:2]]
-    found += [Loop(*cut(one)) for one in inner]
-    found.append(Keep(tensors[2], BUFFER, 2))
-    spread = {one.rank: one for one in (*scratchpad, *accumulator) if one.spatial}
+        outside = sorted(outside, key=lambda factor: factor.rank in _REDUCED)
+    nodes: list[Node] = [Loop(*cut(factor)) for factor in outside]
+    nodes += [Keep(name, BUFFER, 2, anew=commands) for name in tensors[:2]]
+    nodes += [Loop(*cut(factor)) for factor in inner]
+    nodes.append(Keep(tensors[2], BUFFER, 2))
+    spread = {factor.rank: factor for factor in (*scratchpad, *accumulator) if factor.spatial}
     for rank, fan in reversed(list(SPATIAL.values())):
-        found.append(Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
-    return (*found, Do(operator.name, "array", "ws"))
+        nodes.append(Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
+    return (*nodes, Do(operator.name, "array", "ws"))
 
 
 def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:
@@ -166,16 +166,16 @@ def _wrong(
     level: str, words: Sequence[str], read: Sequence[MappingFactor | None], at: int
 ) -> Iterator[str]:
     """Yield what may stand instead of a word."""
-    one = read[at]
-    if one is None:
+    factor = read[at]
+    if factor is None:
         yield "a rank and its pieces, such as K16, with X behind them on PEs"
-    elif one.rank not in RANKS:
-        yield f"a rank; {suggest(one.rank, RANKS)}"
-    elif one.pieces < 1:
+    elif factor.rank not in RANKS:
+        yield f"a rank; {suggest(factor.rank, RANKS)}"
+    elif factor.pieces < 1:
         yield "1 piece or more"
-    elif one.spatial and one.rank != SPATIAL.get(level, ("", ""))[0]:
+    elif factor.spatial and factor.rank != SPATIAL.get(level, ("", ""))[0]:
         yield "X behind K at L2[WI] and behind C at L1[O]"
-    elif (one.rank, one.spatial) in {(o.rank, o.spatial) for o in read[:at] if o is not None}:
+    elif (factor.rank, factor.spatial) in {(o.rank, o.spatial) for o in read[:at] if o is not None}:
         yield f"each rank once at a level, beside one with X; also {words[:at]}"
 
 

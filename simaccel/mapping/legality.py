@@ -37,14 +37,14 @@ def parts(walk: Walk) -> Iterator[Finding]:
     for site in walk.sites:
         for step in site.steps:
             if isinstance(step.node, Part):
-                found = done.setdefault(step.place, {})
-                found.setdefault(step.branch, set()).add(site.do.operator)
+                by_branch = done.setdefault(step.place, {})
+                by_branch.setdefault(step.branch, set()).add(site.do.operator)
     for place, branches in done.items():
         every = set().union(*branches.values())
-        for number, some in branches.items():
-            if some != every:
-                missing = ", ".join(sorted(every - some))
-                yield f"{place}.part[{number}]", ", ".join(sorted(some)), f"{missing} too"
+        for number, operators in branches.items():
+            if operators != every:
+                missing = ", ".join(sorted(every - operators))
+                yield f"{place}.part[{number}]", ", ".join(sorted(operators)), f"{missing} too"
 
 
 def sums(walk: Walk) -> Iterator[Finding]:
@@ -188,9 +188,9 @@ def homes(walk: Walk) -> Iterator[Finding]:
             for maker in walk.makers.get(view.name, ()):
                 if isinstance(_meeting(site, maker), Part) or name != view.name:
                     continue
-                mine, its = (next(one.keeps(root), None) for one in (site, maker))
+                own, its = (next(end.keeps(root), None) for end in (site, maker))
                 shared = site.shared(maker)
-                if (mine is None and its is None) or _both(mine, its, shared):
+                if (own is None and its is None) or _both(own, its, shared):
                     continue
                 allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
                 allowed += f"and {seen.name}, which share it"
@@ -242,9 +242,13 @@ def ahead(walk: Walk) -> Iterator[Finding]:
         if any(isinstance(step.node, Fork | Part) for step in site.steps[loops[-1] : at]):
             yield place, text, "a fork right below a loop, with no other fork or part between"
             continue
-        inside = [one for one in walk.sites if any(step.place == place for step in one.steps)]
-        early = [one for one in inside if one.steps[at].branch < fork.ahead]
-        late = [one for one in inside if one.steps[at].branch >= fork.ahead]
+        inside = [
+            crossing_site
+            for crossing_site in walk.sites
+            if any(step.place == place for step in crossing_site.steps)
+        ]
+        early = [site for site in inside if site.steps[at].branch < fork.ahead]
+        late = [site for site in inside if site.steps[at].branch >= fork.ahead]
         yield from _crossing(walk, (place, text, loops[-1]), early, late)
 
 
@@ -253,7 +257,7 @@ def _crossing(
 ) -> Iterator[Finding]:
     place, text, loop = fork
     after = {name for site in late for name, _ in _touched(walk, site)}
-    found: dict[str, str] = {}
+    crossing: dict[str, str] = {}
     for site in early:
         for name, view in _touched(walk, site):
             home = walk.home(site, name, view)
@@ -262,10 +266,12 @@ def _crossing(
             keep = site.steps[next(site.keeps(name))].node
             written = name in walk.makers or name in walk.aliases.values()
             if home < loop and written:
-                found[name] = f"{name} kept so that the loop outside moves it"
+                crossing[name] = f"{name} kept so that the loop outside moves it"
             elif home >= loop and getattr(keep, "slots", 0) < 2:  # noqa: PLR2004 - this and the next
-                found[name] = f"two slots of {name}, which crosses from one iteration to the next"
-    for allowed in found.values():
+                crossing[name] = (
+                    f"two slots of {name}, which crosses from one iteration to the next"
+                )
+    for allowed in crossing.values():
         yield place, text, allowed
 
 

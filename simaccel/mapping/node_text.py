@@ -188,11 +188,11 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
     """
     words = Words(text, _SHAPES["keep"])
     words.need("keep")
-    found = [_keep(words)]
+    keeps = [_keep(words)]
     while words.taken(","):
-        found.append(_keep(words))
+        keeps.append(_keep(words))
     words.end()
-    return tuple(found)
+    return tuple(keeps)
 
 
 def _keep(words: Words) -> Keep:

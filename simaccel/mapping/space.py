@@ -125,11 +125,11 @@ class Space:
         dims = []
         for dim in view.terms:
             terms = [
-                (one, factor * c)
+                (term, factor * c)
                 for rank, factor in dim
-                for one, c in self.derived.get(rank, ((rank, 1),))
+                for term, c in self.derived.get(rank, ((rank, 1),))
             ]
-            dims.append("+".join(one if c == 1 else f"{c}*{one}" for one, c in terms))
+            dims.append("+".join(term if c == 1 else f"{c}*{term}" for term, c in terms))
         return replace(view, ranks=tuple(dims))
 
     def widen(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -170,7 +170,7 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
     group = Group(operators=tuple(operators), tree=())
     space = space_of(workload, group)
     alone = {*space.unmerged, *space.derived}
-    alone |= {one for terms in space.derived.values() for one, _ in terms}
+    alone |= {term for terms in space.derived.values() for term, _ in terms}
     kinds: dict[object, list[str]] = {}
     for rank in space.sizes:
         where = []
@@ -197,7 +197,7 @@ def _merge(
     for place in classes.parent:
         if classes.root(place) in classes.terms:
             terms = classes.terms[classes.root(place)]
-            derived[classes.name(place)] = tuple((classes.name(one), c) for one, c in terms)
+            derived[classes.name(place)] = tuple((classes.name(term), c) for term, c in terms)
         plain.setdefault(classes.name(place), classes.size(place))
     reach = {rank: _reach(rank, derived) for rank in derived}
     cycles = {rank for rank in derived if rank in reach[rank]}
@@ -206,25 +206,26 @@ def _merge(
     for rank, size in group.padded.items():
         if rank in plain:
             plain[rank] = size
-    inside = {one: name for name, ranks in group.merged.items() for one in ranks}
+    inside = {part: name for name, ranks in group.merged.items() for part in ranks}
     sizes: dict[str, int] = {}
     for rank, size in plain.items():
         if rank in inside:
-            sizes[inside[rank]] = math.prod(plain[one] for one in group.merged[inside[rank]])
+            sizes[inside[rank]] = math.prod(plain[part] for part in group.merged[inside[rank]])
         elif rank not in derived:
             sizes[rank] = size
     seen = [
-        _seen(workload, at, one, classes, plain, group.merged) for at, one in enumerate(operators)
+        _seen(workload, at, operator, classes, plain, group.merged)
+        for at, operator in enumerate(operators)
     ]
     axes = {
-        one.name: classes.name((at, one.axis))
-        for at, one in enumerate(operators)
-        if isinstance(one, Vector) and one.axis
+        operator.name: classes.name((at, operator.axis))
+        for at, operator in enumerate(operators)
+        if isinstance(operator, Vector) and operator.axis
     }
     rows = {
-        one.name: classes.name((at, one.visible.row))
-        for at, one in enumerate(operators)
-        if isinstance(one, Vector) and one.visible
+        operator.name: classes.name((at, operator.visible.row))
+        for at, operator in enumerate(operators)
+        if isinstance(operator, Vector) and operator.visible
     }
     return Space(
         workload=workload,
@@ -265,22 +266,22 @@ def _seen(
     plain: Mapping[str, int],
     merged: Mapping[str, tuple[str, ...]],
 ) -> Seen:
-    inside = {one: name for name, ranks in merged.items() for one in ranks}
+    inside = {part: name for name, ranks in merged.items() for part in ranks}
 
-    def view(given: Operand) -> View:
+    def view(operand: Operand) -> View:
         texts: dict[str, int] = {}
-        for dim in dims(given, operator.ranks):
+        for dim in dims(operand, operator.ranks):
             terms = [(classes.name((at, rank)), c) for rank, c in dim]
             alone = terms[0][0]
             if len(terms) == 1 and alone in inside:
                 name = inside[alone]
-                texts[name] = math.prod(plain[one] for one in merged[name])
+                texts[name] = math.prod(plain[part] for part in merged[name])
             else:
                 text = "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
                 texts[text] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
-        tensor = workload.tensors[given.tensor]
+        tensor = workload.tensors[operand.tensor]
         return View(
-            name=given.tensor,
+            name=operand.tensor,
             ranks=tuple(texts),
             shape=tuple(texts.values()),
             bytes_per_element=tensor.bytes_per_element,
@@ -288,20 +289,20 @@ def _seen(
             packed=tensor.packed,
         )
 
-    inputs, names = tuple(view(given) for given in operator.inputs), []
+    inputs, names = tuple(view(operand) for operand in operator.inputs), []
     different: dict[str, list[View]] = {}
-    for one in inputs:
-        known = different.setdefault(one.name, [])
-        if one not in known:
-            known.append(one)
-        number = known.index(one)
-        names.append(f"{one.name}#{number}" if number else one.name)
-    mine = dict.fromkeys(
+    for input_view in inputs:
+        known = different.setdefault(input_view.name, [])
+        if input_view not in known:
+            known.append(input_view)
+        number = known.index(input_view)
+        names.append(f"{input_view.name}#{number}" if number else input_view.name)
+    ranks = dict.fromkeys(
         inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
     )
     return Seen(
         operator=operator,
-        ranks=tuple(mine),
+        ranks=tuple(ranks),
         inputs=inputs,
         output=view(operator.output),
         names=tuple(names),
@@ -317,13 +318,13 @@ def natural_ranks(
     first rank.
     """
     at = group.operators.index(seen.name)
-    classes = Classes([one.operator for one in space.operators])
+    classes = Classes([operator.operator for operator in space.operators])
     own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
-    found = []
+    ranks = []
     for dim in seen.uses[number][1].terms:
         merged = group.merged.get(dim[0][0]) if len(dim) == 1 else None
-        found.append(tuple(own[rank] for rank in merged) if merged else (own[dim[0][0]],))
-    return tuple(found)
+        ranks.append(tuple(own[rank] for rank in merged) if merged else (own[dim[0][0]],))
+    return tuple(ranks)
 
 
 def aliases_of(space: Space, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:
@@ -333,12 +334,12 @@ def aliases_of(space: Space, tree: Tree, around: Sequence[Keep]) -> dict[str, st
     """
     kept = {keep.tensor for keep in around}
     kept |= {node.tensor for node in nodes(tree) if isinstance(node, Keep)}
-    found: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     for seen in space.operators:
         if isinstance(seen.operator, Vector) and seen.output.name not in kept:
             source = seen.names[0]
-            found[seen.output.name] = found.get(source, source)
-    return found
+            aliases[seen.output.name] = aliases.get(source, source)
+    return aliases
 
 
 def held_around(workload: Workload, name: str, around: Sequence[Keep]) -> str:

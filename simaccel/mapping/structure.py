@@ -1,4 +1,4 @@
-"""What a group says by itself: known names, sizes that fit, nodes where they may stand."""
+"""Checks of a group by itself: known names, sizes that fit, nodes where they may stand."""
 
 from __future__ import annotations
 
@@ -87,19 +87,19 @@ def _apart(workload: Workload, group: Group) -> Iterator[Finding]:
         operator, where = workload.operator(name), f"operators[{at}]"
         if workload.times(name) != workload.times(first):
             yield where, name, f"operators that run as often as {first}"
-        for _, given in operands_of(operator):
-            box = given.box(operator.ranks)
-            known, other = boxes.setdefault(given.tensor, (box, name))
+        for _, operand in operands_of(operator):
+            box = operand.box(operator.ranks)
+            known, other = boxes.setdefault(operand.tensor, (box, name))
             if box != known and other != name:
                 yield (
                     where,
-                    str(given),
-                    f"another group: {other} sees another box of {given.tensor}",
+                    str(operand),
+                    f"another group: {other} sees another box of {operand.tensor}",
                 )
 
 
 def _merged(group: Group, plain: Space) -> Iterator[Finding]:
-    uses = [view for one in plain.operators for _, view in one.uses]
+    uses = [view for operator in plain.operators for _, view in operator.uses]
     sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
     alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
     alone |= {*plain.unmerged, *plain.derived}
@@ -209,8 +209,13 @@ class _Checker:
 
     def _keep(self, node: Keep, where: str, below: Tree) -> Iterator[Finding]:
         text = node_text(node)
-        done = {one.operator for one in nodes(below) if isinstance(one, Do)}
-        used = {use for one in self.space.operators if one.name in done for use, _ in one.uses}
+        done = {leaf.operator for leaf in nodes(below) if isinstance(leaf, Do)}
+        used = {
+            use
+            for operator in self.space.operators
+            if operator.name in done
+            for use, _ in operator.uses
+        }
         if node.tensor not in self.names:
             yield where, text, f"a tensor of the group; {suggest(node.tensor, sorted(self.names))}"
         elif node.tensor not in used:
@@ -223,7 +228,8 @@ class _Checker:
         if node.anew and (node.level != BUFFER or node.tensor in self.space.made):
             yield where, text, "anew behind what is loaded into the buffer alone"
         elif node.anew and any(
-            isinstance(one, Keep) and one.tensor == node.tensor for one in nodes(below)
+            isinstance(below_node, Keep) and below_node.tensor == node.tensor
+            for below_node in nodes(below)
         ):
             yield where, text, "anew where no keep inside holds the tensor"
         if node.region:

@@ -56,12 +56,12 @@ def tree_text(mapping: Mapping) -> str:
     of = mapping.workload
     names = [mapping.dataflow, "of", of.name, of.fingerprint]
     lines = [" ".join(["mapping", *map(name_text, names)])]
-    for one in mapping.body:
-        if isinstance(one, Group):
-            lines += _indented(_group_lines(one))
+    for part in mapping.body:
+        if isinstance(part, Group):
+            lines += _indented(_group_lines(part))
             continue
-        inside = [_keeps_line(one.keeps)] if one.keeps else []
-        for group in one.groups:
+        inside = [_keeps_line(part.keeps)] if part.keeps else []
+        for group in part.groups:
             inside += _group_lines(group)
         lines += _indented(["around", *_indented(inside)])
     return "\n".join([*lines, ""])

@@ -137,7 +137,7 @@ class Around:
 
 @dataclass(frozen=True)
 class WorkloadReference:
-    """Which workload a mapping is for."""
+    """The workload that a mapping is for."""
 
     name: str
     fingerprint: str

@@ -44,7 +44,7 @@ def sums_of_ranks(walk: Walk) -> Iterator[Finding]:
 
 def keeps(walk: Walk) -> Iterator[Finding]:
     """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for site in walk.sites:
         known: set[tuple[str, str]] = set()
         for step in site.steps:
@@ -53,31 +53,31 @@ def keeps(walk: Walk) -> Iterator[Finding]:
                 continue
             text = node_text(node)
             if (node.tensor, node.level) in known:
-                found[place] = place, text, f"one keep of {node.tensor} at a level on a path"
+                findings[place] = place, text, f"one keep of {node.tensor} at a level on a path"
             known.add((node.tensor, node.level))
             if node.level == BUFFER and step.inside:
-                found[place] = place, text, f"{PE}, as it stands behind a spread"
+                findings[place] = place, text, f"{PE}, as it stands behind a spread"
             if node.level == PE and site.do.unit != "mac":
                 allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
-                found[place] = place, text, allowed
-    yield from found.values()
+                findings[place] = place, text, allowed
+    yield from findings.values()
 
 
 def lifetimes(walk: Walk) -> Iterator[Finding]:
     """Yield keeps whose tile lives outside of the branch where another branch has its own."""
-    for one, two in combinations(walk.sites, 2):
-        at = one.shared(two)
-        uses = {walk.root(use): view for use, view in walk.seen(one).uses}
-        for use, view in walk.seen(two).uses:
+    for before, after in combinations(walk.sites, 2):
+        at = before.shared(after)
+        uses = {walk.root(use): view for use, view in walk.seen(before).uses}
+        for use, view in walk.seen(after).uses:
             name = walk.root(use)
-            keeps = [next(site.keeps(name), -1) for site in (one, two)]
+            keeps = [next(site.keeps(name), -1) for site in (before, after)]
             if name not in uses or min(keeps) < at:
                 continue
-            first, second = walk.home(one, name, uses[name]), walk.home(two, name, view)
+            first, second = walk.home(before, name, uses[name]), walk.home(after, name, view)
             if first is None or second is None:
                 continue
             if first != second and min(first, second) < at:
-                step = two.steps[keeps[1]]
+                step = after.steps[keeps[1]]
                 allowed = f"one keep {name} {BUFFER} outside of the branches, as no loop in one of "
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
@@ -87,16 +87,16 @@ def alike(walk: Walk) -> Iterator[Finding]:
 
     It is one tile, of one size in each PE, for all of them.
     """
-    for one, two in combinations(walk.sites, 2):
-        at = one.shared(two)
-        if one.do.operator != two.do.operator:
+    for first, two in combinations(walk.sites, 2):
+        at = first.shared(two)
+        if first.do.operator != two.do.operator:
             continue
-        for use, view in walk.seen(one).uses:
+        for use, view in walk.seen(first).uses:
             name = walk.root(use)
-            homes = [walk.home(site, name, view, PE) for site in (one, two)]
+            homes = [walk.home(site, name, view, PE) for site in (first, two)]
             if min((home for home in homes if home is not None), default=at) >= at:
                 continue
-            if homes[0] != homes[1] or _places(one, name) != _places(two, name):
+            if homes[0] != homes[1] or _places(first, name) != _places(two, name):
                 allowed = f"the same keeps of {name} and spreads in all parts, as no loop in them "
                 yield two.place, node_text(two.do), allowed + f"moves {name}"
 
@@ -111,7 +111,7 @@ def _places(site: Site, name: str) -> list[Spread | str]:
 
 def inside(walk: Walk) -> Iterator[Finding]:
     """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for site in walk.sites:
         fans, done = 0, False
         for step in site.steps:
@@ -123,34 +123,34 @@ def inside(walk: Walk) -> Iterator[Finding]:
                 if not in_order:
                     order = ", ".join(FANS[:2])
                     allowed = f"{order}, then keeps and loops of PEs, then {', '.join(FANS[2:])}"
-                    found[step.place] = step.place, text, allowed
+                    findings[step.place] = step.place, text, allowed
                 fans = max(fan, fans)
                 if site.do.unit == "sfu":
-                    found[step.place] = step.place, text, "no spread around a vector operator"
+                    findings[step.place] = step.place, text, "no spread around a vector operator"
             elif (step.inside or done) and isinstance(node, Fork | Part):
-                found[step.place] = step.place, text, "forks and parts outside of spreads"
+                findings[step.place] = step.place, text, "forks and parts outside of spreads"
             elif isinstance(node, Loop):
                 finding = _loop(site, step, fans, done=done)
-                found |= {finding[0]: finding} if finding else {}
+                findings |= {finding[0]: finding} if finding else {}
             is_pe = isinstance(node, Keep) and node.level == PE
             done = done or is_pe or (isinstance(node, Loop) and step.inside)
-    yield from found.values()
+    yield from findings.values()
 
 
 def inmost(walk: Walk) -> Iterator[Finding]:
     """Yield keeps in PEs behind what cuts a PE's part: PEs take the whole of it at once."""
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for site in walk.sites:
         behind = False
         for step in site.steps:
             node = step.node
             if isinstance(node, Keep) and node.level == PE and behind:
                 allowed = "a keep of PEs outside of their loops, vectors and lanes"
-                found[step.place] = step.place, node_text(node), allowed
+                findings[step.place] = step.place, node_text(node), allowed
             in_pe = isinstance(node, Loop) and step.inside
             in_pe = in_pe or (isinstance(node, Spread) and node.level in FANS[2:])
             behind = behind or (in_pe and step.sizes[node.rank] > node.tile)  # type: ignore[union-attr]
-    yield from found.values()
+    yield from findings.values()
 
 
 def _loop(site: Site, step: Step, fans: int, *, done: bool) -> Finding | None:

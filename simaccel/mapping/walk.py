@@ -162,37 +162,37 @@ class _Walker:
     steps: list[Step]
     sites: list[Site]
 
-    def tree(self, tree: Tree, place: str, outside: tuple[Step, ...], here: _Here) -> None:
+    def tree(self, tree: Tree, place: str, outside: tuple[Step, ...], scope: _Here) -> None:
         for at, node in enumerate(tree):
             where = f"{place}[{at}]"
-            step = Step(node, where, here.sizes, here.inside)
+            step = Step(node, where, scope.sizes, scope.inside)
             if isinstance(node, Do):
-                self.sites.append(Site(node, where, outside, here.sizes, here.box))
+                self.sites.append(Site(node, where, outside, scope.sizes, scope.box))
             elif isinstance(node, Fork | Part):
                 self.steps.append(step)
-                self._branches(node, step, outside, here)
+                self._branches(node, step, outside, scope)
             else:
                 self.steps.append(step)
                 outside = (*outside, step)
-                here = _after(node, here)
+                scope = _after(node, scope)
 
     def _branches(
-        self, node: Fork | Part, step: Step, outside: tuple[Step, ...], here: _Here
+        self, node: Fork | Part, step: Step, outside: tuple[Step, ...], scope: _Here
     ) -> None:
         kind = "fork" if isinstance(node, Fork) else "part"
         for number, branch in enumerate(node.branches):
-            inner = here
+            inner = scope
             if isinstance(node, Part):
-                size, start = _part(node, number, here.sizes[node.rank])
+                size, start = _part(node, number, scope.sizes[node.rank])
                 if not size:
                     continue
-                low = here.box[node.rank][0] + start
+                low = scope.box[node.rank][0] + start
                 inner = _Here(
-                    {**here.sizes, node.rank: size},
-                    {**here.box, node.rank: (low, size)},
-                    here.inside,
+                    {**scope.sizes, node.rank: size},
+                    {**scope.box, node.rank: (low, size)},
+                    scope.inside,
                 )
-            way = Step(node, step.place, here.sizes, here.inside, number)
+            way = Step(node, step.place, scope.sizes, scope.inside, number)
             self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
 
 

@@ -1,1 +1,1 @@
-"""Which mappings there are: factors with remainders, constraints, search."""
+"""Mapspaces: factors with remainders, constraints, search."""

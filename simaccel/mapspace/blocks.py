@@ -31,7 +31,7 @@ _MIX: Final = 1_000_003
 
 @dataclass(frozen=True)
 class Problem:
-    """What is searched: mapspaces of one einsum.
+    """The mapspaces of one einsum that are searched.
 
     ``known``: mappings to start from, those of the mapspaces that are nearest to them.
     """
@@ -115,7 +115,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a block found: how many mappings, its improvements, and its best.
+    """The result of a block: how many mappings, its improvements, and its best.
 
     A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
     """
@@ -175,7 +175,7 @@ def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
         value, tie = score(task.objective, setting.costs(space, candidates))
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     until = np.cumsum(copies)
-    found = Population(value, tie, _niches(space, candidates.factors), genes)
+    population = Population(value, tie, _niches(space, candidates.factors), genes)
     return Outcome(
         task.space,
         gone,
@@ -183,7 +183,7 @@ def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
         len(genes),
         int(until[-1]),
         tuple((int(at) + 1, int(until[at]), float(value[at])) for at in falls),
-        found.elite(),
+        population.elite(),
     )
 
 
@@ -223,9 +223,9 @@ def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
 
 def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
     """Cross good mappings and change a little of them: the best of them most often."""
-    found = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
+    children = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
     other = parents.take(rng.integers(0, len(parents), n))
-    chains = found.chains.copy()
+    chains = children.chains.copy()
     n_ranks = chains.shape[1]
     crossed = (rng.random(n) < _CROSSED)[:, np.newaxis] & (rng.random((n, n_ranks)) < _OF_OTHER)
     np.copyto(chains, other.chains, where=crossed)
@@ -236,5 +236,5 @@ def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) ->
     for at, rank in enumerate(free.tolist()):
         rows = np.flatnonzero(changed[:, at])
         chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
-    keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), found.keeps)
-    return Genes(chains, found.orders, keeps)
+    keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), children.keeps)
+    return Genes(chains, children.orders, keeps)

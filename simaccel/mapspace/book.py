@@ -127,14 +127,14 @@ class Book:
         What the next memory that keeps a tensor gets is brought by loops outside of it; where
         those of a level further in bring another tile each time, the order here says nothing.
         """
-        found = np.zeros(len(factors), dtype=np.int64)
+        changes = np.zeros(len(factors), dtype=np.int64)
         for bit, (role, tensor) in enumerate(self._levels[at].tensors.items()):
             still = np.ones(len(factors), dtype=np.bool_)
             for inner in range(at + 1, keeps.shape[1]):
-                found |= (still & keeps[:, inner, role]).astype(np.int64) << bit
+                changes |= (still & keeps[:, inner, role]).astype(np.int64) << bit
                 active = factors[:, self.hierarchy.temporal[inner], sorted(tensor.ranks)] > 1
                 still &= ~keeps[:, inner, role] & ~active.any(axis=1)
-        return found
+        return changes
 
     def counts(self, factors: Ints) -> Ints:
         """Count the distinct orders of each mapping at each temporal level."""
@@ -152,7 +152,7 @@ class Book:
         ranks = [table.by_loops(marks) for table in self.tables]
         total = 0
         for unions in product(*ranks):
-            chains = prod(found[union] for found, union in zip(ranks, unions, strict=True))
+            chains = prod(table[union] for table, union in zip(ranks, unions, strict=True))
             for i, at in enumerate(marked):
                 active = np.array([[bool(union >> i & 1) for union in unions]])
                 chains *= int(self._levels[at].count(active)[0])
@@ -208,12 +208,12 @@ class _Orders:
         sets = self._known(active)
         cases = sets << len(self.tensors) | moved
         different, case = np.unique(cases, return_inverse=True)
-        found = [self._keys(*divmod(one, 1 << len(self.tensors))) for one in different.tolist()]
-        most = max(map(len, found), default=1)
-        keys = np.array([np.resize(one, most) for one in found]).reshape(-1, most)
-        counts = np.array([len(one) for one in found], dtype=np.int64)
+        moves = [self._keys(*divmod(code, 1 << len(self.tensors))) for code in different.tolist()]
+        most = max(map(len, moves), default=1)
+        keys = np.array([np.resize(row, most) for row in moves]).reshape(-1, most)
+        counts = np.array([len(row) for row in moves], dtype=np.int64)
         places = np.argsort(self._rows[self._first[sets[:0]]], axis=1)
-        if found:
+        if moves:
             first = self._first[different >> len(self.tensors)]
             places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
         return BestOrders(case, counts, keys, np.moveaxis(places, -1, 0))
@@ -229,28 +229,28 @@ class _Orders:
 
     def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
         """Return for each row the number of the order that costs the same, 0 if there is none."""
-        found, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
-        for row, one in enumerate(self._known(active).tolist()):
-            inside = [rank for rank in orders[row].tolist() if one >> rank & 1]
-            first, count = int(self._first[one]), int(self._counts[one])
+        numbers, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
+        for row, bits in enumerate(self._known(active).tolist()):
+            inside = [rank for rank in orders[row].tolist() if bits >> rank & 1]
+            first, count = int(self._first[bits]), int(self._counts[bits])
             kinds = [
                 moves(tuple(order[: len(inside)]), tensors)
                 for order in self._rows[first : first + count].tolist()
             ]
             wanted = moves(tuple(inside), tensors)
-            found[row] = kinds.index(wanted) if wanted in kinds else 0
-        return found
+            numbers[row] = kinds.index(wanted) if wanted in kinds else 0
+        return numbers
 
     def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
         sets = np.zeros(len(active), dtype=np.int64)
         for rank, bit in enumerate(self._bits.tolist()):
             sets += active[:, rank] * np.int64(bit)
         missing = np.unique(sets[self._counts[sets] == 0])
-        for one in missing.tolist():
-            inside = tuple(rank for rank in range(len(self._bits)) if one >> rank & 1)
-            outside = [rank for rank in range(len(self._bits)) if not one >> rank & 1]
+        for bits in missing.tolist():
+            inside = tuple(rank for rank in range(len(self._bits)) if bits >> rank & 1)
+            outside = [rank for rank in range(len(self._bits)) if not bits >> rank & 1]
             orders = distinct_orders(inside, tuple(self.tensors.values()), self.fixed)
             rest = np.broadcast_to(np.array(outside, dtype=np.int64), (len(orders), len(outside)))
-            self._first[one], self._counts[one] = len(self._rows), len(orders)
+            self._first[bits], self._counts[bits] = len(self._rows), len(orders)
             self._rows = np.concatenate([self._rows, np.concatenate([orders, rest], axis=1)])
         return sets

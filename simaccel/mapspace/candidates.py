@@ -74,13 +74,13 @@ class Candidates:
         After the last level: what a MAC gets.
         """
         _, n_levels, n_ranks = self.factors.shape
-        found = np.empty((n_levels + 1, n_ranks, len(self)), dtype=np.int64)
-        found[n_levels], found[0] = 1, np.array(sizes)[:, np.newaxis]
+        entering = np.empty((n_levels + 1, n_ranks, len(self)), dtype=np.int64)
+        entering[n_levels], entering[0] = 1, np.array(sizes)[:, np.newaxis]
         for level in range(n_levels - 1, 0, -1):
             for rank, size in enumerate(sizes):
-                inside = found[level + 1, rank] * self.factors[:, level, rank]
-                np.minimum(inside, size, out=found[level, rank])
-        return found
+                inside = entering[level + 1, rank] * self.factors[:, level, rank]
+                np.minimum(inside, size, out=entering[level, rank])
+        return entering
 
 
 def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[Value]:
@@ -97,7 +97,7 @@ def tile_bytes(
     tiles: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
     """Return the bytes of full tiles by (temporal level, role, candidate), 0 where not kept."""
-    found = np.zeros(np.moveaxis(keeps, 0, -1).shape)
+    n_bytes = np.zeros(np.moveaxis(keeps, 0, -1).shape)
     for role, (_, view) in roles_of(seen):
         for index, level in enumerate(hierarchy.temporal):
             kept = keeps[:, index, role]
@@ -107,8 +107,8 @@ def tile_bytes(
             for dim in view.terms:
                 side = 1 + sum(c * (tiles[level, ranks.index(rank)] - 1) for rank, c in dim)
                 elements = elements * side
-            found[index, role] = kept * in_bytes(elements, view.bits)
-    return found
+            n_bytes[index, role] = kept * in_bytes(elements, view.bits)
+    return n_bytes
 
 
 def roles_of(seen: Seen) -> Iterator[tuple[int, tuple[str, View]]]:
@@ -133,7 +133,7 @@ def two_slots(hierarchy: Hierarchy, keeps: Bools, tiles: npt.NDArray[np.float64]
 
     Inputs come first; ``tiles`` are the bytes of one slot.
     """
-    found = np.ones(tiles.shape, dtype=np.int64)
+    slots = np.ones(tiles.shape, dtype=np.int64)
     for at, level in enumerate(hierarchy.memories):
         for memory in level.memories:
             roles = [n for n, role in enumerate(ROLES) if role in memory.roles]
@@ -141,9 +141,9 @@ def two_slots(hierarchy: Hierarchy, keeps: Bools, tiles: npt.NDArray[np.float64]
             left = spare - tiles[at, roles].sum(axis=0)
             for role in roles:
                 fits = keeps[:, at, role] & (tiles[at, role] <= left)
-                found[at, role] += fits
+                slots[at, role] += fits
                 left = left - tiles[at, role] * fits
-    return found
+    return slots
 
 
 def family_of_candidates(
@@ -172,25 +172,25 @@ def family_of_candidates(
             kept = candidates.keeps[:, index].T
             branch += _kept(seen, level.name, kept if slots is None else kept * slots[index])
         if index == 0 or leaf.unit != "array":
-            here = _places(candidates.orders[:, index]) if places is None else places[index]
-            branch += _loops(names, tiles[at], tiles[at + 1], here)
-    found: Branch = (*branch, leaf)
-    return Family(space, found, {})
+            at_level = _places(candidates.orders[:, index]) if places is None else places[index]
+            branch += _loops(names, tiles[at], tiles[at + 1], at_level)
+    whole: Branch = (*branch, leaf)
+    return Family(space, whole, {})
 
 
 def _fans(
     names: Sequence[str], level: str, leaf: Do, factors: Ints, tiles: Ints, at: int
 ) -> list[Fan]:
     """Return the spreads of a level; one of one piece if there are none."""
-    found = []
+    fans = []
     for rank, name in enumerate(names):
         if np.any(factors[:, rank] > 1):
             tile = tiles[at + 1, rank]
             if leaf.unit == "array":
                 # the loops of the buffer are the folds of one command
                 tile = -(-tiles[1, rank] // factors[:, rank])
-            found.append(Fan(name, tile, level))
-    return found or [Fan(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
+            fans.append(Fan(name, tile, level))
+    return fans or [Fan(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
 
 
 def _kept(seen: Seen, level: str, slots: npt.NDArray[np.int64 | np.bool_]) -> Iterator[Kept]:
@@ -230,24 +230,24 @@ def tree_of_one(family: Family) -> Tree:
     sizes = dict(family.space.sizes)
     leaf = family.branch[-1]
     assert isinstance(leaf, Do)  # noqa: S101 - the last entry of a path
-    found: list[Loop | Spread | Keep | Do] = []
+    nodes: list[Loop | Spread | Keep | Do] = []
     silent = _without_spread(family, leaf)
     for node in family.branch:
         if isinstance(node, Loops):
             loops = zip(node.places, node.ranks, node.tiles, strict=True)
             for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
                 if tile < sizes[rank]:
-                    found.append(Loop(rank, tile))
+                    nodes.append(Loop(rank, tile))
                     sizes[rank] = tile
         elif isinstance(node, Fan):
             if int(node.tile) < sizes[node.rank] or node.level in silent:
                 tile = min(int(node.tile), sizes[node.rank])
-                found.append(Spread(node.rank, tile, cast("FanName", node.level)))
+                nodes.append(Spread(node.rank, tile, cast("FanName", node.level)))
                 sizes[node.rank] = tile
                 silent -= {node.level}
         elif isinstance(node, Kept) and int(node.slots):
-            found.append(Keep(node.tensor, node.level, int(node.slots), anew=node.anew))
-    return (*found, leaf)
+            nodes.append(Keep(node.tensor, node.level, int(node.slots), anew=node.anew))
+    return (*nodes, leaf)
 
 
 def _without_spread(family: Family, leaf: Do) -> set[str]:
@@ -295,13 +295,13 @@ def candidates_of(
     names = [level.name for level in hierarchy.memories]
     for row, group in enumerate(groups):
         sizes = [group.padded.get(rank, size) for rank, size in ranks.items()]
-        one = _Read(group, hierarchy)
-        factors[row] = one.factors(dict(zip(ranks, sizes, strict=True)))
+        nest = _Read(group, hierarchy)
+        factors[row] = nest.factors(dict(zip(ranks, sizes, strict=True)))
         for index, at in enumerate(hierarchy.temporal):
-            inside = [list(ranks).index(rank) for rank in one.tiles[at]]
+            inside = [list(ranks).index(rank) for rank in nest.tiles[at]]
             orders[row, index] = [*inside, *(n for n in range(len(ranks)) if n not in inside)]
         for role, (name, _) in roles_of(seen):
-            for level in one.kept.get(name, ()):
+            for level in nest.kept.get(name, ()):
                 keeps[row, names.index(level), role] = True
     return Candidates(factors=factors, orders=orders, keeps=keeps)
 

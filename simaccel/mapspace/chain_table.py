@@ -95,15 +95,15 @@ class ChainTable:
         Chains of a smaller mapspace are in the table of a larger one: of the numbers of pieces
         that make the same number of groups, one that leaves no remainder is the smallest.
         """
-        found = np.zeros(len(rows), dtype=np.int64)
+        numbers = np.zeros(len(rows), dtype=np.int64)
         state = np.zeros(len(rows), dtype=np.int64)
         for level, step in enumerate(self._steps):
             wanted = state * (self.size + 1) + np.minimum(rows[:, level], self.size)
             row = np.searchsorted(step.keys, wanted, side="right") - 1
             row = np.maximum(row, step.row[state])
-            found += step.before[row] - step.first[state]
+            numbers += step.before[row] - step.first[state]
             state = step.following[row]
-        return found
+        return numbers
 
     def by_loops(self, marks: Sequence[int]) -> dict[int, int]:
         """Count the chains by the levels where they have loops of more than one trip.
@@ -112,16 +112,16 @@ class ChainTable:
         the result has the number of chains for each union of bits.
         """
         width = 1 + sum(set(marks))
-        found = np.zeros((len(self._left), width), dtype=np.int64)
-        found[np.arange(len(self._left)), np.where(self._left > 1, marks[-1], 0)] = 1
+        chains = np.zeros((len(self._left), width), dtype=np.int64)
+        chains[np.arange(len(self._left)), np.where(self._left > 1, marks[-1], 0)] = 1
         for step, mark in zip(reversed(self._steps), reversed(marks[:-1]), strict=True):
             inner = np.zeros((len(step.first), width), dtype=np.int64)
             bits = np.where(step.pieces > 1, mark, 0)
-            for union in np.unique(found.nonzero()[1]).tolist():
+            for union in np.unique(chains.nonzero()[1]).tolist():
                 to = bits | union
-                np.add.at(inner, (step.state, to), found[step.following, union])
-            found = inner
-        return {int(union): int(found[0, union]) for union in found[0].nonzero()[0]}
+                np.add.at(inner, (step.state, to), chains[step.following, union])
+            chains = inner
+        return {int(union): int(chains[0, union]) for union in chains[0].nonzero()[0]}
 
 
 @lru_cache(256)
@@ -142,16 +142,18 @@ def _states(
     total = 0
     for split in splits:
         _require_countable(size, mapspace, states=len(arriving[-1]))
-        found = []
+        options = []
         if split.may_leave(mapspace) and split.exactly is None and not split.whole:
             most = np.minimum(2 * np.sqrt(arriving[-1]) - 2, split.most or np.inf)
             _require_countable(size, mapspace, rows=total + int(most.sum()))
         for n in arriving[-1].tolist():
-            found.append(choices(n, split, mapspace))
-            total += len(found[-1])
+            options.append(choices(n, split, mapspace))
+            total += len(options[-1])
             _require_countable(size, mapspace, rows=total)
-        state = np.repeat(np.arange(len(found)), [len(pieces) for pieces in found]).astype(np.int64)
-        pieces = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        state = np.repeat(np.arange(len(options)), [len(pieces) for pieces in options]).astype(
+            np.int64
+        )
+        pieces = np.concatenate([np.zeros(0, dtype=np.int64), *options])
         onward, following = np.unique(-(-arriving[-1][state] // pieces), return_inverse=True)
         levels.append((state, pieces, following.reshape(-1)))
         arriving.append(onward)

@@ -31,7 +31,7 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """What a level may do with a rank: ``most`` pieces at most (None: any number).
+    """The limits of a rank at a level: ``most`` pieces at most (None: any number).
 
     ``exactly``: that many pieces, and no chain where fewer tiles arrive. ``whole``: as many pieces
     as tiles arrive, so that the levels outside get one.
@@ -59,15 +59,15 @@ def perfect(n: int) -> Factors:
     >>> perfect(12).tolist()
     [1, 2, 3, 4, 6, 12]
     """
-    found, left = np.ones(1, dtype=np.int64), n
+    divisors, left = np.ones(1, dtype=np.int64), n
     primes = _primes(math.isqrt(n))
     for prime in primes[n % primes == 0].tolist():
         powers = [1]
         while left % prime == 0:
             left //= prime
             powers.append(powers[-1] * prime)
-        found = np.outer(found, powers).reshape(-1)
-    return np.sort(np.outer(found, [1, left] if left > 1 else [1]).reshape(-1))
+        divisors = np.outer(divisors, powers).reshape(-1)
+    return np.sort(np.outer(divisors, [1, left] if left > 1 else [1]).reshape(-1))
 
 
 @lru_cache(32)
@@ -102,10 +102,10 @@ def imperfect(n: int, most: int | None = None) -> Factors:
     if most is not None and most <= root:
         return small
     large = -(-n // np.arange(root + 1, 0, -1, dtype=np.int64))
-    found = np.concatenate([small, large[large > root]])
-    groups = -(-n // found)
+    pieces = np.concatenate([small, large[large > root]])
+    groups = -(-n // pieces)
     first = np.concatenate([[True], groups[1:] != groups[:-1]])
-    canonical: Factors = found[first]
+    canonical: Factors = pieces[first]
     return canonical if most is None else canonical[canonical <= most]
 
 
@@ -117,14 +117,14 @@ def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
     [1, 2, 3, 4]
     """
     if split.whole:
-        found = np.array([n], dtype=np.int64)
+        pieces = np.array([n], dtype=np.int64)
     elif split.exactly is not None:
         # Taken as it is asked for, also where a smaller one makes as many groups.
         fits = split.exactly <= n and (n % split.exactly == 0 or split.may_leave(mapspace))
-        found = np.array([split.exactly] if fits else [], dtype=np.int64)
+        pieces = np.array([split.exactly] if fits else [], dtype=np.int64)
     else:
-        found = imperfect(n, split.most) if split.may_leave(mapspace) else perfect(n)
-    return found if split.most is None else found[found <= split.most]
+        pieces = imperfect(n, split.most) if split.may_leave(mapspace) else perfect(n)
+    return pieces if split.most is None else pieces[pieces <= split.most]
 
 
 def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:

@@ -1,4 +1,4 @@
-"""What candidates cost: the closed form, asked for many at once."""
+"""Costs of candidates: the closed form, asked for many at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NotNestableError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What candidates cost: the most cycles that any resource works, energy, and bytes.
+    """Costs of candidates: the most cycles that any resource works, energy, and bytes.
 
     ``dram_bytes`` move to and from DRAM, ``buffer_bytes`` are what the tiles need in the buffer.
     """
@@ -114,7 +114,7 @@ class Setting:
 
     @property
     def leaf(self) -> Do:
-        """What does the work."""
+        """The leaf that does the work."""
         systolic = isinstance(self.accelerator.array, ArraySpec)
         return Do(self.einsum.name, "array" if systolic else "mac", self.stationarity)
 

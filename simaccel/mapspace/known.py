@@ -23,7 +23,7 @@ def codes(space: Space, genes: Genes, factors: Ints, *, orders: bool = True) -> 
 
     ``factors`` as of `Space.fitting`. Without ``orders``: of each tiling.
     """
-    found = np.zeros(len(genes), dtype=np.uint64)
+    numbers = np.zeros(len(genes), dtype=np.uint64)
     columns = [
         factors[:, level, rank]
         for rank, count in enumerate(space.chain_counts())
@@ -34,8 +34,8 @@ def codes(space: Space, genes: Genes, factors: Ints, *, orders: bool = True) -> 
     if orders:
         columns += [*(genes.orders % space.book.counts(factors)).T]
     for column, weight in zip(columns, _weights(len(columns)), strict=True):
-        found += column.astype(np.uint64) * weight
-    return found
+        numbers += column.astype(np.uint64) * weight
+    return numbers
 
 
 def _weights(n: int) -> Codes:

@@ -19,7 +19,7 @@ _FREE = LevelConstraint()
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What mappings may do: hashable, and small to send to another process."""
+    """Limits of mappings: hashable, and small to send to another process."""
 
     splits: tuple[tuple[Split, ...], ...]
     """By rank, then by level from the innermost to the one below the outermost."""
@@ -131,19 +131,19 @@ def _source(said: frozenset[str], *names: str) -> str:
 
 
 def _impossible(
-    einsum: Einsum, level: Level, given: LevelConstraint, said: frozenset[str]
+    einsum: Einsum, level: Level, limits: LevelConstraint, said: frozenset[str]
 ) -> Iterator[Fault]:
     """Find what a level can't do; ``said``: what of it the user said, and not a dataflow."""
     if isinstance(level, Temporal):
-        for role in given.keep or ():
+        for role in limits.keep or ():
             if role not in level.roles:
                 source = _source(said, "keep")
                 yield Fault(source, f"{level.name}.keep", role, _one_of(level.roles))
-    elif given.order or given.keep is not None:
+    elif limits.order or limits.keep is not None:
         source = _source(said, "order", "keep")
         yield Fault(source, level.name, "order or keep", "ranks and factors; no memory here")
-    for rank, pieces in given.factors.items():
-        most = _most(einsum, rank, level, given)
+    for rank, pieces in limits.factors.items():
+        most = _most(einsum, rank, level, limits)
         if pieces != "all" and pieces > most:
             allowed = f"1 to {most}" if most > 1 else "1"
             if _adds_in_vain(einsum, rank, level):
@@ -192,7 +192,7 @@ def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> S
     return Split(spatial=spatial, most=limit, exactly=pieces)
 
 
-def _keeps(einsum: Einsum, hierarchy: Hierarchy, given: Constraints) -> Iterator[Keep]:
+def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterator[Keep]:
     """Return all choices of what to keep: the outermost keeps all, so does the innermost memory.
 
     There is no choice for a second input that isn't there.
@@ -201,7 +201,7 @@ def _keeps(einsum: Einsum, hierarchy: Hierarchy, given: Constraints) -> Iterator
     there = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
     for at, level in enumerate(hierarchy.memories):
         inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & there}
-        choices += [_kept(level, given[level.name], role, at, inside) for role in ROLES]
+        choices += [_kept(level, limits[level.name], role, at, inside) for role in ROLES]
     width = len(ROLES)
     for bits in product(*choices):
         yield tuple(bits[at : at + width] for at in range(0, len(bits), width))

@@ -31,7 +31,7 @@ class EmptyMapspaceError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is mapped on what, and within which constraints.
+    """An einsum on an accelerator, with the constraints of its mappings.
 
     ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
     room than they have. ``known``: mappings to start from; none that is in the mapspace is better
@@ -55,7 +55,7 @@ class Target:
 
     @cached_property
     def setting(self) -> Setting:
-        """What is mapped on what."""
+        """The einsum and its accelerator."""
         return Setting(
             einsum=self.einsum,
             tensors=self.tensors,
@@ -74,12 +74,12 @@ class Target:
         """
         setting = self.setting
         setting.require()
-        found = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
+        searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
         known: Candidates | None = None
         if self.known:
-            seen = setting.ranks(found[0]).operators[0]
+            seen = setting.ranks(searched[0]).operators[0]
             known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
-        return Problem(setting, found, known)
+        return Problem(setting, searched, known)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ class Mapped:
 
     @property
     def bounds(self) -> tuple[str, ...]:
-        """What limits the cycles: ``compute``, or a resource such as ``dram``."""
+        """The limit of the cycles: ``compute``, or a resource such as ``dram``."""
         cycles = self.cycles
         return tuple(
             "compute" if name == "array" else name
@@ -160,15 +160,15 @@ def map_einsum(
     if not problem.spaces:
         raise EmptyMapspaceError(_why(target))
     try:
-        found = search(problem, effort, each, watch)
+        result = search(problem, effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
-    if found.best is None and found.ended == "budget":
+    if result.best is None and result.ended == "budget":
         what = f"{target.einsum.name}: no {target.strategy} mapping was found"
         raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
-    if found.best is None:
+    if result.best is None:
         raise EmptyMapspaceError(_why(target))
-    return mapped_as(target, found)
+    return mapped_as(target, result)
 
 
 def mapped_as(target: Target, found: Found) -> Mapped:

@@ -49,17 +49,17 @@ def best_orders(
     orders = np.empty(counts.shape, dtype=np.int64)
     for rows in _alike(counts):
         sizes = counts[rows].max(axis=0)
-        some = [replace(level, case=level.case[rows]) for level in levels]
-        costs = costs_by_order(setting, space, tilings.take(rows), some, sizes.tolist())
+        chosen = [replace(level, case=level.case[rows]) for level in levels]
+        costs = costs_by_order(setting, space, tilings.take(rows), chosen, sizes.tolist())
         value, tie = (
-            np.broadcast_to(one, (len(rows), *sizes[::-1])).reshape(len(rows), -1)
-            for one in score(objective, costs)
+            np.broadcast_to(figures, (len(rows), *sizes[::-1])).reshape(len(rows), -1)
+            for figures in score(objective, costs)
         )
         values[rows] = value.min(axis=1)
         best = np.where(value == values[rows, np.newaxis], tie, np.inf).argmin(axis=1)
         ties[rows] = tie[np.arange(len(rows)), best]
         numbers = np.unravel_index(best, sizes[::-1])[::-1]
-        for at, (level, number) in enumerate(zip(some, numbers, strict=True)):
+        for at, (level, number) in enumerate(zip(chosen, numbers, strict=True)):
             orders[rows, at] = level.keys[level.case, number]
     return Ordered(values, ties, orders)
 
@@ -104,21 +104,23 @@ def costs_by_order(
             for level, own in zip(levels, numbers, strict=True)
         ],
     )
-    columns = with_arrays(family, lambda one: one[:, np.newaxis] if one.ndim == 1 else one)
+    columns = with_arrays(
+        family, lambda column: column[:, np.newaxis] if column.ndim == 1 else column
+    )
     totals = evaluate(columns, setting.accelerator)
 
     def combined(array: Ints) -> Ints:
         column = array if array.ndim else array.reshape(1, 1)
         first = column[:, :1]
-        found = first.reshape(-1, *[1] * len(sizes))
+        total = first.reshape(-1, *[1] * len(sizes))
         for level, size in enumerate(sizes):
             more = column[:, starts[level] : starts[level + 1]] - first
             if np.any(more):
                 axes = [1] * len(sizes)
                 axes[-1 - level] = size
                 none = np.zeros_like(more[:, :1])
-                found = found + np.concatenate([none, more], axis=1).reshape(-1, *axes)
-        return found
+                total = total + np.concatenate([none, more], axis=1).reshape(-1, *axes)
+        return total
 
     counts = totals.counts
     every = replace(
@@ -128,8 +130,8 @@ def costs_by_order(
             macs=combined(counts.macs),
             native_macs=combined(counts.native_macs),
             elements=combined(counts.elements),
-            busy={name: combined(one) for name, one in counts.busy.items()},
-            moved={level: combined(one) for level, one in counts.moved.items()},
+            busy={name: combined(cycles) for name, cycles in counts.busy.items()},
+            moved={level: combined(n_bytes) for level, n_bytes in counts.moved.items()},
             tiles={},
         ),
     )

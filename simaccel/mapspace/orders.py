@@ -34,16 +34,16 @@ class Dependence:
 def dependences(einsum: Einsum) -> tuple[Dependence, ...]:
     """Return what the operands of an einsum depend on, by role; a second input may be missing."""
     index = {rank: at for at, rank in enumerate(einsum.ranks)}
-    found = []
+    by_role = []
     for operand in (*einsum.inputs, einsum.output):
         windows: set[int] = set()
         for dim in operand.projection:
             several = [index[rank] for rank, _ in dim.terms if einsum.ranks[rank] > 1]
             windows.update(several if len(several) > 1 else ())
         ranks = frozenset(index[rank] for rank in operand.ranks)
-        found.append(Dependence(ranks, frozenset(windows)))
-    missing = [Dependence(frozenset())] * (len(ROLES) - len(found))
-    return (*found[:-1], *missing, found[-1])
+        by_role.append(Dependence(ranks, frozenset(windows)))
+    missing = [Dependence(frozenset())] * (len(ROLES) - len(by_role))
+    return (*by_role[:-1], *missing, by_role[-1])
 
 
 @lru_cache(1 << 12)
@@ -59,12 +59,12 @@ def distinct_orders(
     >>> distinct_orders((0, 1, 2), gemm).tolist()
     [[0, 1, 2], [0, 2, 1], [1, 2, 0]]
     """
-    given = [rank for rank in fixed if rank in active]
-    found: dict[Moves, tuple[int, ...]] = {}
+    fixed_inside = [rank for rank in fixed if rank in active]
+    by_moves: dict[Moves, tuple[int, ...]] = {}
     for order in permutations(sorted(active)):
-        if [rank for rank in order if rank in given] == given:
-            found.setdefault(moves(order, tensors), order)
-    return np.array(sorted(found.values()), dtype=np.int64).reshape(len(found), len(active))
+        if [rank for rank in order if rank in fixed_inside] == fixed_inside:
+            by_moves.setdefault(moves(order, tensors), order)
+    return np.array(sorted(by_moves.values()), dtype=np.int64).reshape(len(by_moves), len(active))
 
 
 def undominated(
@@ -81,8 +81,8 @@ def undominated(
     """
     kinds = [moves(tuple(order), tensors) for order in orders.tolist()]
     different = dict.fromkeys(kinds)
-    best = {one for one in different if not any(_beats(other, one) for other in different)}
-    return np.array([kinds.index(one) for one in different if one in best], dtype=np.int64)
+    best = {kind for kind in different if not any(_beats(other, kind) for other in different)}
+    return np.array([kinds.index(kind) for kind in different if kind in best], dtype=np.int64)
 
 
 def _beats(one: Moves, other: Moves) -> bool:

@@ -54,7 +54,7 @@ _WORST: Final[Score] = (float("inf"), float("inf"))
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How long to search, and for what; the smaller mapspaces inside get the same once more each.
+    """Time of a search, and its objective; smaller mapspaces inside get the same once more each.
 
     ``patience``: valid tilings without an improvement after which a random search ends, each with
     all its orders (without ``refine``: with one of them);
@@ -74,7 +74,7 @@ class Effort:
 
     @property
     def aim(self) -> Objective:
-        """What is made small: edp where nothing is asked for."""
+        """The figure that is made small: edp where nothing is asked for."""
         return self.objective or "edp"
 
 
@@ -123,8 +123,8 @@ def search(
         if effort.budget_seconds is not None:
             standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
         standing.watch = _part(watch, number, len(stages))
-        inside = [done[(one,)] for space in spaces for one in space.inside if (one,) in done]
-        standing.known = Known([one.known for one in inside])
+        inside = [done[(part,)] for space in spaces for part in space.inside if (part,) in done]
+        standing.known = Known([smaller.known for smaller in inside])
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
@@ -134,19 +134,19 @@ def search(
 
 def _stages(problem: Problem, effort: Effort) -> list[tuple[Space, ...]]:
     """Return what is searched one after the other: the smaller mapspaces inside first."""
-    found: list[tuple[Space, ...]] = []
+    stages: list[tuple[Space, ...]] = []
 
     def add(spaces: tuple[Space, ...]) -> None:
         if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
             for space in spaces:
-                for one in space.inside:
-                    if one.combinations:
-                        add((one,))
-        if spaces not in found:
-            found.append(spaces)
+                for inner in space.inside:
+                    if inner.combinations:
+                        add((inner,))
+        if spaces not in stages:
+            stages.append(spaces)
 
     add(problem.spaces)
-    return found
+    return stages
 
 
 def _part(watch: Watch, number: int, of: int) -> Watch:
@@ -194,12 +194,12 @@ def _drawn(standing: _Standing, rounds: int) -> list[Task]:
         )
         new = standing.new(task, *drawn(task))
         tasks.setdefault((space, at // _TOGETHER), []).append(new)
-    return [joined(some) for some in tasks.values()]
+    return [joined(group) for group in tasks.values()]
 
 
 @dataclass
 class _Seen:
-    """What all stages so far went through."""
+    """The mappings that all stages so far went through."""
 
     gone: int = 0
     valid: int = 0
@@ -210,7 +210,7 @@ class _Seen:
 
 @dataclass
 class _Standing:
-    """What is known so far of the mapspaces of one stage."""
+    """The state of the search in the mapspaces of one stage."""
 
     problem: Problem
     effort: Effort
@@ -242,14 +242,14 @@ class _Standing:
         """Begin with what is known, and what smaller mapspaces inside have found."""
         if self.small:
             return
-        given = [] if self.problem.known is None else [self.problem.known]
-        found = [candidates for one in inside for candidates in one.winners()]
+        starts = [] if self.problem.known is None else [self.problem.known]
+        winners = [candidates for smaller in inside for candidates in smaller.winners()]
         for at, space in enumerate(self.problem.spaces):
             task = Task(self.problem, self.effort.aim, at, refine=self.effort.refine)
-            for candidates in given:
+            for candidates in starts:
                 genes, factors = space.fitting(space.near(candidates))
                 self.add(run_block(self.new(task, len(candidates), genes, factors)))
-            for candidates in found:
+            for candidates in winners:
                 outcome = judge(task, 0, *space.fitting(space.near(candidates)))
                 self.add(Outcome(at, 0, 0, found=outcome.found))  # they have been counted
 

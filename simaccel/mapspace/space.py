@@ -155,7 +155,7 @@ class Space:
         chains[each, level] = np.maximum(np.rint(new), 1)
         return table.numbers(chains)
 
-    def near(self, given: Candidates) -> Genes:
+    def near(self, candidates: Candidates) -> Genes:
         """Return the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.
@@ -163,16 +163,16 @@ class Space:
         known = self.book
         chains = np.stack(
             [
-                table.numbers(given.factors[:, ::-1, rank])
+                table.numbers(candidates.factors[:, ::-1, rank])
                 for rank, table in enumerate(known.tables)
             ],
             axis=1,
         )
-        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in given.keeps]
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in candidates.keeps]
         return Genes(
             chains,
-            known.keys(known.factors(chains), given.orders),
-            np.array([found[0] if len(found) else 0 for found in keeps], dtype=np.int64),
+            known.keys(known.factors(chains), candidates.orders),
+            np.array([keep[0] if len(keep) else 0 for keep in keeps], dtype=np.int64),
         )
 
     def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
@@ -264,11 +264,11 @@ def spaces(
     allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
     if strategy != "padded":
         return (Space(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),)
-    found = []
+    made = []
     for padded in _padded(einsum, hierarchy, allowed):
         again = limits(padded, hierarchy, dataflow or {}, asked or {})
-        found.append(Space(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again))
-    return tuple(found)
+        made.append(Space(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again))
+    return tuple(made)
 
 
 def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsum]:
@@ -286,7 +286,7 @@ def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsu
             if splits[n_levels - 1 - at].exactly is None and size > 1
         ]
         choices.append(able or [(0, 1)])
-    found: dict[tuple[int, ...], Einsum] = {}
+    by_sizes: dict[tuple[int, ...], Einsum] = {}
     for chosen in product(*choices):
         multiples = dict.fromkeys(range(len(einsum.ranks)), 1)
         for rank, fanout in chosen:
@@ -295,5 +295,5 @@ def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsu
             rank: -(-size // multiples[at]) * multiples[at]
             for at, (rank, size) in enumerate(einsum.ranks.items())
         }
-        found.setdefault(tuple(sizes.values()), replace(einsum, ranks=sizes))
-    return list(found.values())
+        by_sizes.setdefault(tuple(sizes.values()), replace(einsum, ranks=sizes))
+    return list(by_sizes.values())

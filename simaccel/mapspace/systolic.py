@@ -1,4 +1,4 @@
-"""What a systolic array can do with an einsum: which ranks go where, by what the PEs hold.
+"""Einsums on a systolic array: which ranks go where, by what the PEs hold.
 
 Weight-stationary arrays have the reduction down their rows and the outputs' own ranks across, and
 stream the rest, and so on (SCALE-Sim, section III; `simaccel.hardware.array.PLACES`). A rank that
@@ -41,18 +41,25 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     if einsum.elementwise:
         allowed = "on a systolic array a vector operator of kind product instead"
         raise InputError([Fault("workload", einsum.name, "an elementwise product", allowed)])
-    tensors = [one.ranks for one in (*einsum.inputs, einsum.output)]
+    tensors = [ranks.ranks for ranks in (*einsum.inputs, einsum.output)]
     for rank, size in einsum.ranks.items():
-        if size > 1 and sum(rank in one for one in tensors) == 1:
+        if size > 1 and sum(rank in ranks for ranks in tensors) == 1:
             allowed = "ranks of two tensors at least on a systolic array"
             raise InputError([Fault("workload", einsum.name, rank, allowed)])
-    every = {one: dataflow(einsum, one) for one in STATIONARITIES}
-    found = {one: limits for one, limits in every.items() if not list(_against(limits, asked))}
-    if not found:
-        texts = {one: ", ".join(_against(limits, asked)) for one, limits in every.items()}
-        why = "; ".join(f"{one} without {text}" for one, text in texts.items())
+    every = {stationarity: dataflow(einsum, stationarity) for stationarity in STATIONARITIES}
+    possible = {
+        stationarity: limits
+        for stationarity, limits in every.items()
+        if not list(_against(limits, asked))
+    }
+    if not possible:
+        texts = {
+            stationarity: ", ".join(_against(limits, asked))
+            for stationarity, limits in every.items()
+        }
+        why = "; ".join(f"{name} without {text}" for name, text in texts.items())
         raise InputError([Fault("--constrain", "level", f"{einsum.name}: no stationarity", why)])
-    return found
+    return possible
 
 
 def _against(limits: Constraints, asked: Constraints) -> Iterator[str]:

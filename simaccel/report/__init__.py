@@ -1,1 +1,1 @@
-"""What is printed: tables of results, comparisons, forecasts and catalogues."""
+"""Printed reports: tables of results, comparisons, forecasts and catalogues."""

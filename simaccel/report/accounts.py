@@ -1,4 +1,4 @@
-"""How searches went, as a table and as JSON."""
+"""Accounts of searches, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:
         ("space", *RULES, "near", "ran", "best", "runner-up"),
         ("how good",),
     )
-    for one in accounts:
+    for account in accounts:
         add_row(
             table,
             (
-                "+".join(one.operators),
-                one.name,
-                _count(one.space),
-                *(_count(one.pruned.get(rule, 0)) for rule in RULES),
-                *(_count(n) for n in (one.near, one.ran)),
-                "-" if one.left_out else value_text(one.value, objective),
-                "-" if one.runner_up is None else value_text(one.runner_up, objective),
-                one.says,
+                "+".join(account.operators),
+                account.name,
+                _count(account.space),
+                *(_count(account.pruned.get(rule, 0)) for rule in RULES),
+                *(_count(n) for n in (account.near, account.ran)),
+                "-" if account.left_out else value_text(account.value, objective),
+                "-" if account.runner_up is None else value_text(account.runner_up, objective),
+                account.says,
             ),
         )
     return table

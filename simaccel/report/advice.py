@@ -1,4 +1,4 @@
-"""What would help most, by the runs with something freed."""
+"""Advice: the changes that would help most, by the runs with something freed."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
         return
     # the least change that gains nearly as much as any, slots first: they cost only buffer
     near = [case for case, gain in gains.items() if gain - 1 >= _NEARLY * (most - 1)]
-    case = min(near, key=lambda one: (len(one), one != _SLOTS, -gains[one]))
+    case = min(near, key=lambda changed: (len(changed), changed != _SLOTS, -gains[changed]))
     text = f"Most to gain: {_change(case)}, {gains[case]:.2f} x when freed."
-    single = {one: gain for one, gain in gains.items() if len(one) == 1 and one != case}
-    ranked = sorted(single, key=lambda one: -single[one])
+    single = {
+        changed: gain for changed, gain in gains.items() if len(changed) == 1 and changed != case
+    }
+    ranked = sorted(single, key=lambda changed: -single[changed])
     rest = [
-        f"{_change(one)} {single[one]:.2f} x" for one in ranked if single[one] >= _WORTH_A_CHANGE
+        f"{_change(changed)} {single[changed]:.2f} x"
+        for changed in ranked
+        if single[changed] >= _WORTH_A_CHANGE
     ]
     label = "Next" if len(case) == 1 else "Alone"
     yield f"{text} {label}: {', '.join(rest[:2])}." if rest else text

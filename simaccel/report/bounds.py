@@ -55,7 +55,7 @@ class BoundReport:
             return None
         on, operations = self.accelerator, self.found.operations
         backing = on.every_backing
-        rates = [one.dram.bandwidth_bytes_per_second for one in backing.values()]
+        rates = [memory.dram.bandwidth_bytes_per_second for memory in backing.values()]
         limits = [2.0 * on.array.pes * on.clock_hz / self._cycles_per_mac]
         if None not in rates:
             limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
@@ -93,22 +93,22 @@ def bound_table(report: BoundReport) -> Table:
 
 def bound_lines(report: BoundReport) -> list[str]:
     """Return what the front says: where it ends, the gap, and what attains the asked buffer."""
-    found = report.found
-    room, moved = found.largest
+    bound = report.found
+    room, moved = bound.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"
     compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
     lines = [
-        f"{len(found.front)} points over {cycles_text(found.mappings)} mappings",
+        f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
         f"{effectual}: more gains nothing",
         f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
     ]
-    if not found.all_sizes:
+    if not bound.all_sizes:
         lines.append(
             "not all sizes were tried (of windows, or second cuts of more than three tensors: too "
             "many), so lower may be possible"
         )
     if report.room is not None and report.chosen is None:
-        smallest = bytes_text(found.smallest)
+        smallest = bytes_text(bound.smallest)
         lines.append(f"with {bytes_text(report.room)}: nothing runs; the least is {smallest}")
     chosen = report.chosen
     if chosen is not None and report.room is not None:
@@ -121,7 +121,7 @@ def bound_lines(report: BoundReport) -> list[str]:
         if chosen.moved_bytes != chosen.access_bytes:
             lines.append(
                 f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, "
-                f"{_more_because(found.workload)}"
+                f"{_more_because(bound.workload)}"
             )
     return lines
 
@@ -135,25 +135,25 @@ def _more_because(workload: Workload) -> str:
 
 def bound_json(report: BoundReport) -> dict[str, Any]:
     """Return a bound as one JSON object (the format of ``simaccel bound --json``)."""
-    found, (room, moved) = report.found, report.found.largest
+    bound, (room, moved) = report.found, report.found.largest
     document: dict[str, Any] = {
-        "workload": found.workload.name,
-        "fingerprint": found.workload.fingerprint,
+        "workload": bound.workload.name,
+        "fingerprint": bound.workload.fingerprint,
         "mapspace": {**vars(report.mapspace), "fuse": report.fuse},
-        "mappings": found.mappings,
-        "all_sizes": found.all_sizes,
-        "macs": found.workload.macs,
-        "operations": found.operations,
+        "mappings": bound.mappings,
+        "all_sizes": bound.all_sizes,
+        "macs": bound.workload.macs,
+        "operations": bound.operations,
         "compulsory_bytes": report.compulsory_bytes,
         "max_effectual_buffer_bytes": room,
         "least_access_bytes": moved,
         "gap": moved / report.compulsory_bytes,
-        "points": [list(point) for point in found.front.points()],
-        "operations_per_byte": [report.intensity(n) for _, n in found.front.points()],
+        "points": [list(point) for point in bound.front.points()],
+        "operations_per_byte": [report.intensity(n) for _, n in bound.front.points()],
     }
     if report.accelerator is not None:
         document["accelerator"] = report.accelerator.name
-        document["operations_per_second"] = [report.performance(n) for _, n in found.front.points()]
+        document["operations_per_second"] = [report.performance(n) for _, n in bound.front.points()]
     if report.room is not None:
         document["at"] = _at(report)
     return document

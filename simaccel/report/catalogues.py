@@ -20,15 +20,15 @@ def accelerators_table(accelerators: Sequence[Accelerator]) -> Table:
     table = make_table(
         ("name", "PEs"), ("buffer", "on chip", "off chip", "clock"), ("description",)
     )
-    for one in accelerators:
+    for accelerator in accelerators:
         cells = (
-            one.name,
-            _pes_text(one),
-            bytes_text(one.buffer.capacity_bytes),
-            rate_text(one.buffer.read_bytes_per_second),
-            rate_text(one.dram.bandwidth_bytes_per_second),
-            format_quantity(one.clock_hz, "Hz"),
-            one.description,
+            accelerator.name,
+            _pes_text(accelerator),
+            bytes_text(accelerator.buffer.capacity_bytes),
+            rate_text(accelerator.buffer.read_bytes_per_second),
+            rate_text(accelerator.dram.bandwidth_bytes_per_second),
+            format_quantity(accelerator.clock_hz, "Hz"),
+            accelerator.description,
         )
         add_row(table, cells)
     return table

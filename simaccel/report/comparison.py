@@ -76,7 +76,7 @@ class Compared:
 
     @property
     def place(self) -> tuple[object, ...]:
-        """What it has in common with the rows that it is compared with."""
+        """The place that it shares with the rows that it is compared with."""
         return self.point, self.also, self.seq_len
 
     @property
@@ -117,7 +117,9 @@ def comparison_table(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -
             table.add_section()
         before = row.place
         cells = _figures(row)
-        cells += [one.cell(row.result, row.tokens) if row.result else _NOTHING for one in metrics]
+        cells += [
+            metric.cell(row.result, row.tokens) if row.result else _NOTHING for metric in metrics
+        ]
         if has_given(rows):
             cells += _given_texts(row)
         if several:

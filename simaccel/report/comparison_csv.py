@@ -29,12 +29,12 @@ def comparison_csv(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> 
     are no wall times: the same input gives the same text. ``metrics``: columns that are asked for
     and that it has not anyway.
     """
-    found = comparison_rows(rows)
-    for one in metrics:
-        for row, line in zip(rows, found, strict=True):
-            value = None if row.result is None else one.value(row.result, row.tokens)
-            line.setdefault(one.column, value)
-    return csv_text(found)
+    table = comparison_rows(rows)
+    for metric in metrics:
+        for row, line in zip(rows, table, strict=True):
+            value = None if row.result is None else metric.value(row.result, row.tokens)
+            line.setdefault(metric.column, value)
+    return csv_text(table)
 
 
 def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
@@ -42,15 +42,15 @@ def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
 
     With estimates of one's own, they and their errors stand before ``error``.
     """
-    found = []
+    table = []
     with_given = has_given(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
         figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
-        given = given_json(row) if with_given else {}
+        inputs = given_json(row) if with_given else {}
         problem = {"error": row.problem or None}
-        last = {**token_figures(row), "speedup": faster, **given, **problem}
-        found.append({**place_json(row), **figures, **last})
-    return found
+        last = {**token_figures(row), "speedup": faster, **inputs, **problem}
+        table.append({**place_json(row), **figures, **last})
+    return table
 
 
 _FIGURES = (
@@ -68,7 +68,7 @@ _FIGURES = (
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
     array, bound = result["engines"]["array"], result["dram_bound"]
-    found = {
+    every = {
         **result,
         **traffic_figures(result["bytes"], result["dram_by_class"]),
         **stall_figures(array["stalls"]),
@@ -81,4 +81,4 @@ def _figures(result: dict[str, Any]) -> dict[str, Any]:
         "array_busy_cycles": array["busy"],
         "array_idle_cycles": array["idle"],
     }
-    return {**{name: found[name] for name in _FIGURES}, **work_figures(result["work_cycles"])}
+    return {**{name: every[name] for name in _FIGURES}, **work_figures(result["work_cycles"])}

@@ -63,14 +63,14 @@ def designs_table(found: DirectedDesigns) -> Table:
     return table
 
 
-def _cells(one: BestDesign) -> tuple[str, ...]:
-    design, cycles = one.design, one.machine_cycles
+def _cells(best: BestDesign) -> tuple[str, ...]:
+    design, cycles = best.design, best.machine_cycles
     ran = ("-", "-")
     if cycles is not None:
         rate = design.throughput * design.cycles / cycles
         ran = f"{rate:.1f}", f"{design.cycles / cycles:.2f}"
     return (
-        one.objective if one.rank == 1 else "",
+        best.objective if best.rank == 1 else "",
         f"{design.pes:,}",
         f"{design.bandwidth:,}",
         bytes_text(design.l1_bytes),

@@ -26,14 +26,14 @@ def directives_json(
     effects: Sequence[Effects],
 ) -> list[dict[str, Any]]:
     """Return layers as ``simaccel directives --json`` does: keys as published runs have columns."""
-    found = []
-    for at, one in enumerate(analysed):
-        row = _inputs(one, network) | one.figures()
-        if one.reading.released:
-            found.append(row)
+    objects = []
+    for at, layer_analysis in enumerate(analysed):
+        row = _inputs(layer_analysis, network) | layer_analysis.figures()
+        if layer_analysis.reading.released:
+            objects.append(row)
             continue
         row["levels"] = [_level_json(level) for level in limits[at]]
-        row |= {f"{role}_reuse_factor": reuse(one, role) for role in _ROLES}
+        row |= {f"{role}_reuse_factor": reuse(layer_analysis, role) for role in _ROLES}
         row["corrections"] = {
             name: {
                 "defect": CORRECTIONS[name].defect,
@@ -42,8 +42,8 @@ def directives_json(
             }
             for name, effect in effects[at].items()
         }
-        found.append(row)
-    return found
+        objects.append(row)
+    return objects
 
 
 def reuse(analysed: Analysed, role: str) -> float | None:
@@ -76,13 +76,17 @@ def directives_table(analysed: Sequence[Analysed]) -> Table:
             *("reuse in", "filter", "out", "BW peak", "mean", "energy"),
         ),
     )
-    for one in analysed:
-        add_row(table, (one.layer.name, *_cells(one)))
+    for layer_analysis in analysed:
+        add_row(table, (layer_analysis.layer.name, *_cells(layer_analysis)))
     if len(analysed) > 1:
         table.add_section()
-        cycles = sum(int(one.columns["runtime_cycles"][0]) for one in analysed)
-        macs = sum(int(one.columns["macs_counted"][0]) for one in analysed)
-        energy = sum(float(one.columns["energy_total_xmac"][0]) for one in analysed)
+        cycles = sum(
+            int(layer_analysis.columns["runtime_cycles"][0]) for layer_analysis in analysed
+        )
+        macs = sum(int(layer_analysis.columns["macs_counted"][0]) for layer_analysis in analysed)
+        energy = sum(
+            float(layer_analysis.columns["energy_total_xmac"][0]) for layer_analysis in analysed
+        )
         rate = f"{macs / max(cycles, 1):.1f}"
         cells = (cycles_text(macs), cycles_text(cycles), rate, *[""] * 8, rounded_count(energy))
         add_row(table, ("total", *cells), style="bold")
@@ -94,7 +98,7 @@ def limits_table(analysed: Sequence[Analysed], limits: Sequence[Sequence[LevelLi
     table = make_table(
         ("layer", "level"), ("units", "starts", "cycles", *CAUSES, "BW peak", "mean")
     )
-    for one, levels in zip(analysed, limits, strict=True):
+    for layer_analysis, levels in zip(analysed, limits, strict=True):
         for depth, level in enumerate(levels):
             total = sum(level.cycles.values())
             shares = [share_text(level.cycles[cause] / max(total, 1)) for cause in CAUSES]
@@ -106,7 +110,7 @@ def limits_table(analysed: Sequence[Analysed], limits: Sequence[Sequence[LevelLi
                 cycles_text(level.peak_bandwidth),
                 f"{level.mean_bandwidth:.2f}",
             )
-            add_row(table, (one.layer.name if depth == 0 else "", str(depth), *cells))
+            add_row(table, (layer_analysis.layer.name if depth == 0 else "", str(depth), *cells))
     return table
 
 
@@ -115,7 +119,7 @@ def corrections_table(effects: Sequence[Effects]) -> Table:
     table = make_table(("correction", "defect"), ("cycles", "L2 access", "energy"), ("says",))
     for name, correction in CORRECTIONS.items():
         added: dict[str, float] = {}
-        for effect in (one.get(name, {}) for one in effects):
+        for effect in (by_name.get(name, {}) for by_name in effects):
             for figure, value in effect.items():
                 added[figure] = added.get(figure, 0) + value
         access = sum(
@@ -134,13 +138,13 @@ def _signed(value: float) -> str:
     return f"{value:+,.0f}" if value else "0"
 
 
-def _cells(one: Analysed) -> tuple[str, ...]:
-    figures = one.figures()
+def _cells(analysed: Analysed) -> tuple[str, ...]:
+    figures = analysed.figures()
 
     def number(name: str) -> float:
         return figures[name] or 0
 
-    factors = (reuse(one, role) for role in _ROLES)
+    factors = (reuse(analysed, role) for role in _ROLES)
     return (
         cycles_text(int(number("macs_counted"))),
         cycles_text(int(number("runtime_cycles"))),
@@ -155,9 +159,9 @@ def _cells(one: Analysed) -> tuple[str, ...]:
     )
 
 
-def _inputs(one: Analysed, network: str) -> dict[str, Any]:
+def _inputs(analysed: Analysed, network: str) -> dict[str, Any]:
     """Return what a published run says of its inputs; what it has no name for is None."""
-    layer, hardware = one.layer, one.hardware[0]
+    layer, hardware = analysed.layer, analysed.hardware[0]
     return {
         "network": network,
         "layer": layer.name,
@@ -168,7 +172,7 @@ def _inputs(one: Analysed, network: str) -> dict[str, Any]:
         "stride_x": layer.stride[1],
         "mapping_name": None,
         "mapping_origin": None,
-        "directives": "; ".join(map(str, one.dataflow)),
+        "directives": "; ".join(map(str, analysed.dataflow)),
         "num_pes": hardware.pes,
         "noc_bw": hardware.noc_bandwidth[0],
         "noc_hop_latency": hardware.noc_latency[0],

@@ -20,13 +20,13 @@ def parts_table(parts: Sequence[DramPart]) -> Table:
     """Tabulate DRAM parts, one a row."""
     numbers = ("peak GB/s", "burst", "page", "banks", "bank groups", "ranks", "pseudo channels")
     table = make_table(("part",), numbers, ())
-    for one in parts:
+    for part in parts:
         cells = (
-            one.name,
-            f"{one.peak_bytes_per_second / _GIGA:.1f}",
-            format_quantity(one.burst_bytes, "B"),
-            format_quantity(one.page_bytes, "B"),
-            *map(str, (one.banks, one.bank_groups, one.ranks, one.pseudo_channels)),
+            part.name,
+            f"{part.peak_bytes_per_second / _GIGA:.1f}",
+            format_quantity(part.burst_bytes, "B"),
+            format_quantity(part.page_bytes, "B"),
+            *map(str, (part.banks, part.bank_groups, part.ranks, part.pseudo_channels)),
         )
         add_row(table, cells)
     return table

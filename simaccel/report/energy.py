@@ -1,4 +1,4 @@
-"""Where the energy of a run goes: by level, operator and tensor."""
+"""Energy of a run by level, operator and tensor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def energy_table(result: Result) -> Table | str:
         _add(table, f"moving {tensor}", tensors[tensor], levels, every)
     if len(order) > _TENSORS:
         others = [tensors[tensor] for tensor in order[_TENSORS:]]
-        rest = {level: sum(one.get(level, 0.0) for one in others) for level in levels}
+        rest = {level: sum(other.get(level, 0.0) for other in others) for level in levels}
         _add(table, f"moving {count_text(len(order) - _TENSORS, 'other')}", rest, levels, every)
     table.add_section()
     _add(table, "total", total, levels, every, style="bold")

@@ -50,40 +50,40 @@ def roofline_rows(
     ``array_macs_per_cycle`` is the second roof, of what the array does with these tiles: loading
     it, part-filled folds and skew.
     """
-    found: list[Row] = []
+    points: list[Row] = []
     for row in rows:
         workload = workloads[row.seq_len]
-        for one in (row.result or {}).get("operators", ()):
-            moved = _dram(one)
-            names = group_of(workload, one["name"])
+        for operator in (row.result or {}).get("operators", ()):
+            moved = _dram(operator)
+            names = group_of(workload, operator["name"])
             least = group_bytes(workload, names) * workload.times(names[0])
-            intensity = one["macs"] / moved if moved else float("inf")
-            most = one["macs"] / least if least else float("inf")
-            peak = accelerator.array.pes * one["macs"] / max(1, one["native_macs"])
-            roof = min(peak, intensity * _peak_of(one, workload, accelerator))
-            array = one["macs"] / max(1, one["work_cycles"].get("array", 0))
-            found.append(
+            intensity = operator["macs"] / moved if moved else float("inf")
+            most = operator["macs"] / least if least else float("inf")
+            peak = accelerator.array.pes * operator["macs"] / max(1, operator["native_macs"])
+            roof = min(peak, intensity * _peak_of(operator, workload, accelerator))
+            array = operator["macs"] / max(1, operator["work_cycles"].get("array", 0))
+            points.append(
                 {
                     "seq_len": row.seq_len,
                     "dataflow": row.dataflow,
-                    "operator": one["name"],
-                    "macs": one["macs"],
+                    "operator": operator["name"],
+                    "macs": operator["macs"],
                     "dram_bytes": moved,
                     "macs_per_byte": intensity,
                     "most_macs_per_byte": most,
                     "roof_macs_per_cycle": roof,
                     "array_macs_per_cycle": array,
-                    "macs_per_cycle": one["macs"] / one["busy_cycles"],
-                    "limit": one["limit"]["name"],
+                    "macs_per_cycle": operator["macs"] / operator["busy_cycles"],
+                    "limit": operator["limit"]["name"],
                 }
             )
-    return [row for row in found if row["macs"]]
+    return [row for row in points if row["macs"]]
 
 
-def _peak_of(one: Mapping[str, Any], workload: Workload, accelerator: Accelerator) -> float:
+def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accelerator) -> float:
     """Return the bytes per cycle of a group's memories together, as it shares its bytes out."""
     moved: dict[str, int] = {}
-    for tensors in one["bytes"]["dram"].values():
+    for tensors in operator["bytes"]["dram"].values():
         for name, n_bytes in tensors.items():
             at = accelerator.memory(workload.tensors[name].kind)
             moved[at] = moved.get(at, 0) + n_bytes
@@ -112,31 +112,33 @@ def granularity_rows(
 
     Of a workload without an attention that of all operators.
     """
-    found: list[Row] = []
+    figures: list[Row] = []
     for row in rows:
         workload = workloads[row.seq_len]
         inside = {name for part in parts(workload) if isinstance(part, tuple) for name in part}
-        one: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
+        row_figures: Row = {"seq_len": row.seq_len, "dataflow": row.dataflow}
         if row.point is not None:
-            one = {row.point.axis.column: row.point.value, **one}
+            row_figures = {row.point.axis.column: row.point.value, **row_figures}
         result = row.result
         if result is None:
-            found.append({**one, "cycles": None, "utilisation": None, "footprint_bytes": None})
+            figures.append(
+                {**row_figures, "cycles": None, "utilisation": None, "footprint_bytes": None}
+            )
             continue
-        mine = [
+        covered = [
             each
             for each in result["operators"]
             if not inside or {*group_of(workload, each["name"])} <= inside
         ]
-        cycles = sum(each["cycles"] for each in mine)
+        cycles = sum(each["cycles"] for each in covered)
         pes = result["ideal_cycles"] and result["macs"] / result["utilisation"] / result["cycles"]
-        one |= {
+        row_figures |= {
             "cycles": cycles,
-            "utilisation": sum(each["macs"] for each in mine) / pes / cycles,
+            "utilisation": sum(each["macs"] for each in covered) / pes / cycles,
             "footprint_bytes": result["reserved_buffer_bytes"],
         }
-        found.append(one)
-    return found
+        figures.append(row_figures)
+    return figures
 
 
 def breakdown_rows(rows: Sequence[Compared], workloads: Mapping[int | None, Workload]) -> list[Row]:
@@ -144,17 +146,17 @@ def breakdown_rows(rows: Sequence[Compared], workloads: Mapping[int | None, Work
 
     ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).
     """
-    found: list[Row] = []
+    parts_rows: list[Row] = []
     for row in rows:
         if row.result is None:
             continue
         workload, cycles = workloads[row.seq_len], dict[str, int]()
-        for one in row.result["operators"]:
-            name = part_of(workload, group_of(workload, one["name"]))
-            cycles[name] = cycles.get(name, 0) + one["cycles"]
+        for operator in row.result["operators"]:
+            name = part_of(workload, group_of(workload, operator["name"]))
+            cycles[name] = cycles.get(name, 0) + operator["cycles"]
         ideal = row.result["ideal_cycles"]
         for name, n in sorted(cycles.items(), key=lambda pair: PARTS.index(pair[0])):
-            found.append(
+            parts_rows.append(
                 {
                     "seq_len": row.seq_len,
                     "dataflow": row.dataflow,
@@ -164,7 +166,7 @@ def breakdown_rows(rows: Sequence[Compared], workloads: Mapping[int | None, Work
                     "normalised": n / ideal if ideal else None,
                 }
             )
-    return found
+    return parts_rows
 
 
 PARTS: Final = ("projections", ATTENTION, "other einsums", "vector operators")
@@ -188,31 +190,31 @@ def _beside(workload: Workload, attentions: set[str]) -> set[str]:
 
     Through vector operators such as a rotary embedding.
     """
-    made = {one.output.tensor: one for one in workload.operators}
-    found: set[str] = set()
+    made = {operator.output.tensor: operator for operator in workload.operators}
+    beside: set[str] = set()
     waiting = [
-        made[given.tensor]
+        made[read.tensor]
         for name in attentions
-        for given in workload.operator(name).inputs
-        if given.tensor in made
+        for read in workload.operator(name).inputs
+        if read.tensor in made
     ]
     while waiting:
-        one = waiting.pop()
-        if one.name in attentions or one.name in found:
+        operator = waiting.pop()
+        if operator.name in attentions or operator.name in beside:
             continue
-        if isinstance(one, Vector):
-            waiting += [made[given.tensor] for given in one.inputs if given.tensor in made]
+        if isinstance(operator, Vector):
+            waiting += [made[read.tensor] for read in operator.inputs if read.tensor in made]
         else:
-            found.add(one.name)
+            beside.add(operator.name)
     outputs = {workload.operator(name).output.tensor for name in attentions}
-    for one in workload.operators:
-        reads = {given.tensor for given in one.inputs} & outputs
-        if reads and one.name not in attentions:
-            if isinstance(one, Vector):
-                outputs.add(one.output.tensor)
+    for operator in workload.operators:
+        reads = {read.tensor for read in operator.inputs} & outputs
+        if reads and operator.name not in attentions:
+            if isinstance(operator, Vector):
+                outputs.add(operator.output.tensor)
             else:
-                found.add(one.name)
-    return found
+                beside.add(operator.name)
+    return beside
 
 
 _TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {

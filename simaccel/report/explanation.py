@@ -64,10 +64,10 @@ class Section:
         def row(cells: Sequence[str], tag: str) -> str:
             marks = (' class="n"' if at in figures else "" for at in range(len(cells)))
             pairs = zip(cells, marks, strict=True)
-            return "".join(f"<{tag}{mark}>{escape(one)}</{tag}>" for one, mark in pairs)
+            return "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for cell, mark in pairs)
 
         head = row((*self.texts, *self.figures, *self.wrapped), "th")
-        body = "\n".join(f"<tr>{row(one, 'td')}</tr>" for one in self.rows)
+        body = "\n".join(f"<tr>{row(cells, 'td')}</tr>" for cells in self.rows)
         table = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
         return f"<h2>{escape(self.title)}</h2>\n<div>{table}</div>"
 
@@ -90,14 +90,14 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
             ("group", "voice", "of"),
             ("machine", "voice says", "differs"),
             ("which assumption differs, by how much of the machine's cycles",),
-            tuple(_told(one, each) for one in explained for each in one.disagreements),
+            tuple(_told(group, each) for group in explained for each in group.disagreements),
         ),
         Section(
             "directives: reuse by dimension",
             ("operator", "directive"),
             ("steps",),
             ("tensors",),
-            tuple(_dimension_row(each) for one in explained for each in one.dimensions),
+            tuple(_dimension_row(each) for group in explained for each in group.dimensions),
         ),
         Section(
             "directives: how often an element is used",
@@ -111,7 +111,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
                 "multicast",
             ),
             (),
-            tuple(_reuse_row(one, each) for one in explained for each in one.reuse),
+            tuple(_reuse_row(group, each) for group in explained for each in group.reuse),
         ),
         Section(
             "directives: what each level needs, in bytes per cycle of computing (of what it has)",
@@ -125,7 +125,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
             ("group",),
             ("cycles", "of them NoC"),
             ("as written, or why there is nothing to say",),
-            tuple(row for one in explained for row in _runtime_rows(one)),
+            tuple(row for group in explained for row in _runtime_rows(group)),
         ),
     ]
 
@@ -145,9 +145,9 @@ def explanation_html(
         pictures = [svg_text(draw_voices(explained))]
         if rows := shared_out(explained):
             pictures.append(svg_text(draw_shares(rows)))
-    summary = (f"<p>{escape(one)}</p>" for one in lines)
+    summary = (f"<p>{escape(line)}</p>" for line in lines)
     first, *others = [f"<div>{picture}</div>" for picture in pictures]
-    body = [first, *summary, *others, *(one.html() for one in sections if one.rows)]
+    body = [first, *summary, *others, *(section.html() for section in sections if section.rows)]
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
@@ -162,29 +162,29 @@ def explanation_json(result: Result, explained: Sequence[GroupExplanation]) -> d
         **bound_json(result.prediction, result.run),
         "dram_bytes": dram_bytes(result.run.moved),
         "dram_bound": floor_json(result.floor),
-        "groups": [_group_json(one) for one in explained],
+        "groups": [_group_json(group) for group in explained],
     }
 
 
 # -- rows
 
 
-def _voices(one: GroupExplanation) -> tuple[str, ...]:
-    cycles = one.run.cycles
-    shares = [(cause, n / cycles) for cause, n in one.stalls[:_TOP_CAUSES]]
+def _voices(group: GroupExplanation) -> tuple[str, ...]:
+    cycles = group.run.cycles
+    shares = [(cause, n / cycles) for cause, n in group.stalls[:_TOP_CAUSES]]
     stalls = [f"{c} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
-    shared = f" ({'+'.join(one.together)})" if len(one.together) > 1 else ""
+    shared = f" ({'+'.join(group.together)})" if len(group.together) > 1 else ""
     return (
-        one.run.name,
+        group.run.name,
         cycles_text(cycles),
-        cycles_text(one.prediction.bound_cycles),
-        share_text(one.prediction.bound_cycles / cycles),
-        *_runtime_cells(one),
-        bytes_text(one.dram_bytes),
-        bytes_text(one.floor.least_bytes) + shared,
-        bytes_text(one.floor.compulsory_bytes),
-        one.prediction.bound_by,
-        f"{one.unit}: {', '.join(stalls) or 'hardly any'}",
+        cycles_text(group.prediction.bound_cycles),
+        share_text(group.prediction.bound_cycles / cycles),
+        *_runtime_cells(group),
+        bytes_text(group.dram_bytes),
+        bytes_text(group.floor.least_bytes) + shared,
+        bytes_text(group.floor.compulsory_bytes),
+        group.prediction.bound_by,
+        f"{group.unit}: {', '.join(stalls) or 'hardly any'}",
     )
 
 
@@ -230,16 +230,16 @@ def _need(need: NeededRate) -> str:
     return f"{float(need.needed):,.1f} of {offered}"
 
 
-def _runtime_rows(one: GroupExplanation) -> list[tuple[str, ...]]:
+def _runtime_rows(group: GroupExplanation) -> list[tuple[str, ...]]:
     """Return a row for a group, and one for each of its operators where they are told apart."""
-    said = one.directives
+    said = group.directives
     times = said.operators
     memory = f"the bytes of {said.memory}" if said.memory else ""
     if len(times) == 1:
         (each,) = times
         texts = (memory, each.written, said.silent)
-        return [_time_row(one.run.name, said.cycles, each.transfers, texts)]
-    rows = [_time_row(one.run.name, said.cycles, None, (memory, said.written, said.silent))]
+        return [_time_row(group.run.name, said.cycles, each.transfers, texts)]
+    rows = [_time_row(group.run.name, said.cycles, None, (memory, said.written, said.silent))]
     return rows + [
         _time_row(f"  {each.operator}", each.cycles, each.transfers, (each.written, each.silent))
         for each in times
@@ -281,22 +281,22 @@ def _signed(share: float) -> str:
 # -- JSON
 
 
-def _group_json(one: GroupExplanation) -> dict[str, Any]:
+def _group_json(group: GroupExplanation) -> dict[str, Any]:
     return {
-        "name": one.run.name,
-        "machine": {"cycles": one.run.cycles, "unit": one.unit, "stalls": dict(one.stalls)},
-        **bound_json(one.prediction, one.run),
-        "dram_bytes": one.dram_bytes,
-        "dram_bound": {**floor_json(one.floor), "of_groups": list(one.together)},
-        "reserved_buffer_bytes": one.prediction.buffer_bytes,
-        "dimensions": [_dimension_json(each) for each in one.dimensions],
-        "reuse": [_reuse_json(each) for each in one.reuse],
-        "needs": {each.level: _need_json(each) for each in one.needs},
+        "name": group.run.name,
+        "machine": {"cycles": group.run.cycles, "unit": group.unit, "stalls": dict(group.stalls)},
+        **bound_json(group.prediction, group.run),
+        "dram_bytes": group.dram_bytes,
+        "dram_bound": {**floor_json(group.floor), "of_groups": list(group.together)},
+        "reserved_buffer_bytes": group.prediction.buffer_bytes,
+        "dimensions": [_dimension_json(each) for each in group.dimensions],
+        "reuse": [_reuse_json(each) for each in group.reuse],
+        "needs": {each.level: _need_json(each) for each in group.needs},
         "directives": {
-            **vars(one.directives),
-            "operators": [vars(each) for each in one.directives.operators],
+            **vars(group.directives),
+            "operators": [vars(each) for each in group.directives.operators],
         },
-        "disagreements": [_disagreement_json(each) for each in one.disagreements],
+        "disagreements": [_disagreement_json(each) for each in group.disagreements],
     }
 
 

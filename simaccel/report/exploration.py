@@ -91,20 +91,20 @@ def mark(one: ExploredPoint) -> str:
     return ", ".join(["best"] * one.best + ["frontier"] * one.frontier)
 
 
-def counted_lines(found: Exploration) -> list[str]:
+def counted_lines(exploration: Exploration) -> list[str]:
     """Say how many designs there are of each kind, and what it took."""
-    points = found.points
-    failed = [one for one in points if one.problem]
-    outside = sum(not one.within and not one.problem for one in points)
-    on = [one for one in points if one.frontier]
-    lost = [one for one in failed if one.lost]
-    reasons = Counter(one.problem for one in failed if not one.lost)
+    points = exploration.points
+    failed = [point for point in points if point.problem]
+    outside = sum(not point.within and not point.problem for point in points)
+    on = [point for point in points if point.frontier]
+    lost = [point for point in failed if point.lost]
+    reasons = Counter(point.problem for point in failed if not point.lost)
     return [
         f"{count_text(len(points), 'design')}: {len(failed):,} do not run, "
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
-        *(f"{_named(found, one)}: {one.problem}" for one in lost[:MOST_ROWS]),
+        *(f"{_named(exploration, point)}: {point.problem}" for point in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
 

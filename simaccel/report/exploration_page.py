@@ -69,26 +69,28 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 _HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "")
 
 
-def exploration_page(found: Exploration, title: str) -> str:
+def exploration_page(exploration: Exploration, title: str) -> str:
     """Return the page, which needs nothing else."""
-    names = [one.name for one in found.dimensions]
-    shown = [_cells(one) for one in rows_shown(found)]
-    marks = [_class(one) for one in rows_shown(found)]
-    asked = f"objective: {found.plan.objective}"
-    limits = ", ".join(map(str, found.plan.limits))
-    lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(found)]
-    every = [[_plain(value) for value in row.values()] for row in rows(found)]
+    names = [dimension.name for dimension in exploration.dimensions]
+    shown = [_cells(point) for point in rows_shown(exploration)]
+    marks = [_class(point) for point in rows_shown(exploration)]
+    asked = f"objective: {exploration.plan.objective}"
+    limits = ", ".join(map(str, exploration.plan.limits))
+    lines = [asked + (f"; limits: {limits}" if limits else ""), *counted_lines(exploration)]
+    every = [[_plain(value) for value in row.values()] for row in rows(exploration)]
     with style():
         pictures = {
-            "frontier": svg_text(draw_frontier(found, title)),
-            "pairs": svg_text(draw_pairs(found, title)),
-            "sensitivity": svg_text(draw_sensitivity(found, title)),
+            "frontier": svg_text(draw_frontier(exploration, title)),
+            "pairs": svg_text(draw_pairs(exploration, title)),
+            "sensitivity": svg_text(draw_sensitivity(exploration, title)),
         }
     return _PAGE.format(
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
         shown=_table([*names, *_HEADS], shown, marks),
-        designs=_table(columns(found), every, [_class(one) for one in found.points]),
+        designs=_table(
+            columns(exploration), every, [_class(point) for point in exploration.points]
+        ),
         **pictures,
     )
 

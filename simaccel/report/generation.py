@@ -29,18 +29,21 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def phases_table(found: Generation) -> Table:
+def phases_table(generation: Generation) -> Table:
     """Tabulate the prefill, the decode steps that were simulated, and all of them together."""
     figures = ("cycles", "time", "energy", "roofline", "of it", *CLASSES)
     table = make_table(("phase",), figures)
-    add_row(table, (f"prefill {found.prompt}", *_cells(found, PhaseFigures.of(found.prefill))))
+    add_row(
+        table,
+        (f"prefill {generation.prompt}", *_cells(generation, PhaseFigures.of(generation.prefill))),
+    )
     table.add_section()
-    for step in found.steps:
-        add_row(table, (f"decode behind {step.kv_len}", *_cells(found, step.figures)))
-    if found.steps:
+    for step in generation.steps:
+        add_row(table, (f"decode behind {step.kv_len}", *_cells(generation, step.figures)))
+    if generation.steps:
         table.add_section()
-        name = f"decode {found.tokens - 1} tokens"
-        add_row(table, (name, *_cells(found, found.decode)), style="bold")
+        name = f"decode {generation.tokens - 1} tokens"
+        add_row(table, (name, *_cells(generation, generation.decode)), style="bold")
     return table
 
 
@@ -55,19 +58,19 @@ def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
     )
 
 
-def generation_lines(found: Generation) -> list[str]:
+def generation_lines(generation: Generation) -> list[str]:
     """Say times, rates and energy, and how the steps were summed up."""
-    lines = [f"time to first token {seconds_text(found.first_token_seconds)}"]
-    if not found.steps:
+    lines = [f"time to first token {seconds_text(generation.first_token_seconds)}"]
+    if not generation.steps:
         return lines
     lines[0] += (
-        f", time per step {seconds_text(found.token_seconds)} "
-        f"(a token of {count_text(found.batch, 'sequence')}), "
-        f"{rate_of_tokens_text(found.tokens_per_second)} tokens/s while decoding, "
-        f"{rate_of_tokens_text(found.all_tokens_per_second)} with the prefill, "
-        f"{work_energy_text(found.token_energy_pj)} per token"
+        f", time per step {seconds_text(generation.token_seconds)} "
+        f"(a token of {count_text(generation.batch, 'sequence')}), "
+        f"{rate_of_tokens_text(generation.tokens_per_second)} tokens/s while decoding, "
+        f"{rate_of_tokens_text(generation.all_tokens_per_second)} with the prefill, "
+        f"{work_energy_text(generation.token_energy_pj)} per token"
     )
-    return [*lines, _rule(found)]
+    return [*lines, _rule(generation)]
 
 
 def _rule(found: Generation) -> str:
@@ -80,24 +83,24 @@ def _rule(found: Generation) -> str:
     return f"{how} (with every other one left out the sum changes by {error_text(found.spread)})"
 
 
-def generation_json(found: Generation) -> dict[str, Any]:
+def generation_json(generation: Generation) -> dict[str, Any]:
     """Return a generation as one JSON object (``simaccel run --generate N --json``)."""
     return {
-        "workload": found.prefill.workload.name,
-        "accelerator": found.accelerator.name,
-        "dataflow": found.prefill.mapping.dataflow,
-        "batch": found.batch,
-        "prompt": found.prompt,
-        "tokens": found.tokens,
-        "first_token_seconds": found.first_token_seconds,
-        "token_seconds": found.token_seconds,
-        "tokens_per_second": found.tokens_per_second,
-        "tokens_per_second_with_prefill": found.all_tokens_per_second,
-        "token_energy_pj": found.token_energy_pj,
-        "prefill": vars(PhaseFigures.of(found.prefill)),
-        "decode": vars(found.decode),
-        "steps": [{"kv_len": one.kv_len, **vars(one.figures)} for one in found.steps],
-        "spread": found.spread,
+        "workload": generation.prefill.workload.name,
+        "accelerator": generation.accelerator.name,
+        "dataflow": generation.prefill.mapping.dataflow,
+        "batch": generation.batch,
+        "prompt": generation.prompt,
+        "tokens": generation.tokens,
+        "first_token_seconds": generation.first_token_seconds,
+        "token_seconds": generation.token_seconds,
+        "tokens_per_second": generation.tokens_per_second,
+        "tokens_per_second_with_prefill": generation.all_tokens_per_second,
+        "token_energy_pj": generation.token_energy_pj,
+        "prefill": vars(PhaseFigures.of(generation.prefill)),
+        "decode": vars(generation.decode),
+        "steps": [{"kv_len": step.kv_len, **vars(step.figures)} for step in generation.steps],
+        "spread": generation.spread,
     }
 
 

@@ -1,4 +1,4 @@
-"""What a mapping gives up of its objective: near-ties are decided by what else matters."""
+"""Gains and losses of near-ties: a mapping gives up some of its objective for other figures."""
 
 from __future__ import annotations
 

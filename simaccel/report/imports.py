@@ -1,4 +1,4 @@
-"""What became of the nodes of an imported model: a table, and what is not taken."""
+"""Nodes of an imported model: a table of what became of them, and what is not taken."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def import_table(imported: Imported) -> Table:
         ("nodes",), ("count", "MACs", "share", "other elements", "share"), ("kinds",)
     )
     account = imported.workload.account
-    found = account.totals()
-    macs = sum(one for _, one, _ in found.values()) or 1
-    works = sum(one for _, _, one in found.values()) or 1
-    for how, (nodes, own, work) in found.items():
-        kinds = sorted({one.kind for one in account.of(how)})
+    totals = account.totals()
+    macs = sum(node for _, node, _ in totals.values()) or 1
+    works = sum(node for _, _, node in totals.values()) or 1
+    for how, (nodes, own, work) in totals.items():
+        kinds = sorted({node.kind for node in account.of(how)})
         figures = (cycles_text(nodes), cycles_text(own), share_text(own / macs))
         others = (cycles_text(work), share_text(work / works))
         add_row(table, (how, *figures, *others, ", ".join(kinds)))

@@ -1,4 +1,4 @@
-"""How every table looks."""
+"""Layout of all tables."""
 
 from __future__ import annotations
 

@@ -48,15 +48,15 @@ def tokens_of(workload: Workload) -> int | None:
     Of a network without tokens the images of its batch; None where neither is known, and of a part
     of a model.
     """
-    given = workload.parameters
-    batch = given.get("batch")
-    whole = given.get("scope", "model") in {"model", "layers"} and "layer" not in given
+    parameters = workload.parameters
+    batch = parameters.get("batch")
+    whole = parameters.get("scope", "model") in {"model", "layers"} and "layer" not in parameters
     if batch is None or not whole:
         return None
-    if given.get("kind") == "transformer":
-        each = 1 if given.get("phase") == "decode" else given.get("prompt")
+    if parameters.get("kind") == "transformer":
+        each = 1 if parameters.get("phase") == "decode" else parameters.get("prompt")
     else:
-        each = given.get("seq_len", 1)
+        each = parameters.get("seq_len", 1)
     return None if each is None else int(batch) * int(each)
 
 

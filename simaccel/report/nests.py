@@ -23,20 +23,20 @@ def mapped_table(mapped: Sequence[Mapped]) -> Table:
         ("cycles", "util.", "energy", "EDP (J cycles)", "mappings", "tried"),
         ("busiest", "search ended by"),
     )
-    for one in mapped:
+    for layer in mapped:
         add_row(
             table,
             (
-                one.target.einsum.name,
-                one.target.strategy,
-                cycles_text(one.cycles),
-                share_text(one.utilisation),
-                work_energy_text(one.energy_pj),
-                f"{one.edp * 1e-12:.4g}" if one.edp > 0 else "unknown",
-                _count(one.found.size),
-                _count(one.found.gone),
-                ", ".join(one.bounds),
-                one.found.ended,
+                layer.target.einsum.name,
+                layer.target.strategy,
+                cycles_text(layer.cycles),
+                share_text(layer.utilisation),
+                work_energy_text(layer.energy_pj),
+                f"{layer.edp * 1e-12:.4g}" if layer.edp > 0 else "unknown",
+                _count(layer.found.size),
+                _count(layer.found.gone),
+                ", ".join(layer.bounds),
+                layer.found.ended,
             ),
         )
     return table
@@ -63,18 +63,18 @@ def accesses_table(mapped: Mapped) -> Table:
     """
     table = make_table(("level", "tensor"), ("reads", "writes", "tile", "energy", "of all"))
     total = mapped.energy_pj
-    for one in _accesses(mapped):
-        tile = one["tile_bytes"]
+    for access in _accesses(mapped):
+        tile = access["tile_bytes"]
         add_row(
             table,
             (
-                one["level"],
-                one["tensor"],
-                bytes_text(one["read_bytes"]),
-                bytes_text(one["write_bytes"]),
+                access["level"],
+                access["tensor"],
+                bytes_text(access["read_bytes"]),
+                bytes_text(access["write_bytes"]),
                 "-" if tile is None else bytes_text(tile),
-                _energy_text(one["energy_pj"]),
-                share_text(one["energy_pj"] / total if total > 0 else 0.0),
+                _energy_text(access["energy_pj"]),
+                share_text(access["energy_pj"] / total if total > 0 else 0.0),
             ),
         )
     macs = int(mapped.totals.counts.native_macs) * mapped.target.hierarchy.mac_pj
@@ -86,11 +86,11 @@ def accesses_table(mapped: Mapped) -> Table:
 def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
     """Return bytes and energy by level and tensor."""
     counts, accelerator = mapped.totals.counts, mapped.target.accelerator
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    accesses: dict[tuple[str, str], dict[str, Any]] = {}
     for (where, tensor), n in counts.moved.items():
         level, _, direction = where.rpartition("_")
         tile = counts.tiles.get((level, tensor))
-        one = found.setdefault(
+        access = accesses.setdefault(
             (level, tensor),
             {
                 "level": level,
@@ -102,11 +102,11 @@ def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
             },
         )
         outward = direction in ("read", "distribution")
-        one["read_bytes" if outward else "write_bytes"] += int(n)
+        access["read_bytes" if outward else "write_bytes"] += int(n)
         prices = accelerator.energy_by_level(0, 0, {(where, tensor): int(n)})
         price = float(sum(prices.values()))
-        one["energy_pj"] += math.nan if accelerator.unknown_energies else price
-    return [one for one in found.values() if one["read_bytes"] or one["write_bytes"]]
+        access["energy_pj"] += math.nan if accelerator.unknown_energies else price
+    return [access for access in accesses.values() if access["read_bytes"] or access["write_bytes"]]
 
 
 def _spreads(mapped: Mapped) -> dict[str, list[tuple[str, int, int]]]:
@@ -148,7 +148,7 @@ def fanouts_table(mapped: Mapped) -> Table:
 
 def mapped_json(mapped: Mapped) -> dict[str, Any]:
     """Return a mapping and its figures as one JSON object."""
-    found = mapped.found
+    search = mapped.found
     return {
         "operator": mapped.target.einsum.name,
         "mapspace": mapped.target.strategy,
@@ -160,11 +160,11 @@ def mapped_json(mapped: Mapped) -> dict[str, Any]:
         "utilisation": mapped.utilisation,
         "energy_pj": mapped.energy_pj,
         "edp_j_cycles": mapped.edp * 1e-12,
-        "mapspace_size": found.size,
-        "mappings_tried": found.gone,
-        "mappings_valid": found.valid,
-        "search_ended_by": found.ended,
-        "convergence": [{"mappings": n, "objective": value} for n, value in found.curve],
+        "mapspace_size": search.size,
+        "mappings_tried": search.gone,
+        "mappings_valid": search.valid,
+        "search_ended_by": search.ended,
+        "convergence": [{"mappings": n, "objective": value} for n, value in search.curve],
         "accesses": _accesses(mapped),
         "instances": _instances(mapped),
         "mapping": {

@@ -1,4 +1,4 @@
-"""What searches have before them: a table, lines and JSON, the same for every command."""
+"""Forecasts of searches: a table, lines and JSON, the same for every command."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ def outlook_table(searches: Outlooks) -> Table:
     """Tabulate searches that have not begun."""
     figures = ("operators", "distinct", "candidates", "CPU time")
     table = make_table(("search",), figures, ("how it is known",))
-    for name, one in searches:
-        if isinstance(one, str):
-            add_row(table, (name, "", "", "", "", one))
+    for name, outlook in searches:
+        if isinstance(outlook, str):
+            add_row(table, (name, "", "", "", "", outlook))
             continue
-        about = "unknown" if one.seconds is None else _about(one.seconds)
-        counts = (cycles_text(one.operators), cycles_text(one.distinct), rounded_count(one.space))
-        if one.remembered:
+        about = "unknown" if outlook.seconds is None else _about(outlook.seconds)
+        counts = (
+            cycles_text(outlook.operators),
+            cycles_text(outlook.distinct),
+            rounded_count(outlook.space),
+        )
+        if outlook.remembered:
             counts, about = (counts[0], "", ""), "0 s"
-        add_row(table, (name, *counts, about, one.how))
+        add_row(table, (name, *counts, about, outlook.how))
     return table
 
 
@@ -40,12 +44,14 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
     ``runs``: what they find then runs on the machine.
     """
     able = _able(searches)
-    again = sum(one.remembered for one in able)
+    again = sum(outlook.remembered for outlook in able)
     about = f"about {_about(_search_seconds(able))} of CPU time to search"
     if runs:
         about += f", {_about(_run_seconds(able))} to run"
     lines = [f"{about}; {again} of {_number(able, 'mapping')} remembered"]
-    folders = {str(one.kept) for one in able if one.kept is not None and not one.remembered}
+    folders = {
+        str(outlook.kept) for outlook in able if outlook.kept is not None and not outlook.remembered
+    }
     lines += [f"mappings that are found are kept in {folder}" for folder in sorted(folders)]
     return [*lines, *written_lines(files)]
 
@@ -64,18 +70,18 @@ def outlook_json(searches: Outlooks, files: Files, *, runs: bool) -> dict[str, A
     able = _able(searches)
     return {
         "searches": [
-            {"name": name, "problem": one}
-            if isinstance(one, str)
+            {"name": name, "problem": outlook}
+            if isinstance(outlook, str)
             else {
                 "name": name,
-                "operators": one.operators,
-                "distinct": one.distinct,
-                "candidates": one.space,
-                "seconds": one.seconds,
-                "how": one.how,
-                "remembered": one.remembered,
+                "operators": outlook.operators,
+                "distinct": outlook.distinct,
+                "candidates": outlook.space,
+                "seconds": outlook.seconds,
+                "how": outlook.how,
+                "remembered": outlook.remembered,
             }
-            for name, one in searches
+            for name, outlook in searches
         ],
         "search_seconds": _search_seconds(able),
         "run_seconds": _run_seconds(able) if runs else 0.0,

@@ -74,14 +74,14 @@ def fronted(found: MappingFront) -> Fronted:
 
 def pareto_table(rows: Sequence[Fronted], x: str, y: str) -> Table:
     """Tabulate fronts, the two figures asked for first; of many points some that lie evenly."""
-    names = [x, y, *(one for one in COLUMNS if one not in {x, y})]
-    table = make_table(("dataflow",), [HEADINGS[one] for one in names])
+    names = [x, y, *(column for column in COLUMNS if column not in {x, y})]
+    table = make_table(("dataflow",), [HEADINGS[name] for name in names])
     for number, row in enumerate(rows):
         if number:
             table.add_section()
         for at in evenly(np.arange(len(row.points)), SHOWN):
             point = row.points[int(at)]
-            add_row(table, [row.dataflow, *(figure_text(one, point[one]) for one in names)])
+            add_row(table, [row.dataflow, *(figure_text(name, point[name]) for name in names)])
         if not row.points:
             add_row(table, [row.dataflow, "does not run", *["-"] * (len(names) - 1)])
     return table
@@ -121,19 +121,19 @@ def _line(row: Fronted) -> str:
 
 def pareto_json(rows: Sequence[Fronted], x: str, y: str) -> dict[str, Any]:
     """Return fronts as one JSON object (the format of ``simaccel compare --pareto --json``)."""
-    found = []
+    fronts = []
     for row in rows:
-        one: dict[str, Any] = {"dataflow": row.dataflow}
+        start: dict[str, Any] = {"dataflow": row.dataflow}
         if row.problem:
-            found.append({**one, "error": row.problem, "exit_code": row.exit_code})
+            fronts.append({**start, "error": row.problem, "exit_code": row.exit_code})
             continue
         points = [
             {**{COLUMNS[name]: value for name, value in point.items()}, "mapping": mapping}
             for point, mapping in zip(row.points, row.mappings, strict=True)
         ]
         how = {"seen": row.seen, "points_in_all": row.points_in_all, "proved": row.proved}
-        found.append({**one, **how, "points": points})
-    return {"x": x, "y": y, "fronts": found}
+        fronts.append({**start, **how, "points": points})
+    return {"x": x, "y": y, "fronts": fronts}
 
 
 def pareto_csv(rows: Sequence[Fronted]) -> str:

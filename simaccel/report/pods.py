@@ -1,4 +1,4 @@
-"""What several chips do together, of which a run shows one."""
+"""Several chips together, of which a run shows one."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def sent_bytes(result: Result) -> int:
 
 def resident_bytes(result: Result) -> int:
     """Return the bytes of weights and caches that lie in each chip's memory, all layers of them."""
-    workload, found = result.workload, 0
+    workload, n_bytes = result.workload, 0
     repeated = {
-        given.tensor
-        for one in workload.operators
-        if one.name not in workload.once
-        for given in (*one.inputs, one.output)
+        operand.tensor
+        for operator in workload.operators
+        if operator.name not in workload.once
+        for operand in (*operator.inputs, operator.output)
     }
     for name, tensor in workload.tensors.items():
         if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
             times = workload.repeat if name in repeated else 1
-            found += times * workload.tensor_bytes(name)
-    return found
+            n_bytes += times * workload.tensor_bytes(name)
+    return n_bytes
 
 
 def tokens_per_second(result: Result) -> float | None:
@@ -59,7 +59,7 @@ def pod_lines(result: Result) -> Iterator[str]:
     if not result.pod.cuts:
         yield f"{where}: each does all of it (no spread over chips in the mapping)"
         return
-    times = sum(result.workload.times(one.after) for one in result.pod.exchanges)
+    times = sum(result.workload.times(exchange.after) for exchange in result.pod.exchanges)
     yield (
         f"{where}, of which this is one: {count_text(times, 'collective')}, "
         f"{bytes_text(sent_bytes(result))} sent by each; "
@@ -98,13 +98,13 @@ def pod_json(result: Result) -> dict[str, Any]:
             "count": chips.count,
             "collectives": [
                 {
-                    "name": one.name,
-                    "kind": one.kind,
-                    "tensor": one.tensor,
-                    "rings": list(one.rings),
-                    "times": result.workload.times(one.after),
+                    "name": exchange.name,
+                    "kind": exchange.kind,
+                    "tensor": exchange.tensor,
+                    "rings": list(exchange.rings),
+                    "times": result.workload.times(exchange.after),
                 }
-                for one in result.pod.exchanges
+                for exchange in result.pod.exchanges
             ],
             "sent_bytes": sent_bytes(result),
             "resident_bytes": resident_bytes(result),

@@ -51,7 +51,7 @@ SMALLEST_SHARE = 0.0005
 
 
 def operators_table(
-    result: Result, given: Mapping[str, float] | None = None, top: int | None = TOP
+    result: Result, estimates: Mapping[str, float] | None = None, top: int | None = TOP
 ) -> Table:
     """Tabulate the rows that take longest, the others together, and the total.
 
@@ -59,28 +59,30 @@ def operators_table(
     None: all.
     """
     head = ("cycles", "time", "util.", "DRAM", "energy")
-    table = make_table(("operator",), (*(("estimate", "error") if given else ()), *head, "limit"))
+    table = make_table(
+        ("operator",), (*(("estimate", "error") if estimates else ()), *head, "limit")
+    )
     table.columns[-1].justify = "left"
     rows = sorted(result.rows, key=lambda row: -row.cycles)[:top]
     for row in rows:
         figures = _figures(row.run, row.cycles, result.accelerator)
-        if given:
-            figures = (*_given_texts(given.get(row.run.name), row.run.cycles), *figures)
+        if estimates:
+            figures = (*_given_texts(estimates.get(row.run.name), row.run.cycles), *figures)
         add_row(table, (short_name(row.run.name), *figures, row.limit.text))
     rest = [row for row in result.rows if row not in rows] if len(rows) < len(result.rows) else []
     if rest:
-        add_row(table, _together(result, rest, given=bool(given)))
+        add_row(table, _together(result, rest, estimates=bool(estimates)))
     table.add_section()
     figures = _figures(result.run, result.run.cycles, result.accelerator)
-    if given:
-        whole = all(run.name in given for run in result.run.operators)
-        total = sum(given.values()) if whole else None
+    if estimates:
+        whole = all(run.name in estimates for run in result.run.operators)
+        total = sum(estimates.values()) if whole else None
         figures = (*_given_texts(total, result.run.cycles), *figures)
     add_row(table, ("total", *figures, result.limit.text), style="bold")
     return table
 
 
-def _together(result: Result, rows: Sequence[Row], *, given: bool) -> tuple[str, ...]:
+def _together(result: Result, rows: Sequence[Row], *, estimates: bool) -> tuple[str, ...]:
     """Return the cells of several rows in one; what limits most of their time."""
     cycles, macs = sum(row.cycles for row in rows), sum(row.run.macs for row in rows)
     limits: Counter[str] = Counter()
@@ -89,7 +91,7 @@ def _together(result: Result, rows: Sequence[Row], *, given: bool) -> tuple[str,
     energy = sum(sum(energy_pj(row.run, result.accelerator).values()) for row in rows)
     return (
         count_text(len(rows), "other"),
-        *(("", "") if given else ()),
+        *(("", "") if estimates else ()),
         cycles_text(cycles),
         seconds_text(result.accelerator.seconds(cycles)),
         share_text(macs / result.accelerator.array.pes / cycles),

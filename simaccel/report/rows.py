@@ -16,7 +16,7 @@ from simaccel.report.kinds import kind_of
 Row = dict[str, Any]
 
 
-def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> list[Row]:
+def operator_rows(result: Result, estimates: Mapping[str, float] | None = None) -> list[Row]:
     """Return a row for each operator or fused group, in the run's order.
 
     Cycles from the end of the row before (``cycles``), those that it takes (``busy_cycles``),
@@ -25,25 +25,25 @@ def operator_rows(result: Result, given: Mapping[str, float] | None = None) -> l
     """
     overlap = result.accelerator.groups.overlap
     rows = []
-    for one in result.rows:
-        run, predicted = one.run, one.predicted
+    for operator_row in result.rows:
+        run, predicted = operator_row.run, operator_row.predicted
         row: Row = {
             "operator": run.name,
             "kind": kind_of(result.workload, run.name),
             "cycles": run.cycles,
-            "busy_cycles": one.cycles,
-            "seconds": result.accelerator.seconds(one.cycles),
+            "busy_cycles": operator_row.cycles,
+            "seconds": result.accelerator.seconds(operator_row.cycles),
             "macs": run.macs,
-            "utilisation": one.utilisation(result.accelerator),
+            "utilisation": operator_row.utilisation(result.accelerator),
             "bound_cycles": predicted.resource_bound_cycles if overlap else predicted.bound_cycles,
-            "limit": one.limit.name,
+            "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
             **stall_figures(run.engines["array"].stalls),
             **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
             "energy_pj": sum(energy_pj(run, result.accelerator).values()),
         }
-        if given:
-            row |= given_figures(given.get(run.name), run.cycles)
+        if estimates:
+            row |= given_figures(estimates.get(run.name), run.cycles)
         rows.append(row)
     return rows
 
@@ -65,8 +65,10 @@ def traffic_figures(moved: Mapping[str, Any], by_class: Mapping[str, int]) -> Ro
     ``moved``: as `moved_tree` gives it. The last column is text: ``read A 63; write C 90``.
     """
     ways = moved["dram"]
-    sums = {way: sum(found.values()) for way, found in ways.items()}
-    each = [f"{way} {tensor} {n}" for way, found in ways.items() for tensor, n in found.items()]
+    sums = {way: sum(by_tensor.values()) for way, by_tensor in ways.items()}
+    each = [
+        f"{way} {tensor} {n}" for way, by_tensor in ways.items() for tensor, n in by_tensor.items()
+    ]
     return {
         "dram_bytes": sum(sums.values()),
         **{f"dram_{way}_bytes": n for way, n in sums.items()},
@@ -86,15 +88,15 @@ def given_figures(cycles: float | None, simulated: int | None) -> Row:
 def engine_rows(result: Result) -> list[Row]:
     """Return a row for each engine: busy, idle, and its stalls by cause."""
     engines = result.run.engines
-    causes = dict.fromkeys(cause for one in engines.values() for cause in one.stalls)
+    causes = dict.fromkeys(cause for engine in engines.values() for cause in engine.stalls)
     return [
         {
             "engine": name,
-            "busy": one.busy,
-            "idle": one.idle,
-            **{cause: one.stalls.get(cause, 0) for cause in causes},
+            "busy": engine.busy,
+            "idle": engine.idle,
+            **{cause: engine.stalls.get(cause, 0) for cause in causes},
         }
-        for name, one in engines.items()
+        for name, engine in engines.items()
     ]
 
 
@@ -109,8 +111,8 @@ def stall_rows(result: Result) -> list[Row]:
             "share": cycles / run.cycles,
         }
         for run in result.run.operators
-        for engine, found in run.engines.items()
-        for cause, cycles in found.stalls.items()
+        for engine, cycles_of in run.engines.items()
+        for cause, cycles in cycles_of.stalls.items()
         if cycles
     ]
 

@@ -60,7 +60,7 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the report shows: the accounts, and where they were asked for the freed runs.
+    """The accounts to show, and the freed runs if they were asked for.
 
     ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
     """
@@ -86,20 +86,20 @@ class Analysis:
 
 def analysis_of(
     trace: Trace,
-    found: Diagnosis,
+    diagnosis: Diagnosis,
     what_if: WhatIfResult | None = None,
     proposal: Proposal | None = None,
 ) -> Analysis:
     """Put together what is said of a trace: with kinds, and what loading the array takes."""
     accelerator = trace.accelerator() if trace.header.accelerator else None
     if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
-        return Analysis(found, accelerator, what_if, proposal)
+        return Analysis(diagnosis, accelerator, what_if, proposal)
     loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
-    names = [part.name for part in found.operators]
+    names = [part.name for part in diagnosis.operators]
     kinds = {name: kind_of(workload, name) for name in names}
-    if found.total.cycles < trace.cycles:
+    if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return Analysis(found, accelerator, what_if, proposal, loading, kinds)
+    return Analysis(diagnosis, accelerator, what_if, proposal, loading, kinds)
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:
@@ -114,16 +114,16 @@ def speedup(what_if: WhatIfResult | None, freed: FreedRun, operator: str) -> flo
     return before / after if before and after else None
 
 
-def overview_table(found: Diagnosis) -> Table:
+def overview_table(diagnosis: Diagnosis) -> Table:
     """Tabulate the operators: what the compute engine of each does, in percent of its cycles."""
-    causes = _causes(found.operators, lambda part: [part.compute])
+    causes = _causes(diagnosis.operators, lambda part: [part.compute])
     table = make_table(
         ("operator",), ("cycles", "of all", "critical", "compute", *_headers(("busy", *causes)))
     )
     for at in (3, 4):
         table.columns[at].justify = "left"
-    for part in (*found.operators, found.total):
-        if part is found.total:
+    for part in (*diagnosis.operators, diagnosis.total):
+        if part is diagnosis.total:
             table.add_section()
         engine = part.compute
         add_row(
@@ -131,12 +131,12 @@ def overview_table(found: Diagnosis) -> Table:
             (
                 short_name(part.name),
                 cycles_text(part.cycles),
-                share_text(part.cycles / found.total.cycles),
+                share_text(part.cycles / diagnosis.total.cycles),
                 f"{part.critical} {short_share_text(part.share(part.critical, 'busy'))}",
                 engine,
                 *(_share(part, engine, cause) for cause in ("busy", *causes)),
             ),
-            style="bold" if part is found.total else "",
+            style="bold" if part is diagnosis.total else "",
         )
     return table
 
@@ -233,19 +233,22 @@ def verdicts(analysis: Analysis, part: OperatorDiagnosis) -> Iterator[str]:
 
     Of a run the operator that costs most comes first, with those like it.
     """
-    found = analysis.diagnosis
-    if len(found.operators) == 1:
-        part = found.operators[0]
-    if part.name != TOTAL or found.costliest is None:
+    diagnosis = analysis.diagnosis
+    if len(diagnosis.operators) == 1:
+        part = diagnosis.operators[0]
+    if part.name != TOTAL or diagnosis.costliest is None:
         yield " ".join(sentences(analysis.scene(part)))
         return
-    alike = _alike(found)
-    yield _lead(analysis, found.costliest, alike)
+    alike = _alike(diagnosis)
+    yield _lead(analysis, diagnosis.costliest, alike)
     yield from by_kind(analysis)
-    yield " ".join(sentences(analysis.scene(found.total)))
-    yield from _bound_together(found)
+    yield " ".join(sentences(analysis.scene(diagnosis.total)))
+    yield from _bound_together(diagnosis)
     for first, *others in alike[:_MOST_VERDICTS]:
-        if first is not found.costliest and first.cycles >= _WORTH_A_VERDICT * found.total.cycles:
+        if (
+            first is not diagnosis.costliest
+            and first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
+        ):
             yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
 
 
@@ -259,7 +262,7 @@ def by_kind(analysis: Analysis) -> Iterator[str]:
         if part.name in analysis.kinds:
             groups.setdefault((analysis.kinds[part.name], _limit_of(part)), []).append(part)
     total = analysis.diagnosis.total.cycles
-    for (kind, limit), parts in sorted(groups.items(), key=lambda one: -_cycles(one[1])):
+    for (kind, limit), parts in sorted(groups.items(), key=lambda item: -_cycles(item[1])):
         share = _cycles(parts) / total
         if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
             continue
@@ -357,15 +360,15 @@ def _wait_json(wait: Stall) -> dict[str, Any]:
 
 def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
     """Return the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
-    found = analysis.diagnosis
-    parts = found.operators if operator is None else (found.part(operator),)
+    diagnosis = analysis.diagnosis
+    parts = diagnosis.operators if operator is None else (diagnosis.part(operator),)
     return {
-        "from": found.start,
-        "to": found.end,
-        "cycles": found.total.cycles,
-        "total": part_json(analysis, found.total),
+        "from": diagnosis.start,
+        "to": diagnosis.end,
+        "cycles": diagnosis.total.cycles,
+        "total": part_json(analysis, diagnosis.total),
         "operators": [part_json(analysis, part) for part in parts],
-        "costliest": None if found.costliest is None else found.costliest.name,
+        "costliest": None if diagnosis.costliest is None else diagnosis.costliest.name,
         "proposal": None if analysis.proposal is None else asdict(analysis.proposal),
         "what_if": None if analysis.what_if is None else _what_if_json(analysis.what_if),
     }

@@ -1,4 +1,4 @@
-"""What runs on what, in a line: the titles of tables, pictures and pages."""
+"""Titles of tables, pictures and pages: the workload and the accelerator, in a line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def experiment_title(
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     workload = at_precision(workload, accelerator)
     name, *sizes = _workload_words(workload, varied)
-    sizes += ["elements of 2 bytes"] * any(one.assumed for one in workload.tensors.values())
+    sizes += ["elements of 2 bytes"] * any(tensor.assumed for tensor in workload.tensors.values())
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
@@ -49,16 +49,16 @@ def workload_title(workload: Workload) -> str:
 
 
 def _workload_words(workload: Workload, varied: Container[str]) -> list[str]:
-    given = workload.parameters
+    parameters = workload.parameters
     names = {"layer": "layer", "phase": "phase", "prompt": "prompt", "kv-len": "kv_len"}
     names |= {"scope": "scope", "batch": "batch", "seq-len": "seq_len"}
-    if given.get("phase") == "decode":
+    if parameters.get("phase") == "decode":
         del names["prompt"]
-    shown = {name: key for name, key in names.items() if key in given and name not in varied}
-    sizes = [f"{name} {given[key]}" for name, key in shown.items()]
-    sizes += [f"{rank}={size}" for rank, size in given.get("shape", {}).items()]
+    shown = {name: key for name, key in names.items() if key in parameters and name not in varied}
+    sizes = [f"{name} {parameters[key]}" for name, key in shown.items()]
+    sizes += [f"{rank}={size}" for rank, size in parameters.get("shape", {}).items()]
     for step in ("stride", "dilation"):
-        height, width = given.get(step, (1, 1))
+        height, width = parameters.get(step, (1, 1))
         sizes += [f"{step} {height}x{width}"] if (height, width) != (1, 1) else []
     return [workload.name, *sizes, *_numbers(workload)]
 

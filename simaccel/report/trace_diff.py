@@ -35,19 +35,19 @@ _NAMED = 0.1
 _MOST_NAMED = 3
 
 
-def groups_table(found: Difference) -> Table:
+def groups_table(difference: Difference) -> Table:
     """Tabulate the cycles of each operator, and their total."""
     told = {
-        one.name: (_apart(one.name, one.operators_a), _apart(one.name, one.operators_b))
-        for one in found.groups
+        group.name: (_apart(group.name, group.operators_a), _apart(group.name, group.operators_b))
+        for group in difference.groups
     }
     apart = any(any(both) for both in told.values())
     table = make_table(("operator",), _FIGURES, ("in A", "in B") if apart else ())
-    for one in found.groups:
-        figures = _figures(one.a, one.b, found.a)
-        add_row(table, (one.name, *figures, *(told[one.name] if apart else ())))
+    for group in difference.groups:
+        figures = _figures(group.a, group.b, difference.a)
+        add_row(table, (group.name, *figures, *(told[group.name] if apart else ())))
     table.add_section()
-    last = _figures(found.a, found.b, found.a)
+    last = _figures(difference.a, difference.b, difference.a)
     add_row(table, ("total", *last, *(("", "") if apart else ())), style="bold")
     return table
 
@@ -57,23 +57,26 @@ def _apart(group: str, names: Sequence[str]) -> str:
     return "" if names == (group,) else ", ".join(names) or "nothing"
 
 
-def causes_table(found: Difference) -> Table:
+def causes_table(difference: Difference) -> Table:
     """Tabulate operators and causes by how much they changed, and their total.
 
     What has changed least is summed in one row, so that the rows always add up.
     """
-    table = make_table(("operator", f"cause ({found.engine})"), _FIGURES)
-    changed = [one for one in found.shares if one.difference]
-    shown = found.shares[: min(len(changed), _MOST_ROWS)]
-    rest = found.shares[len(shown) :]
-    for one in shown:
-        add_row(table, (one.group, one.cause.replace("_", " "), *_figures(one.a, one.b, found.a)))
+    table = make_table(("operator", f"cause ({difference.engine})"), _FIGURES)
+    changed = [share for share in difference.shares if share.difference]
+    shown = difference.shares[: min(len(changed), _MOST_ROWS)]
+    rest = difference.shares[len(shown) :]
+    for share in shown:
+        add_row(
+            table,
+            (share.group, share.cause.replace("_", " "), *_figures(share.a, share.b, difference.a)),
+        )
     if rest:
-        sums = sum(one.a for one in rest), sum(one.b for one in rest)
+        sums = sum(share.a for share in rest), sum(share.b for share in rest)
         kind = "others" if len(changed) > len(shown) else "unchanged"
-        add_row(table, (f"{len(rest)} {kind}", "", *_figures(*sums, found.a)))
+        add_row(table, (f"{len(rest)} {kind}", "", *_figures(*sums, difference.a)))
     table.add_section()
-    add_row(table, ("total", "", *_figures(found.a, found.b, found.a)), style="bold")
+    add_row(table, ("total", "", *_figures(difference.a, difference.b, difference.a)), style="bold")
     return table
 
 
@@ -142,24 +145,26 @@ def _by_operator(found: Difference) -> str:
     return f" It lies in {', '.join(parts)}."
 
 
-def difference_json(found: Difference) -> dict[str, Any]:
+def difference_json(difference: Difference) -> dict[str, Any]:
     """Return the difference as one JSON object (``simaccel trace diff --json``)."""
     return {
-        "engine": found.engine,
-        "cycles_a": found.a,
-        "cycles_b": found.b,
-        "difference": found.cycles,
-        "fields": [{"field": one.name, "a": one.a, "b": one.b} for one in found.fields],
-        "operators": [_group_json(one) for one in found.groups],
+        "engine": difference.engine,
+        "cycles_a": difference.a,
+        "cycles_b": difference.b,
+        "difference": difference.cycles,
+        "fields": [
+            {"field": field.name, "a": field.a, "b": field.b} for field in difference.fields
+        ],
+        "operators": [_group_json(group) for group in difference.groups],
         "causes": [
             {
-                "operator": one.group,
-                "cause": one.cause,
-                "cycles_a": one.a,
-                "cycles_b": one.b,
-                "difference": one.difference,
+                "operator": share.group,
+                "cause": share.cause,
+                "cycles_a": share.a,
+                "cycles_b": share.b,
+                "difference": share.difference,
             }
-            for one in found.shares
+            for share in difference.shares
         ],
     }
 

@@ -1,4 +1,4 @@
-"""What an expert says about the stalls of an operator, in one to three sentences."""
+"""The verdict on the stalls of an operator, as an expert says it: one to three sentences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_
 
 @dataclass(frozen=True)
 class Scene:
-    """What the sentences are made from. Without ``accelerator`` no resource is judged.
+    """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
     of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
@@ -73,14 +73,14 @@ def sentences(scene: Scene) -> list[str]:
     plain = engine == "array" or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     said = _direct(scene, worst[0])
-    found = [
+    lines = [
         f"{subject} waits {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."
     ]
     for cause in worst[1:]:
         direct = _direct(scene, cause)
         again = "" if direct == said else direct
-        found.append(f"Another {_share(scene, cause)}{again}: {_why(scene, cause)}.")
-    return [*found, *advice(scene.gains)]
+        lines.append(f"Another {_share(scene, cause)}{again}: {_why(scene, cause)}.")
+    return [*lines, *advice(scene.gains)]
 
 
 def worst_causes(scene: Scene) -> list[str]:
@@ -252,12 +252,14 @@ def _noc(scene: Scene) -> str:
         "collection": use_of(scene, ("noc_collection",), "collection_rate"),
     }
     known = {way: use for way, use in uses.items() if use is not None}
-    one = scene.accelerator
-    if one is None or not known:
+    accelerator = scene.accelerator
+    if accelerator is None or not known:
         return "words are on their way through the NoC"
     way = max(known, key=lambda each: known[each].share)
     if known[way].share < _MOSTLY:
-        hops = f"{one.lead_latency_cycles} cycles in and {one.tail_latency_cycles} out"
+        hops = (
+            f"{accelerator.lead_latency_cycles} cycles in and {accelerator.tail_latency_cycles} out"
+        )
         if _spatial(scene):
             return (
                 f"the PEs wait for what is on the NoC, though its {way} pipe runs at "
@@ -318,7 +320,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
 
 @dataclass(frozen=True)
 class Use:
-    """How much of a bandwidth a part uses, in bytes per second."""
+    """Use of a bandwidth by a part, in bytes per second."""
 
     used: float
     limit: float

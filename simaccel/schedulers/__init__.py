@@ -1,4 +1,4 @@
-"""Who decides: schedulers turn a workload and an accelerator into a mapping."""
+"""Schedulers: a workload and an accelerator are turned into a mapping."""
 
 from importlib import import_module
 
@@ -17,14 +17,14 @@ from simaccel.schedulers.problems import Options, Scheduler, parts, settled
 from simaccel.workload import Workload
 
 
-def _accept(plugin: Plugin, found: object) -> Scheduler:
+def _accept(plugin: Plugin, loaded: object) -> Scheduler:
     """Make a scheduler of a plug-in's: what it fails at and what it gives is checked."""
-    if not callable(found):
-        raise plugin.error(f"is a {type(found).__name__}, not a function")
+    if not callable(loaded):
+        raise plugin.error(f"is a {type(loaded).__name__}, not a function")
 
     def schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
         with plugin.running("scheduling"):
-            mapping = found(workload, accelerator, options)
+            mapping = loaded(workload, accelerator, options)
         if not isinstance(mapping, Mapping):
             raise plugin.error(f"gives a {type(mapping).__name__}, not a Mapping")
         require_same(workload, mapping)
@@ -77,8 +77,8 @@ def make_mapping(
     require_countable(workload)
     options = settled(options or Options(), accelerator)
     if dataflow in MAPSPACES:
-        found = MAPSPACES[dataflow](workload, accelerator, options)
-        return require_legal(workload, found, accelerator)
+        mapping = MAPSPACES[dataflow](workload, accelerator, options)
+        return require_legal(workload, mapping, accelerator)
     if dataflow in DATAFLOWS.own and not isinstance(accelerator.array, ArraySpec):
         raise NotMappableError(
             f"dataflow {dataflow} takes systolic arrays; {accelerator.name} has a spatial one"

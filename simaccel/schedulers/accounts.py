@@ -1,4 +1,4 @@
-"""How a search went: what its space was, what left it and why, what ran, and what came second.
+"""The account of a search: its space, what left it and why, what ran, and what came second.
 
 A scheduler hands an account of each group that it searches to `Goal.note`.
 """
@@ -61,7 +61,7 @@ class Account:
 
     @property
     def none_below(self) -> float:
-        """What neither the chosen one nor any candidate of the space is below; 0 if not known."""
+        """A value that neither the chosen one nor any candidate is below; 0 if not known."""
         return min(self.left, self.value) or self.floor
 
     @property
@@ -71,7 +71,7 @@ class Account:
 
     @property
     def says(self) -> str:
-        """How far from optimal the chosen one can be, on the machine, or why there is none."""
+        """Distance of the chosen one from optimal, on the machine, or the reason for none."""
         if self.left_out:
             return f"left out: {self.left_out}"
         if self.left >= self.value:
@@ -96,7 +96,7 @@ def _above(ratio: float, places: int) -> str:
 
 @dataclass(frozen=True)
 class GivenUp:
-    """What a mapping takes beyond the best one: near-ties are decided by what else matters."""
+    """Losses of a mapping against the best one: near-ties are decided by what else matters."""
 
     cycles: float = 0.0
     dram_bytes: float = 0.0
@@ -137,20 +137,23 @@ def together(name: str, parts: Sequence[Account]) -> Account:
                 curve.append((ran + at, value))
         ran += part.ran
     values = sorted(
-        value for one in parts for value in (one.value, one.runner_up) if value is not None
+        value
+        for account in parts
+        for value in (account.value, account.runner_up)
+        if value is not None
     )
     return Account(
         name=name,
         operators=parts[0].operators,
-        space=sum(one.space for one in parts),
-        pruned={rule: sum(one.pruned.get(rule, 0) for one in parts) for rule in RULES},
-        near=sum(one.near for one in parts),
+        space=sum(account.space for account in parts),
+        pruned={rule: sum(account.pruned.get(rule, 0) for account in parts) for rule in RULES},
+        near=sum(account.near for account in parts),
         ran=ran,
         value=values[0],
-        runner_up=next((one for one in values[1:] if math.isfinite(one)), None),
-        left=min(one.left for one in parts),
-        complete=all(one.complete for one in parts),
-        ended=", ".join(dict.fromkeys(one.ended for one in parts)),
+        runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
+        left=min(account.left for account in parts),
+        complete=all(account.complete for account in parts),
+        ended=", ".join(dict.fromkeys(account.ended for account in parts)),
         curve=tuple(curve),
     )
 

@@ -75,7 +75,7 @@ def _key(
         for name, view in seen.uses
     )
     kind = getattr(seen.operator, "kind", "einsum")
-    axes = tuple(number.get(found.get(seen.name, "")) for found in (space.axes, space.rows))
+    axes = tuple(number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows))
     visible = getattr(seen.operator, "visible", None)
     masked = visible and (visible.before, visible.window)
     return kind, views, axes, masked

@@ -67,7 +67,7 @@ class Explorer:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What is mapped on."""
+        """The accelerator that is mapped on."""
         return self.goal.accelerator
 
     # -- parts ------------------------------------------------------------------------------------
@@ -88,11 +88,11 @@ class Explorer:
             searched.known["front"] = front, {own: first for first, own in names.items()}
         front, back = searched.known["front"]
 
-        def mine(one: Alternative) -> Alternative:
-            (first,) = one.body
+        def mine(alternative: Alternative) -> Alternative:
+            (first,) = alternative.body
             assert isinstance(first, Group)  # noqa: S101 - narrows the type
             tree = renamed(renamed(first.tree, back), searched.names)
-            return replace(one, body=(replace(group, tree=tree),))
+            return replace(alternative, body=(replace(group, tree=tree),))
 
         return self._times(replace(front, found=tuple(map(mine, front.found))), name)
 
@@ -120,7 +120,7 @@ class Explorer:
         if cycles == FOREVER:
             return None
         moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
-        leaked = sum(one.bound_cycles for one in predicted.groups)
+        leaked = sum(group.bound_cycles for group in predicted.groups)
         energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
         return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
 
@@ -166,7 +166,7 @@ class Explorer:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
-            run = self._ran([(grid, int(one)) for one in fits], body_of, FOREVER)
+            run = self._ran([(grid, int(row)) for row in fits], body_of, FOREVER)
             proved = not self.goal.is_over
             return Front(found=tuple(run.values()), seen=int(fits.size), proved=proved)
         run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
@@ -175,8 +175,8 @@ class Explorer:
             fits = near.fitting(self.goal.room)
             run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
             seen += int(fits.size)
-        found = tuple(best_of(self.asked, list(run.values())))
-        return Front(found=found, seen=seen, proved=False)
+        best = tuple(best_of(self.asked, list(run.values())))
+        return Front(found=best, seen=seen, proved=False)
 
     def _rows(self, grid: CandidateSet, which: Ints, cycles: Ints) -> Floats:
         """Return the figures of some candidates if they take so many cycles."""
@@ -204,12 +204,12 @@ class Explorer:
             family = grid.families[int(grid.family[number])]
             starts.setdefault(id(family), [family]).append(grid.alone(number))
             groups[id(family)] = grid.group
-        found = []
-        for key, (family, *some) in starts.items():
-            near = neighbours(some, limits_of(family), self.accelerator)
+        sets = []
+        for key, (family, *members) in starts.items():
+            near = neighbours(members, limits_of(family), self.accelerator)
             if near is not None:
-                found.append(self.goal.candidates(groups[key], [near]))
-        return found
+                sets.append(self.goal.candidates(groups[key], [near]))
+        return sets
 
     def _ran(
         self, places: Sequence[Place], body_of: Callable[[Tree], Body], most: float
@@ -226,10 +226,10 @@ class Explorer:
             figures = np.full((len(which), len(parts)), np.inf)
             for row, at in enumerate(which):
                 enough = len(known) >= most or (known and self.goal.is_over)
-                one = None if enough else self._run(places[int(at)], body_of)
-                if one is not None:
-                    known[int(at)] = one
-                    figures[row] = np.array(one.parts)[parts]
+                alternative = None if enough else self._run(places[int(at)], body_of)
+                if alternative is not None:
+                    known[int(at)] = alternative
+                    figures[row] = np.array(alternative.parts)[parts]
             return figures
 
         front, _ = front_of(least, judge, chunk=_AT_ONCE)

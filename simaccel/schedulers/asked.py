@@ -1,4 +1,4 @@
-"""What a user asks of the trees of a systolic array, in the language of mapspaces.
+"""Constraints of the user on the trees of a systolic array, in the language of mapspaces.
 
 A tree cuts ranks in the loops outside of the buffer, which are those of `dram`: `dram.m=8` makes
 eight pieces of m (the smallest tiles that do), `dram.m<=8` eight at most, `dram=m,n` cuts no other
@@ -45,13 +45,13 @@ class Asked:
             InputError: every one that no tree of a systolic array has.
 
         """
-        given = tree_constraints(texts)
+        limits = tree_constraints(texts)
         sides = {
-            level: given[level].ranks or ()
+            level: limits[level].ranks or ()
             for level in ("rows", "cols")
-            if level in given and given[level].ranks is not None
+            if level in limits and limits[level].ranks is not None
         }
-        return cls(given.get("dram", LevelConstraint()), sides)
+        return cls(limits.get("dram", LevelConstraint()), sides)
 
     def cut(self, family: Family) -> Family:
         """Return a family with the tiles that are asked for.
@@ -68,20 +68,20 @@ class Asked:
 
     def allows(self, family: Family) -> Bools:
         """Return which candidates have tiles, orders and stationarities as asked, by broadcast."""
-        found: Bools = np.ones((), dtype=np.bool_)
+        allowed: Bools = np.ones((), dtype=np.bool_)
         for node in _loops(family.branch):
-            found = found & self._ordered(node, family.space.sizes)
+            allowed = allowed & self._ordered(node, family.space.sizes)
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
                 size = family.space.sizes[rank]
-                found = found & (self._tile(rank, tile, size) == np.minimum(tile, size))
+                allowed = allowed & (self._tile(rank, tile, size) == np.minimum(tile, size))
         for name, held in family.held.items():
             able = [
                 at
-                for at, one in enumerate(STATIONARITIES)
-                if self._folds(family.space.seen(name), one)
+                for at, stationarity in enumerate(STATIONARITIES)
+                if self._folds(family.space.seen(name), stationarity)
             ]
-            found = found & np.isin(held, able)
-        return found
+            allowed = allowed & np.isin(held, able)
+        return allowed
 
     def require_met(self) -> None:
         """Refuse ranks that no group has.
@@ -108,32 +108,32 @@ class Asked:
         )
 
     def _branch(self, branch: Branch, sizes: Mapping[str, int]) -> Branch:
-        found: list[object] = []
+        nodes: list[object] = []
         for node in branch:
             if isinstance(node, Loops):
                 tiles = tuple(
                     self._tile(rank, tile, sizes[rank])
                     for rank, tile in zip(node.ranks, node.tiles, strict=True)
                 )
-                found.append(Loops(node.ranks, tiles, node.places))
+                nodes.append(Loops(node.ranks, tiles, node.places))
             elif isinstance(node, Forked | Parted):
-                inner = tuple(self._branch(one, sizes) for one in node.branches)
-                found.append(
+                inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
+                nodes.append(
                     Forked(inner, node.ahead) if isinstance(node, Forked) else Parted(inner)
                 )
             else:
-                found.append(node)
-        return tuple(found)  # type: ignore[arg-type]
+                nodes.append(node)
+        return tuple(nodes)  # type: ignore[arg-type]
 
     def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
         """Return tiles with the pieces that are asked for, of those that are given."""
         pieces = _named(self.dram.factors, rank)
         if isinstance(pieces, int):
-            found = -(-size // pieces)
-            if pieces > size or -(-size // found) != pieces:
+            even = -(-size // pieces)
+            if pieces > size or -(-size // even) != pieces:
                 allowed = f"numbers of pieces that {size} can be cut into evenly but for the last"
                 raise InputError([Fault("--constrain", f"dram.{rank}", pieces, allowed)])
-            return np.full_like(tile, found)
+            return np.full_like(tile, even)
         if self.dram.ranks is not None and not _in(self.dram.ranks, rank):
             return np.full_like(tile, size)
         most = _named(self.dram.most, rank)
@@ -141,18 +141,18 @@ class Asked:
 
     def _ordered(self, node: Loops, sizes: Mapping[str, int]) -> Bools:
         """Return which candidates have loops in the order that is asked for."""
-        order = [one.lower() for one in self.dram.order]
-        here = {
+        order = [rank.lower() for rank in self.dram.order]
+        loops = {
             rank.lower(): (place, tile < sizes[rank])
             for rank, tile, place in zip(node.ranks, node.tiles, node.places, strict=True)
         }
-        found: Bools = np.ones((), dtype=np.bool_)
-        mine = [rank for rank in order if rank in here]
-        for at, outer in enumerate(mine):
-            for inner in mine[at + 1 :]:
-                (first, is_first), (second, is_second) = here[outer], here[inner]
-                found = found & ((first < second) | ~is_first | ~is_second)
-        return found
+        ordered: Bools = np.ones((), dtype=np.bool_)
+        constrained = [rank for rank in order if rank in loops]
+        for at, outer in enumerate(constrained):
+            for inner in constrained[at + 1 :]:
+                (first, is_first), (second, is_second) = loops[outer], loops[inner]
+                ordered = ordered & ((first < second) | ~is_first | ~is_second)
+        return ordered
 
     def _folds(self, seen: Seen, stationarity: Stationarity) -> bool:
         """Return whether an array that holds this has what is asked down rows and across."""

@@ -158,8 +158,12 @@ def tiled_families(
     ``inner``: rows and keys of their tiles; in both orders, with every pair of stationarities;
     ``widths`` as of `flat_families`.
     """
-    heads, rows, _ = (ints(list(one)).reshape(-1, 1, 1, 1, 1) for one in zip(*tiles, strict=True))
-    rows_in, keys_in = (ints(list(one)).reshape(-1, 1, 1, 1) for one in zip(*inner, strict=True))
+    heads, rows, _ = (
+        ints(list(column)).reshape(-1, 1, 1, 1, 1) for column in zip(*tiles, strict=True)
+    )
+    rows_in, keys_in = (
+        ints(list(column)).reshape(-1, 1, 1, 1) for column in zip(*inner, strict=True)
+    )
     first = ints([0, 1]).reshape(-1, 1, 1)
     slots = ints([3, 2, 1]).reshape(-1, 1)
     every = np.indices((len(STATIONARITIES),) * 2).reshape(2, -1)
@@ -171,12 +175,12 @@ def tiled_families(
         cuts = nested(problem.space, problem.rows, np.minimum(rows_in, rows))
         n = len(problem.rows)
         ranks = (*problem.rows, problem.c)
-        sizes = (*(tile for one in cuts for tile in one.tiles), keys_in)
+        sizes = (*(tile for division in cuts for tile in division.tiles), keys_in)
         places = (*(ints(first * (n + 1) + at) for at in range(n)), ints([n]).reshape(1, 1, 1))
         return (
             *nested(problem.space, problem.heads, ints(1)),
             Loops(ranks, sizes, places),
-            *(Kept(one, BUFFER, slots) for one in tensors),
+            *(Kept(tensor, BUFFER, slots) for tensor in tensors),
             Do(name, "array", STATIONARITIES[0]),
         )
 

@@ -52,7 +52,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
     if goal.objective == "edp":
         steps = [_rooted(step) for step in steps]
-    steps = [replace(one, weigh=lambda body: score(workload, body, goal)) for one in steps]
+    steps = [replace(step, weigh=lambda body: score(workload, body, goal)) for step in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
     way = _searched(steps, len(names), left, total, goal, every=goal.objective == "edp")
@@ -106,7 +106,7 @@ def _searched(
         unknown = [step for step in way if step.body is None]
         if not unknown:
             return way
-        for step in sorted(unknown, key=lambda one: one.stop - one.start):
+        for step in sorted(unknown, key=lambda step: step.stop - step.start):
             if known and goal.is_over:
                 break
             if every or step in cheapest(steps, count, total):  # with what was found before it
@@ -224,10 +224,10 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
         for grid, promise in zip(grids, promises, strict=True):
             below = limit if best is None else best.value
             if promise < below:
-                found = search_one(grid, goal, below, "shared rows")
-                accounts.append(found.account)
-                sets += found.sets
-                best = found.best or best
+                shared = search_one(grid, goal, below, "shared rows")
+                accounts.append(shared.account)
+                sets += shared.sets
+                best = shared.best or best
         if best is None:
             return (), float("inf")
         goal.note(floored(together("shared rows", accounts), grids[0], goal))

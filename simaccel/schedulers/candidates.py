@@ -76,7 +76,7 @@ class Scored:
 
     @property
     def rank(self) -> tuple[float, int, int, int]:
-        """What decides: the objective, then cycles, bytes moved, bytes kept."""
+        """Figures that decide: the objective, then cycles, bytes moved, bytes kept."""
         return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
 
 
@@ -128,7 +128,9 @@ class CandidateSet:
             if priced:
                 energy = sum(totals.energy_pj(bound).values(), start=energy)
             space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
-            rows = [np.broadcast_to(one, shape).ravel() for one in (bound, dram, space, energy)]
+            rows = [
+                np.broadcast_to(column, shape).ravel() for column in (bound, dram, space, energy)
+            ]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
             again.append(repeats(family, shape))
@@ -284,13 +286,13 @@ class CandidateSet:
         """
         if not self.first.size:
             raise NothingFitsError(f"{self.group.name}: no candidate is as --constrain asks for")
-        found = int(self.space[self.first].min())
-        if found > UNLIMITED:
+        n_bytes = int(self.space[self.first].min())
+        if n_bytes > UNLIMITED:
             raise NothingFitsError(
                 f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
                 "allowed: larger ones, or none"
             )
-        return found
+        return n_bytes
 
 
 _SMALL = {

@@ -54,21 +54,24 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
     if together(workload, group):
         return None
     between = frozenset(set(space.made) - space.escapes)
-    linked = all(any(view.name in between for view in one.inputs) for one in space.operators[1:])
-    einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
-    if not linked or any(len(one.inputs) != _INPUTS for one in einsums):
+    linked = all(any(view.name in between for view in view.inputs) for view in space.operators[1:])
+    einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
+    if not linked or any(len(einsum.inputs) != _INPUTS for einsum in einsums):
         return None
     if any(name in space.escapes for name in space.made if name in space.read):
         return None
     boxes = [
-        given.tensor for one in space.operators for given in one.operator.inputs if given.start
+        operand.tensor
+        for bound in space.operators
+        for operand in bound.operator.inputs
+        if operand.start
     ]
     if any(len(space.read[name]) > 1 for name in boxes):
         return None  # a tile that several read begins at one place
     rows = tuple(
         rank
         for rank in space.sizes
-        if all(rank in one.ranks and rank in one.output.names for one in space.operators)
+        if all(rank in bound.ranks and rank in bound.output.names for bound in space.operators)
         and rank not in space.axes.values()
     )
     first = space.operators[0]
@@ -132,10 +135,10 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
     outer += [Kept(name, BUFFER, slots) for name in shared]
     outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     branches: list[Branch] = []
-    einsums = [one for one in space.operators if isinstance(one.operator, Einsum)]
+    einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
     every = grid.axis(range(len(STATIONARITIES)))
-    held = {one.name: every for one in einsums}
+    held = {einsum.name: every for einsum in einsums}
     for seen in space.operators:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
         keeps = [Kept(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
@@ -179,7 +182,9 @@ def _cut(
 
 def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
     """Return the family in which two einsums share the columns of what is between them."""
-    einsums = [one for one in chain.space.operators if isinstance(one.operator, Einsum)]
+    einsums = [
+        operator for operator in chain.space.operators if isinstance(operator.operator, Einsum)
+    ]
     if len(einsums) != 2 or [einsums[0], einsums[1]] != [  # noqa: PLR2004 - a pair
         chain.space.operators[0],
         chain.space.operators[-1],
@@ -192,7 +197,7 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
     grid = _Grid()
     slots = grid.axis([2, 1])
     size = chain.space.sizes[hidden[0]]
-    sizes = [one for one in tile_sizes(size, accelerator.array.cols) if one < size]
+    sizes = [tile for tile in tile_sizes(size, accelerator.array.cols) if tile < size]
     if not sizes:
         return None, {}
     shared = _shared_inputs(chain)
@@ -204,7 +209,7 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
         Kept(name, BUFFER, slots) for name in dict.fromkeys(names) if name != second.output.name
     ]
     outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
-    held = {one.name: grid.axis(range(len(STATIONARITIES))) for one in einsums}
+    held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
     branches: list[Branch] = [
         (Do(seen.name, "array", STATIONARITIES[0]),)
         if isinstance(seen.operator, Einsum)

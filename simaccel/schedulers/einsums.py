@@ -56,34 +56,34 @@ def roles(space: Space, seen: Seen) -> Roles:
             f"{name}: a systolic array multiplies two tensors, not {len(seen.inputs)}"
         )
     tensors = [view.names for _, view in seen.uses]
-    found: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
+    by_part: dict[Part, list[str]] = {"g": [], "m": [], "k": [], "n": []}
     for rank in seen.ranks:
         if space.sizes[rank] == 1:
             continue
         part = part_of(rank, tensors)
         if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
-        found[part].append(rank)
-    if not (found["m"] or found["k"] or found["n"]) and found["g"]:
+        by_part[part].append(rank)
+    if not (by_part["m"] or by_part["k"] or by_part["n"]) and by_part["g"]:
         raise NotMappableError(
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"
         )
-    return Roles(*(tuple(ranks) for ranks in found.values()))
+    return Roles(*(tuple(ranks) for ranks in by_part.values()))
 
 
 def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
     """Return tiles of ranks that play one part: outer ones are cut first, inner ones stay whole."""
-    found: list[dict[str, int]] = []
+    tiles: list[dict[str, int]] = []
     for at, rank in enumerate(ranks):
         outer = dict.fromkeys(ranks[:at], 1)
-        inner = {one: space.sizes[one] for one in ranks[at + 1 :]}
+        inner = {outer_rank: space.sizes[outer_rank] for outer_rank in ranks[at + 1 :]}
         whole = math.prod(inner.values())
         sizes = tile_sizes(space.sizes[rank], max(1, -(-side // whole)))
         if whole > 1:
             sizes = sorted({*sizes, *filling(space.sizes[rank], whole, side)})
-        found += [{**outer, rank: size, **inner} for size in sizes]
-    unique = {tuple(sorted(one.items())): one for one in found}
+        tiles += [{**outer, rank: size, **inner} for size in sizes]
+    unique = {tuple(sorted(tiling.items())): tiling for tiling in tiles}
     return list(unique.values()) or [{}]
 
 
@@ -104,11 +104,11 @@ def einsum_families(
     orders = np.array(list(permutations(range(3))), dtype=np.int64)
     tiles: dict[str, Ints] = {}
     places: dict[str, Ints] = {}
-    for axis, (mine, choices) in enumerate(zip((parts.m, parts.k, parts.n), options, strict=True)):
+    for axis, (part, choices) in enumerate(zip((parts.m, parts.k, parts.n), options, strict=True)):
         shape = [1] * 6
         shape[3 + axis] = len(choices)
-        for number, rank in enumerate(mine):
-            tiles[rank] = ints([one[rank] for one in choices]).reshape(shape)
+        for number, rank in enumerate(part):
+            tiles[rank] = ints([choice[rank] for choice in choices]).reshape(shape)
             places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
     slot = ints(list(slots)).reshape(1, -1, 1, 1, 1)
     outer: Branch = ()
@@ -117,7 +117,9 @@ def einsum_families(
         outer = (Loops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
     loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
-    keeps = tuple(Kept(one, BUFFER, slot) for one in names if one.partition("#")[0] not in kept)
+    keeps = tuple(
+        Kept(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
+    )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     branch = (*outer, loops, *keeps, Do(seen.name, "array", STATIONARITIES[0]))
@@ -153,8 +155,8 @@ def vector_families(
     if {seen.names[0], seen.output.name} & set(kept):
         in_place = over
     names = [*seen.names] if in_place else [*seen.names, seen.output.name]
-    names = [one for one in names if one.partition("#")[0] not in kept]
-    around = tuple(Keep(one) for one in kept)
+    names = [tensor for tensor in names if tensor.partition("#")[0] not in kept]
+    around = tuple(Keep(tensor) for tensor in kept)
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
     for part in ([widths[0]], widths[1:]):
         if not part:
@@ -189,8 +191,8 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     rows = tuple(rank for rank in vector.input.ranks if rank != vector.axis)
     together = rows[:-1] if vector.axis else rows
     if len(together) < 2 or any(  # noqa: PLR2004 - one rank is one already
-        set(one.ranks) != set(vector.ranks) or not one.is_unit
-        for one in (*vector.inputs, vector.output)
+        set(operand.ranks) != set(vector.ranks) or not operand.is_unit
+        for operand in (*vector.inputs, vector.output)
     ):
         return {}
     return {joined(together): together}
@@ -227,15 +229,15 @@ class Searched:
 
         What is not below ``limit`` may be missing.
         """
-        found = self._found(held_bytes, limit)
-        if found is None:
+        scored = self._found(held_bytes, limit)
+        if scored is None:
             goal = replace(self.goal, held_bytes=held_bytes)
             name = "kept" if self.families[0].around else "alone"
             searched = search(self.candidates, goal, limit, name)
             if searched.best is not None:
                 self.goal.note(floored(searched.account, self.candidates, goal))
-            found = self.found[held_bytes] = searched.settled(goal.room, limit), limit
-        best, _ = found
+            scored = self.found[held_bytes] = searched.settled(goal.room, limit), limit
+        best, _ = scored
         if best is None:
             return None
         best = replace(best, tree=renamed(best.tree, self.names))
@@ -271,7 +273,7 @@ class Search:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What operators are mapped on."""
+        """The accelerator that operators are mapped on."""
         return self.goal.accelerator
 
     def quiet(self) -> Search:
@@ -372,14 +374,14 @@ class Search:
             NothingFitsError: not even the smallest tiles with one slot each fit.
 
         """
-        found = self.one(workload, name)
-        best = found.fastest(self.goal.held_bytes)
+        searched = self.one(workload, name)
+        best = searched.fastest(self.goal.held_bytes)
         if best is None:
             raise NothingFitsError(
                 f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
-                f"tried needs {found.smallest} B"
+                f"tried needs {searched.smallest} B"
             )
-        return found.group, best
+        return searched.group, best
 
     def group(self, workload: Workload, name: str) -> Group:
         """Return an operator's group with its best tree; errors as of ``fastest``."""

@@ -44,15 +44,15 @@ def is_epilogue(chain: Chain) -> bool:
 
 def chains(workload: Workload) -> dict[str, Chain]:
     """Return einsums with as many operators behind each as can follow it, by the einsum's name."""
-    found: dict[str, Chain] = {}
+    known: dict[str, Chain] = {}
     names = [operator.name for operator in workload.operators]
     for at in range(len(names)):
         for stop in range(min(at + 1 + LONGEST, len(names)), at + 1, -1):
             chain = epilogue(workload, names[at:stop])
             if chain is not None:
-                found[names[at]] = chain
+                known[names[at]] = chain
                 break
-    return found
+    return known
 
 
 def searched(search: Search, chain: Chain, kept: Sequence[str] = ()) -> Searched:
@@ -80,13 +80,13 @@ def families_of(chain: Chain, accelerator: Accelerator, kept: Sequence[str] = ()
     slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
 
     def keeps(names: Iterable[str]) -> list[Kept]:
-        mine = dict.fromkeys(name for name in names if name.partition("#")[0] not in kept)
-        return [Kept(name, BUFFER, slots) for name in mine]
+        own = dict.fromkeys(name for name in names if name.partition("#")[0] not in kept)
+        return [Kept(name, BUFFER, slots) for name in own]
 
-    made = [one.output.name for one in space.operators if not made_in_place(chain, one)]
-    beside = [name for one in space.operators[1:] for name in one.names if name not in space.made]
+    made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
+    beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
     own: Branch = (*sums, *keeps(first.names), Do(first.name, "array", STATIONARITIES[0]))
-    behind: list[Branch] = [(Do(one.name, "sfu"),) for one in space.operators[1:]]
+    behind: list[Branch] = [(Do(seen.name, "sfu"),) for seen in space.operators[1:]]
     branch: Branch = (*outer, *keeps(beside), *keeps(made), Forked((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)
@@ -106,7 +106,7 @@ def _loops(space: Space, parts: Roles, accelerator: Accelerator) -> tuple[list[L
         shape[3 + axis] = len(choices)
         first = ints([1, 0] if ranks is parts.n else [0, 1]).reshape(1, -1, 1, 1, 1, 1)
         for number, rank in enumerate(ranks):
-            tiles[rank] = ints([one[rank] for one in choices]).reshape(shape)
+            tiles[rank] = ints([sizes[rank] for sizes in choices]).reshape(shape)
             places[rank] = first * count + number
 
     def loops(ranks: Sequence[str]) -> list[Loops]:
@@ -128,9 +128,9 @@ def fused(workload: Workload, chain: Chain, search: Search) -> Group | None:
         return None
     value, names = together.value, chain.group.operators
     apart = [search.one(workload, name) for name in names]
-    if value > _sum([one.candidates.bound(goal.room) for one in apart], goal):
-        best = [one.fastest(goal.held_bytes) for one in apart]
-        if all(best) and value > _sum([one.value for one in best if one], goal):
+    if value > _sum([alone.candidates.bound(goal.room) for alone in apart], goal):
+        best = [alone.fastest(goal.held_bytes) for alone in apart]
+        if all(best) and value > _sum([group.value for group in best if group], goal):
             return None
     return replace(chain.group, tree=together.tree)
 

@@ -96,9 +96,9 @@ def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
     most = min(q - 1, capacity(accelerator) // problem.row_bytes)
     known = {rows for _, rows in _blocks(problem, "r", accelerator)}
     rows = {r for r in block_sizes(q) if r <= most} | {*range(side, most + 1, side)}
-    found = sorted((rows if most > _ROWS else {*range(1, most + 1)}) - known)
+    counts = sorted((rows if most > _ROWS else {*range(1, most + 1)}) - known)
     keys = _few(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
-    return [(1, r, k) for r in found[:: -(-len(found) // _ROWS) or 1] for k in keys]
+    return [(1, r, k) for r in counts[:: -(-len(counts) // _ROWS) or 1] for k in keys]
 
 
 def block_sizes(extent: int) -> list[int]:
@@ -113,8 +113,8 @@ def block_sizes(extent: int) -> list[int]:
     if extent <= FEW:
         return list(range(1, extent + 1))
     blocks = -(-extent // np.arange(1, extent + 1))
-    found: list[int] = np.unique(-(-extent // blocks)).tolist()
-    return found
+    sizes: list[int] = np.unique(-(-extent // blocks)).tolist()
+    return sizes
 
 
 def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
@@ -179,10 +179,10 @@ def attention(
                 left = min(left, grid.bound(goal.room))
                 sets.append(grid)
                 continue
-            found = search(grid, goal, below, kind.name)
-            accounts.append(found.account)
-            sets += found.sets
-            best = found.best or best
+            result = search(grid, goal, below, kind.name)
+            accounts.append(result.account)
+            sets += result.sets
+            best = result.best or best
     if best is None:
         smallest = min(grid.smallest for kind in kinds for grid in kind.grids)
         raise NothingFitsError(
@@ -210,9 +210,9 @@ def _kinds(
     problem: Problem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[tuple[str, list[list[Family]]]]:
     """Yield each kind's name, and families: of a grid, and of others."""
-    fit = [one for one in granularities if _may_fit(problem, one, accelerator)]
+    fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
     fit = fit or list(granularities[-1:])
-    whole = [(f"flat-{one}", flat_tiles(problem, one, accelerator), one) for one in fit]
+    whole = [(f"flat-{letter}", flat_tiles(problem, letter, accelerator), letter) for letter in fit]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
     widths = problem.widths(accelerator)
@@ -224,9 +224,9 @@ def _kinds(
                 cut = partial(
                     flat_families, problem, online=is_online, pipelined=pipelined, widths=widths
                 )
-                found = [list(cut(some)) for some in (tiles, rows) if some]
-                if found:
-                    all_of = found if pipelined or not inner else [*found, inner]
+                cuts = [list(cut(sizes)) for sizes in (tiles, rows) if sizes]
+                if cuts:
+                    all_of = cuts if pipelined or not inner else [*cuts, inner]
                     called = f"{name}{' pipelined' if pipelined else ''}"
                     yield called, all_of
 

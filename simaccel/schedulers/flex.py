@@ -37,10 +37,10 @@ def schedule(
         NothingFitsError: no tiling of an operator fits the buffer, by the first choice.
 
     """
-    found = sequences(workload, search, choices)
+    fronts = sequences(workload, search, choices)
     if search.accelerator.groups.resident:
-        return finished(workload, dataflow, best_held(workload, found, search), search.goal)
-    return finished(workload, dataflow, best_of(workload, found, search.goal), search.goal)
+        return finished(workload, dataflow, best_held(workload, fronts, search), search.goal)
+    return finished(workload, dataflow, best_of(workload, fronts, search.goal), search.goal)
 
 
 def sequences(
@@ -110,16 +110,16 @@ def placed(
     """
     every = every_row(problem)
     searched = list(_searched(problem, search, whole=rows == every))
-    least = [one.candidates.bound(room) for one, _ in searched]
+    least = [operator_search.candidates.bound(room) for operator_search, _ in searched]
     left = _spilled(problem, search, rows, limit) - sum(least)
-    found = []
-    for (one, held), bound in zip(searched, least, strict=True):
-        best = one.fastest(capacity(search.accelerator) - room, left + bound)
+    places = []
+    for (operator_search, held), bound in zip(searched, least, strict=True):
+        best = operator_search.fastest(capacity(search.accelerator) - room, left + bound)
         if best is None:
             return None
         left -= best.value - bound
-        found.append((one.group, held, best.tree))
-    return found
+        places.append((operator_search.group, held, best.tree))
+    return places
 
 
 def _spilled(problem: Problem, search: Search, rows: int, limit: float) -> float:
@@ -155,11 +155,13 @@ def _promise(problem: Problem, search: Search, rows: int, room: int) -> float:
     """
     share, rest = _share(problem, search, rows)
     whole = rows == every_row(problem)
-    grids = [one.candidates for one, _ in _searched(problem, search, whole=whole)]
+    grids = [
+        operator_search.candidates for operator_search, _ in _searched(problem, search, whole=whole)
+    ]
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
-    work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
+    work = sum(min(int(totals.work().min()) for totals in grid.totals) for grid in grids)
     return max(alone - _beside(search), work)
 
 
@@ -213,7 +215,10 @@ def attention(
     best = chosen([stage.best(name) for name in granularities], goal)
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
-    space = sum(len(one.candidates) for one, _ in _searched(problem, quiet, whole=False))
+    space = sum(
+        len(operator_search.candidates)
+        for operator_search, _ in _searched(problem, quiet, whole=False)
+    )
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = Account(
         name="flex",

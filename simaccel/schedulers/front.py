@@ -107,12 +107,12 @@ def undominated(rows: Floats) -> Ints:
         last = rows[order, -1]
         before = np.concatenate([[np.inf], np.minimum.accumulate(last)[:-1]])
         return np.asarray(order[last < before], dtype=np.int64)
-    found: list[int] = []
+    kept: list[int] = []
     while order.size:
         first = order[0]
-        found.append(int(first))
+        kept.append(int(first))
         order = order[(rows[order] < rows[first]).any(axis=1)]
-    return np.asarray(found, dtype=np.int64)
+    return np.asarray(kept, dtype=np.int64)
 
 
 def beaten(rows: Floats, by: Floats) -> Bools:
@@ -137,12 +137,12 @@ def front_of(
     slack = 1 + _CLOSE if len(least) > _MANY else 1.0
     front = np.empty(0, dtype=np.int64)
     while left.size:
-        some = _layers(least, left, chunk)
-        figures[some] = judge(some)
-        front = np.concatenate([front, some])
+        layer = _layers(least, left, chunk)
+        figures[layer] = judge(layer)
+        front = np.concatenate([front, layer])
         front = front[undominated(figures[front])]
         front = front[np.isfinite(figures[front]).all(axis=1)]
-        left = left[~np.isin(left, some)]
+        left = left[~np.isin(left, layer)]
         left = left[~beaten(least[left] * slack, figures[front])]
     return front, figures
 
@@ -184,10 +184,11 @@ def joined(
     if not first or not second:
         return []
     ones, others = (
-        np.array([one.parts for one in some], dtype=np.float64) for some in (first, second)
+        np.array([alternative.parts for alternative in alternatives], dtype=np.float64)
+        for alternatives in (first, second)
     )
     rows = ones[:, None, :] + others[None, :, :]
     rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
     kept = undominated(rows.reshape(-1, ones.shape[1])[:, asked.parts])
     pairs = (divmod(int(at), len(second)) for at in evenly(kept, _MOST))
-    return [first[one].followed(second[other]) for one, other in pairs]
+    return [first[left].followed(second[other]) for left, other in pairs]

@@ -56,12 +56,12 @@ def front(
 
     """
     explorer = Explorer(workload, Goal.of(accelerator, options, workload), asked)
-    found = _front(explorer, dataflow, options)
-    if not found.found:
+    best = _front(explorer, dataflow, options)
+    if not best.found:
         raise NothingFitsError(
             f"{dataflow}: no mapping fits the buffer of {capacity(accelerator)} B"
         )
-    return found
+    return best
 
 
 def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
@@ -93,8 +93,8 @@ def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
     """Return the front of the rows that stay on chip beside fixed tiles."""
     workload = explorer.workload
     tiles = [
-        naive.Fixed.of(replace(explorer.goal, objective=one), options)
-        for one in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
+        naive.Fixed.of(replace(explorer.goal, objective=objective), options)
+        for objective in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
     ]
 
     def bodies(part: str | Attention) -> Iterator[Body]:
@@ -134,9 +134,11 @@ def _staged(explorer: Explorer, part: Attention, *, granularities: str) -> Front
 
 def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Iterator[Body]:
     rows = {
-        rows for one in granularities for rows in few_counts(problem, one, explorer.accelerator)
+        rows
+        for granularity in granularities
+        for rows in few_counts(problem, granularity, explorer.accelerator)
     }
-    objectives = {OBJECTIVE_OF[one] for one in (explorer.asked.x, explorer.asked.y)}
+    objectives = {OBJECTIVE_OF[axis] for axis in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
         search = Search(replace(explorer.goal, objective=objective))
         for count in sorted(rows - {0}):
@@ -150,16 +152,16 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
 def _best(explorer: Explorer, options: Options) -> Front:
     """Return the front of all ways to cut the operators into runs, each mapped in all its ways."""
     names = [operator.name for operator in explorer.workload.operators]
-    found: list[Front] = [Front(found=(), seen=0, proved=True)]
+    ends: list[Front] = [Front(found=(), seen=0, proved=True)]
     for stop in range(1, len(names) + 1):
         ways: list[Front] = []
         for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1):
             if explorer.goal.is_over and any(way.found for way in ways):
                 break
             runs = _runs(explorer, names[start:stop], options)
-            ways += (explorer.joined([found[start], run]) if start else run for run in runs)
-        found.append(explorer.either(ways))
-    return replace(found[-1], proved=False)
+            ways += (explorer.joined([ends[start], run]) if start else run for run in runs)
+        ends.append(explorer.either(ways))
+    return replace(ends[-1], proved=False)
 
 
 def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterator[Front]:
@@ -171,12 +173,12 @@ def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterato
     attention = attention_of(workload, names)
     if attention is not None:
         yield _staged(explorer, attention, granularities=GRANULARITIES)
-        for one in (GRANULARITIES, ""):
-            yield _fused(explorer, attention, options=options, granularities=one)
+        for letters in (GRANULARITIES, ""):
+            yield _fused(explorer, attention, options=options, granularities=letters)
         return
     operators = [workload.operator(name) for name in names]
     chain = chain_of(workload, names)
-    if chain is None or sum(isinstance(one, Einsum) for one in operators) > best.EINSUMS:
+    if chain is None or sum(isinstance(operator, Einsum) for operator in operators) > best.EINSUMS:
         return
     yield explorer.grids(list(chain_families(chain, explorer.accelerator)), chain.group)
 
@@ -189,14 +191,14 @@ def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front
     wanted = dict.fromkeys((OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y], "edp"))
     groups: dict[str, list[Body]] = {}
     for at, objective in enumerate(wanted):
-        mine = options.share(len(wanted) - at)
-        mine = replace(mine, effort=replace(mine.effort, objective=objective))
-        for mapped in spatial.search_all(choices, mine):
+        share = options.share(len(wanted) - at)
+        share = replace(share, effort=replace(share.effort, objective=objective))
+        for mapped in spatial.search_all(choices, share):
             groups.setdefault(mapped.target.einsum.name, []).extend(spatial.elite(mapped))
-    found = []
+    parts = []
     for operator in workload.operators:
         if isinstance(operator, Vector):
-            found.append(explorer.operator(operator.name))
+            parts.append(explorer.operator(operator.name))
         else:
-            found.append(explorer.bodies(groups[operator.name]))
-    return replace(explorer.joined(found), proved=False)
+            parts.append(explorer.bodies(groups[operator.name]))
+    return replace(explorer.joined(parts), proved=False)

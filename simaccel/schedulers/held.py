@@ -1,4 +1,4 @@
-"""What stays on chip from one group to a later one: intermediates between the groups of a mapping.
+"""Residency: intermediates that stay on chip from one group of a mapping to a later one.
 
 Each intermediate lives from the group that makes it to the last one that reads it; held in the
 buffer, it isn't stored and loaded, and the groups in between have that much less room. Which ones
@@ -99,7 +99,7 @@ class Place:
 
     @property
     def goal(self) -> Goal:
-        """What is searched for."""
+        """The goal of the search."""
         return self.search.goal
 
     def promise(self, held: Sequence[Tenant]) -> Price:
@@ -200,7 +200,7 @@ class Place:
         if not isinstance(operator, Vector):
             return self.search.einsum(self.workload, name, roots, self.group.merged)
         made = operator.output.tensor
-        over = made not in roots and any(made in one.tensors for one in held)
+        over = made not in roots and any(made in tenant.tensors for tenant in held)
         return self.search.vector(
             self.workload, name, merged=self.group.merged, kept=roots, over=over
         )
@@ -214,14 +214,14 @@ class Place:
             self.grids[key] = self._fused(mine)
         return self.grids[key]
 
-    def _fused(self, mine: Sequence[Tenant]) -> CandidateSet:
+    def _fused(self, held: Sequence[Tenant]) -> CandidateSet:
         """Return the tree of a fused group with some tenants held, and it with few slots."""
-        keeps = (*self.fixed, *(Keep(one.name) for one in mine))
+        keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
         space = space_of(self.workload, self.group)
-        kept = {name for one in mine for name in one.tensors}
+        kept = {name for tenant in held for name in tenant.tensors}
         over = aliases_of(space, self.group.tree, self.fixed)
         sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
-        own = {out: given for out, given in sources.items() if given in kept}
+        own = {out: source for out, source in sources.items() if source in kept}
         families = [
             family_of(space, replace(self.group, tree=without(tree, kept, own)), keeps)
             for tree in (self.group.tree, tight(self.group.tree))
@@ -244,18 +244,18 @@ def tight(tree: Tree) -> Tree:
 
 def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
     """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for node in tree:
         if isinstance(node, Keep) and node.tensor.partition("#")[0] in kept:
-            found += [
-                replace(node, tensor=out) for out, given in own.items() if given == node.tensor
+            nodes += [
+                replace(node, tensor=out) for out, source in own.items() if source == node.tensor
             ]
         elif isinstance(node, Fork | Part):
             inner = tuple(without(branch, kept, own) for branch in node.branches)
-            found.append(replace(node, branches=inner))
+            nodes.append(replace(node, branches=inner))
         else:
-            found.append(node)
-    return tuple(found)
+            nodes.append(node)
+    return tuple(nodes)
 
 
 # -- what is held
@@ -266,13 +266,13 @@ def _section(
 ) -> list[Group | Around]:
     """Return groups that run equally often with what is worth it held between them."""
     places = list(_places(workload, body, search))
-    groups = [one.group for one in places]
-    fixed = [keep for one in places for keep in one.fixed]
+    groups = [place.group for place in places]
+    fixed = [keep for place in places for keep in place.fixed]
     taken = {keep.tensor for keep in fixed}
     free = [
-        one
-        for one in tenants(workload, groups)
-        if not taken & {held_around(workload, name, fixed) for name in one.tensors}
+        tenant
+        for tenant in tenants(workload, groups)
+        if not taken & {held_around(workload, name, fixed) for name in tenant.tensors}
     ]
     few = _few(free, search.goal)
     if not few:
@@ -337,18 +337,18 @@ def _cheapest(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
     """Return what to hold while each group runs (dynamic programming), fewest bytes of equals."""
     ways: dict[frozenset[Tenant], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
     for at, place in enumerate(places):
-        fresh = [one for one in few if one.first == at]
-        found: dict[frozenset[Tenant], tuple[Price, Way]] = {}
+        fresh = [tenant for tenant in few if tenant.first == at]
+        further: dict[frozenset[Tenant], tuple[Price, Way]] = {}
         for held, (before, way) in ways.items():
             for new in _subsets(fresh):
-                now = tuple(one for one in few if one in held or one in new)
+                now = tuple(tenant for tenant in few if tenant in held or tenant in new)
                 value, moved = place.promise(now)
                 total = before[0] + value, before[1] + moved
-                after = frozenset(one for one in now if one.last > at)
-                if value < NOWHERE[0] and (after not in found or total < found[after][0]):
-                    found[after] = total, [*way, now]
-        ways = found
-    return min(ways.values(), key=lambda one: one[0])[1]
+                after = frozenset(tenant for tenant in now if tenant.last > at)
+                if value < NOWHERE[0] and (after not in further or total < further[after][0]):
+                    further[after] = total, [*way, now]
+        ways = further
+    return min(ways.values(), key=lambda priced: priced[0])[1]
 
 
 def _subsets(some: Sequence[Tenant]) -> Iterator[tuple[Tenant, ...]]:
@@ -369,7 +369,7 @@ def _built(places: Sequence[Place], way: Way) -> Iterator[Group | Around]:
         keeps = dict.fromkeys(
             keep
             for place, held in zip(places[at:end], way[at:end], strict=True)
-            for keep in (*place.fixed, *(Keep(one.name) for one in held))
+            for keep in (*place.fixed, *(Keep(tenant.name) for tenant in held))
         )
         inside = tuple(groups[at:end])
         yield Around(keeps=tuple(keeps), groups=inside) if keeps else inside[0]

@@ -194,14 +194,14 @@ def _fixed(
             *_cut(space.sizes, parts.n, array.cols),
             *_cut(space.sizes, parts.k, array.rows),
             *_cut(space.sizes, parts.m, height),
-            *(Keep(one, slots=2) for one in names),
+            *(Keep(tensor, slots=2) for tensor in names),
             Do(name, "array", stationarity),
         )
-        found = replace(group, tree=tree)
-        totals = evaluate(family_of(space, found), accelerator)
+        placed = replace(group, tree=tree)
+        totals = evaluate(family_of(space, placed), accelerator)
         need, others_fit = int(totals.buffer_bytes()), bool(totals.fits())
         if need <= capacity(accelerator) and others_fit:
-            return found
+            return placed
         height //= 2
     if need <= capacity(accelerator):
         raise NothingFitsError(

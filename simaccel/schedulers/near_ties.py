@@ -40,7 +40,7 @@ def cost_of(scored: Scored, objective: Objective) -> Cost:
 
 @dataclass
 class Trades:
-    """What groups give up that were found by one goal, by what decides their cycles."""
+    """Losses of groups that were found by one goal, by what decides their cycles."""
 
     known: dict[tuple[str, object], GivenUp] = field(default_factory=dict)
 
@@ -82,18 +82,21 @@ def _split(body: Body) -> tuple[tuple[str, ...], ...]:
 
 
 def preferred(
-    some: Sequence[Scored], objective: Objective, tolerance: float, least: float = float("inf")
+    candidates: Sequence[Scored],
+    objective: Objective,
+    tolerance: float,
+    least: float = float("inf"),
 ) -> int:
     """Return the number of what a user would choose of some mappings; the first of equals.
 
     ``least``: what the objective of the best one is, if that is less than theirs.
     """
-    best = min(range(len(some)), key=lambda at: some[at].rank)
+    best = min(range(len(candidates)), key=lambda at: candidates[at].rank)
     if not decides(objective, tolerance):
         return best
-    limit = min(some[best].value, least) * (1 + tolerance)
-    near = [at for at, one in enumerate(some) if one.value <= limit]
-    return min(near or [best], key=lambda at: cost_of(some[at], objective))
+    limit = min(candidates[best].value, least) * (1 + tolerance)
+    near = [at for at, scored in enumerate(candidates) if scored.value <= limit]
+    return min(near or [best], key=lambda at: cost_of(candidates[at], objective))
 
 
 def decides(objective: Objective, tolerance: float) -> bool:
@@ -119,8 +122,8 @@ def settled(
     least = best.value if left < best.value / (1 + tolerance) else min(best.value, left)
     limit = min(max(least * (1 + tolerance), best.value), np.nextafter(most, 0))
     choice = _Choice(best, objective, limit)
-    for one in {id(one): one for one in sets}.values():
-        choice.look(one, room)
+    for candidates in {id(candidates): candidates for candidates in sets}.values():
+        choice.look(candidates, room)
     for _ in range(_ROUNDS):
         before = choice.place
         near = before and _near(*before)
@@ -162,7 +165,7 @@ def _near(candidates: CandidateSet, number: int) -> CandidateSet | None:
 
 @dataclass
 class _Choice:
-    """What is chosen so far; ``limit``: what its objective is not above."""
+    """The candidate chosen so far; ``limit``: what its objective is not above."""
 
     chosen: Scored
     objective: Objective
@@ -223,11 +226,11 @@ class _Choice:
         cycles = float(candidates.run(which, most)[0])
         if not np.isfinite(cycles):
             return False
-        one = candidates.scored(number, cycles)
-        if one.value > self.limit:
+        scored = candidates.scored(number, cycles)
+        if scored.value > self.limit:
             return False
-        mine, known = (cost_of(which, self.objective) for which in (one, self.chosen))
-        if mine >= known:
+        cost, known = (cost_of(which, self.objective) for which in (scored, self.chosen))
+        if cost >= known:
             return False
-        self.chosen, self.place = one, (candidates, number)
+        self.chosen, self.place = scored, (candidates, number)
         return True

@@ -67,12 +67,12 @@ def _promising(
     """
     left = limit - value_of(way, sum)
     for step in steps:
-        inside = [one for one in way if step.start <= one.start and one.stop <= step.stop]
-        whole = sum(one.stop - one.start for one in inside) == step.stop - step.start
+        inside = [part for part in way if step.start <= part.start and part.stop <= step.stop]
+        whole = sum(part.stop - part.start for part in inside) == step.stop - step.start
         if step.body is None and step.sets and whole:
             most = left + value_of(inside, sum)
-            fewest = min(one.fewest(room, most) for one in step.sets)
-            more = fewest - sum(one.ties[0] for one in inside)
+            fewest = min(candidates.fewest(room, most) for candidates in step.sets)
+            more = fewest - sum(part.ties[0] for part in inside)
             if more < 0:
                 yield more, step, most
 
@@ -81,18 +81,18 @@ def _cheapest_within(steps: Sequence[Step], count: int, limit: float) -> list[St
     """Return the way with least energy, then fewest bytes, of those within a limit of cycles."""
     states: dict[int, list[_State]] = {0: [(0.0, (0.0, 0.0), [])]}
     for stop in range(1, count + 1):
-        found = [
+        ways = [
             (cycles + step.value, _added(cost, step), [*before, step])
             for step in steps
             if step.stop == stop and step.scored
             for cycles, cost, before in states.get(step.start, ())
         ]
         kept: list[_State] = []
-        for one in sorted(found, key=lambda one: (one[0], one[1])):
-            if one[0] <= limit and (not kept or one[1] < kept[-1][1]):
-                kept.append(one)
+        for state in sorted(ways, key=lambda state: (state[0], state[1])):
+            if state[0] <= limit and (not kept or state[1] < kept[-1][1]):
+                kept.append(state)
         states[stop] = kept[:: -(-len(kept) // _STATES) or 1] + kept[-1:]
-    return min(states[count], key=lambda one: one[1])[2] if states[count] else []
+    return min(states[count], key=lambda state: state[1])[2] if states[count] else []
 
 
 def _added(cost: tuple[float, float], step: Step) -> tuple[float, float]:

@@ -28,7 +28,7 @@ Row = dict[int, int]
 
 @dataclass(frozen=True)
 class Limit:
-    """What a number of a family's candidates is between, and a multiple of.
+    """Limits of a number of a family's candidates, and what it is a multiple of.
 
     A family whose grid holds a number fixed, or in units of a head's rows, is a constraint of its
     scheduler, which neighbours obey.
@@ -70,7 +70,7 @@ def neighbours(
     ``starts``: families of one, whose numbers that may vary are arrays of one entry. ``limits``: of
     the family that they are from.
     """
-    rows = [row for one in starts for row in _rows(one, limits, accelerator)]
+    rows = [row for start in starts for row in _rows(start, limits, accelerator)]
     if not rows:
         return None
     unique = list(dict.fromkeys(rows))
@@ -84,31 +84,31 @@ def neighbours(
 
 
 def _rows(
-    one: Family, limits: Sequence[Limit], accelerator: Accelerator
+    family: Family, limits: Sequence[Limit], accelerator: Accelerator
 ) -> Iterator[tuple[int, ...]]:
     """Yield a candidate's numbers, and those of its neighbours, in the order of its nodes."""
     every = [
         replace(axis, limit=limit)
-        for (array, axis), limit in zip(_arrays(one), limits, strict=True)
+        for (array, axis), limit in zip(_arrays(family), limits, strict=True)
         if array.ndim
     ]
-    values = _values(one)
-    here = {axis.key: values[axis.key] for axis in every}
+    values = _values(family)
+    start = {axis.key: values[axis.key] for axis in every}
     axes = [axis for axis in every if axis.limit.low < axis.limit.high]
     if not axes:
         return
-    moves = {axis.key: list(_moves(axis, here[axis.key], accelerator)) for axis in axes}
-    yield tuple(here.values())
+    moves = {axis.key: list(_moves(axis, start[axis.key], accelerator)) for axis in axes}
+    yield tuple(start.values())
     for axis in axes:
         for value in moves[axis.key]:
-            yield tuple({**here, axis.key: value}.values())
+            yield tuple({**start, axis.key: value}.values())
     for first, second in combinations([axis for axis in axes if axis.kind == "tile"], 2):
         for a, b in product(moves[first.key], moves[second.key]):
-            yield tuple({**here, first.key: a, second.key: b}.values())
+            yield tuple({**start, first.key: a, second.key: b}.values())
     slots = [axis.key for axis in axes if axis.kind == "slots"][:_TENSORS]
     for numbers in product(_SLOTS, repeat=len(slots)):
-        yield tuple({**here, **dict(zip(slots, numbers, strict=True))}.values())
-    for row in _swapped(one, here):
+        yield tuple({**start, **dict(zip(slots, numbers, strict=True))}.values())
+    for row in _swapped(family, start):
         yield tuple(row.values())
 
 

@@ -73,41 +73,50 @@ def spread_over(workload: Workload, degrees: Degrees) -> Spreads:
         allowed = "a transformer on several chips, or --mapping with spread ... chips"
         raise InputError([Fault("--workload", "workload", workload.name, allowed)])
     heads = _heads(workload, degrees.tensor)
-    return {one.name: tuple(_cuts(one, degrees, heads)) for one in workload.operators}
+    return {
+        operator.name: tuple(_cuts(operator, degrees, heads)) for operator in workload.operators
+    }
 
 
 def _heads(workload: Workload, tensor: int) -> dict[str, int]:
     """Return the pieces of each rank of heads."""
     sizes = {
-        rank: max((one.ranks[rank] for one in workload.operators if rank in one.ranks), default=1)
+        rank: max(
+            (operator.ranks[rank] for operator in workload.operators if rank in operator.ranks),
+            default=1,
+        )
         for rank in _HEADS
     }
-    found, left = {}, tensor
+    pieces, left = {}, tensor
     for rank in _HEADS:
-        found[rank] = math.gcd(left, sizes[rank])
-        left //= found[rank]
+        pieces[rank] = math.gcd(left, sizes[rank])
+        left //= pieces[rank]
     if left > 1:
         total = math.prod(sizes.values())
         allowed = f"a degree that divides the {total} heads of {workload.name}"
         raise InputError([Fault("--tensor-parallel", "tensor", tensor, allowed)])
-    return found
+    return pieces
 
 
-def _cuts(one: Operator, degrees: Degrees, heads: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    if degrees.data > 1 and _BATCH in one.ranks:
-        if one.ranks[_BATCH] % degrees.data:
-            allowed = f"a degree that divides the batch of {one.ranks[_BATCH]}"
+def _cuts(
+    operator: Operator, degrees: Degrees, heads: Mapping[str, int]
+) -> Iterator[tuple[str, int]]:
+    if degrees.data > 1 and _BATCH in operator.ranks:
+        if operator.ranks[_BATCH] % degrees.data:
+            allowed = f"a degree that divides the batch of {operator.ranks[_BATCH]}"
             raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
         yield _BATCH, degrees.data
-    own = [rank for rank in _HEADS if rank in one.ranks]
+    own = [rank for rank in _HEADS if rank in operator.ranks]
     if own:
         yield from ((rank, heads[rank]) for rank in own if heads[rank] > 1)
-    elif _INNER in one.ranks and degrees.tensor > 1:
-        if one.ranks[_INNER] % degrees.tensor:
-            allowed = f"a degree that divides {one.ranks[_INNER]}, the inner size of {one.name}"
+    elif _INNER in operator.ranks and degrees.tensor > 1:
+        if operator.ranks[_INNER] % degrees.tensor:
+            allowed = (
+                f"a degree that divides {operator.ranks[_INNER]}, the inner size of {operator.name}"
+            )
             raise InputError([Fault("--tensor-parallel", "tensor", degrees.tensor, allowed)])
         yield _INNER, degrees.tensor
-    elif _VOCABULARY in one.ranks and one.ranks[_VOCABULARY] % degrees.tensor == 0:
+    elif _VOCABULARY in operator.ranks and operator.ranks[_VOCABULARY] % degrees.tensor == 0:
         yield _VOCABULARY, degrees.tensor
 
 
@@ -119,13 +128,18 @@ def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:
 
     """
     groups = tuple(
-        Group(operators=(one.name,), tree=(*_nodes(one, spreads[one.name]), Do(one.name, "sfu")))
-        for one in workload.operators
+        Group(
+            operators=(operator.name,),
+            tree=(*_nodes(operator, spreads[operator.name]), Do(operator.name, "sfu")),
+        )
+        for operator in workload.operators
     )
     reference = WorkloadReference(workload.name, workload.fingerprint)
-    pod, found = shard(workload, MappingTree(workload=reference, dataflow="", body=groups), chips)
+    pod, findings = shard(
+        workload, MappingTree(workload=reference, dataflow="", body=groups), chips
+    )
     if pod is None:
-        raise InputError([Fault("chips", *finding) for finding in dict.fromkeys(found)])
+        raise InputError([Fault("chips", *finding) for finding in dict.fromkeys(findings)])
     return pod
 
 
@@ -147,18 +161,18 @@ def whole_mapping(
         operators = [workload.operator(name) for name in group.operators]
         classes = Classes(operators)
         nodes: tuple[Spread, ...] = ()
-        for at, one in enumerate(operators):
-            mine = tuple(
+        for at, operator in enumerate(operators):
+            inner = tuple(
                 replace(node, rank=classes.name((at, node.rank)))
-                for node in _nodes(one, spreads[one.name])
+                for node in _nodes(operator, spreads[operator.name])
             )
-            nodes = max(nodes, mine, key=len)
+            nodes = max(nodes, inner, key=len)
         return replace(group, tree=(*nodes, *group.tree))
 
     named = renamed(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
     reference = WorkloadReference(workload.name, workload.fingerprint)
-    found = replace(replace_groups(named, outside), workload=reference)
-    again, _ = shard(workload, found, chips)
+    joined = replace(replace_groups(named, outside), workload=reference)
+    again, _ = shard(workload, joined, chips)
     if again is None or again.mapping != mapping:
         raise MistakeError(f"{workload.name}: the mapping of one chip is no part of that of all")
-    return found
+    return joined

@@ -1,4 +1,4 @@
-"""What there is to schedule: a workload's operators, alone or as attentions."""
+"""Problems of a scheduler: a workload's operators, alone or as attentions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def unwatched(_done: float, _note: str) -> None:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may ask of a scheduler.
+    """Options of a scheduler.
 
     ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
     ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
@@ -112,18 +112,18 @@ def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
 
 def parts(workload: Workload) -> list[str | Attention]:
     """Return the operators in order, those of an attention together."""
-    found: list[str | Attention] = []
+    problems: list[str | Attention] = []
     operators = list(workload.operators)
     at = 0
     while at < len(operators):
         three = operators[at : at + 3]
         if _is_attention(workload, three):
-            found.append((three[0].name, three[1].name, three[2].name))
+            problems.append((three[0].name, three[1].name, three[2].name))
             at += 3
         else:
-            found.append(operators[at].name)
+            problems.append(operators[at].name)
             at += 1
-    return found
+    return problems
 
 
 def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
@@ -142,7 +142,9 @@ def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
         and attend.inputs[0].tensor == between[1]
         and softmax.axis not in attend.output.ranks
         and all(_is_inside(workload, name) for name in between)
-        and not together(workload, Group(operators=tuple(one.name for one in three), tree=()))
+        and not together(
+            workload, Group(operators=tuple(operator.name for operator in three), tree=())
+        )
     )
 
 

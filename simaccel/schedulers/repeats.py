@@ -1,4 +1,4 @@
-"""Which candidates of a family are others again."""
+"""Repeats: candidates of a family that are others again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
                 other_real & (other < place)
                 for other, other_real in zip(node.places, real, strict=True)
             ]
-            note(is_real * (1 + sum((ints(one) for one in before), start=ints(0))))
+            note(is_real * (1 + sum((ints(column) for column in before), start=ints(0))))
     return _seen_before(columns) if columns else np.zeros(1, dtype=np.bool_)
 
 
@@ -51,6 +51,6 @@ def _seen_before(columns: list[tuple[int, Ints]]) -> Bools:
             codes = code.size
         code, codes = code * count + values, codes * count
     _, first = np.unique(code, return_index=True)
-    found = np.ones(code.size, dtype=np.bool_)
-    found[first] = False
-    return found
+    is_repeat = np.ones(code.size, dtype=np.bool_)
+    is_repeat[first] = False
+    return is_repeat

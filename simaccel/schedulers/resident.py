@@ -84,7 +84,7 @@ def staged(problem: Problem, rows: int, placed: Sequence[Placed]) -> Body:
         keeps.append(Keep(s, slots=1, region=_region(problem, (0, heads), (0, q), c)))
     if part:
         keeps.append(Keep(s, slots=1, region=_region(problem, (heads, heads + 1), (0, part), c)))
-    found = []
+    groups = []
     for group, held, spilled in placed:
         resident = tuple(
             node for node in spilled if not isinstance(node, Keep) or node.tensor != held
@@ -95,8 +95,8 @@ def staged(problem: Problem, rows: int, placed: Sequence[Placed]) -> Body:
             if view.name in problem.intermediates
         )
         tree = _parted(view.ranks, (heads, part, g), spilled, resident)
-        found.append(replace(group, tree=tree))
-    return (Around(keeps=tuple(keeps), groups=tuple(found)),)
+        groups.append(replace(group, tree=tree))
+    return (Around(keeps=tuple(keeps), groups=tuple(groups)),)
 
 
 def _region(
@@ -131,16 +131,18 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def chosen(some: Sequence[Resident | None], goal: Goal) -> Resident | None:
+def chosen(residents: Sequence[Resident | None], goal: Goal) -> Resident | None:
     """Return the best of some mappings, or the near-tie that a user would choose."""
-    found = [one for one in some if one is not None]
-    if not found:
+    able = [resident for resident in residents if resident is not None]
+    if not able:
         return None
-    scored = [one.scored for one in found]
-    given = goal.objective == "cycles"
-    lowest = min(one.scored.value - given * goal.trades.of(one.body).cycles for one in found)
-    best = found[preferred(scored, goal.objective, goal.tolerance, lowest)]
-    least = min(found, key=lambda one: one.scored.rank)
+    scored = [resident.scored for resident in able]
+    weight = goal.objective == "cycles"
+    lowest = min(
+        resident.scored.value - weight * goal.trades.of(resident.body).cycles for resident in able
+    )
+    best = able[preferred(scored, goal.objective, goal.tolerance, lowest)]
+    least = min(able, key=lambda resident: resident.scored.rank)
     if best is not least:
         goal.trades.note(best.body, replace(best.scored, instead=least.scored), "together")
     return best

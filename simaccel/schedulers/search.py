@@ -225,7 +225,7 @@ class _Climb:
 
     @property
     def below(self) -> float:
-        """What the next candidate's objective is to be below."""
+        """The value that the next candidate's objective is to be below."""
         return self.limit if self.best is None else self.best.value
 
     @property
@@ -251,10 +251,10 @@ class _Climb:
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
                 before = self.below
-                found = self._walk(candidates, room, self.goal.near)
+                walked = self._walk(candidates, room, self.goal.near)
                 if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
                     break
-                numbers = _different(candidates, found.numbers(), _STARTS)
+                numbers = _different(candidates, walked.numbers(), _STARTS)
                 beam = [candidates.alone(number) for number in numbers]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: Stopping) -> Walk:

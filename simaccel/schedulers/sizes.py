@@ -29,19 +29,19 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     """
     if extent <= FEW:
         return list(range(1, extent + 1))
-    found = {extent}
+    sizes = {extent}
     for pieces in (2, 3, 4, 6, 8, 12, 16):
         size = -(-extent // pieces)
         if pieces <= _EVEN_PIECES:
-            found.add(size)
-        found.add(min(extent, -(-size // side) * side) if extent > side else size)
+            sizes.add(size)
+        sizes.add(min(extent, -(-size // side) * side) if extent > side else size)
     size = side
     while size < extent:
-        found.add(size)
+        sizes.add(size)
         size *= 2
     if extent <= side:
-        found |= {s for s in (1, 2, 4, 8, 16) if s < extent}
-    return sorted(s for s in found if s <= extent)
+        sizes |= {s for s in (1, 2, 4, 8, 16) if s < extent}
+    return sorted(s for s in sizes if s <= extent)
 
 
 def filling(extent: int, whole: int, side: int) -> list[int]:

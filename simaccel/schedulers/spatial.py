@@ -64,7 +64,7 @@ def choices(
         InputError: constraints that can't be.
 
     """
-    found = []
+    every = []
     for operator in workload.operators:
         if not isinstance(operator, Einsum):
             continue
@@ -75,12 +75,12 @@ def choices(
             )
         array = accelerator.array
         limits(operator, levels(accelerator), {}, asked)  # what no array knows is said first
-        given: dict[Stationarity | None, Constraints] = (
+        by_held: dict[Stationarity | None, Constraints] = (
             {None: parse_constraints(array.dataflow)}
             if isinstance(array, SpatialArraySpec)
             else dict(dataflows(operator, asked).items())
         )
-        found.append(
+        every.append(
             tuple(
                 Target(
                     einsum=operator,
@@ -91,16 +91,16 @@ def choices(
                     asked=asked,
                     stationarity=stationarity,
                 )
-                for stationarity, dataflow in given.items()
+                for stationarity, dataflow in by_held.items()
                 if held in (None, stationarity)
             )
         )
-        if not found[-1]:
-            allowed = f"one of {', '.join(map(str, given))}, which --constrain leaves"
+        if not every[-1]:
+            allowed = f"one of {', '.join(map(str, by_held))}, which --constrain leaves"
             raise InputError([Fault("command line", "--stationarity", held, allowed)])
-        for target in found[-1]:
+        for target in every[-1]:
             target.problem()
-    return found
+    return every
 
 
 def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
@@ -112,7 +112,7 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
     """
     seen: dict[object, Mapped] = {}
     waiting = len({shape_of(choice[0]) for choice in choices})
-    found = []
+    best = []
     for at, choice in enumerate(choices):
         target = choice[0]
         shape = shape_of(target)
@@ -125,8 +125,8 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
             seen[shape] = _best(choice, replace(options.share(waiting - len(seen)), watch=watch))
         mapped = seen[shape]
         target = replace(target, stationarity=mapped.target.stationarity)
-        found.append(mapped_as(target, mapped.found))
-    return found
+        best.append(mapped_as(target, mapped.found))
+    return best
 
 
 @dataclass(frozen=True)
@@ -163,14 +163,14 @@ def _best(choice: Choice, options: Options) -> Mapped:
             options.watch((at + done) / len(searches), note)
 
         inner = len(searches) > 1
-        mine = replace(options.share(len(searches) - at), watch=watch)
+        share = replace(options.share(len(searches) - at), watch=watch)
         try:
-            found = _founds(replace(target, room=room), mine, inner=inner)
+            results = _founds(replace(target, room=room), share, inner=inner)
         except EmptyMapspaceError as error:
             empty = empty or error
             continue
-        for name, one in found.items():
-            every.setdefault(name, []).append((target, one))
+        for name, result in results.items():
+            every.setdefault(name, []).append((target, result))
     if strategy not in every:
         assert empty is not None  # noqa: S101 - there was a search
         raise empty
@@ -186,16 +186,16 @@ def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, 
     """Search a mapspace; with ``inner`` also give what was found in those inside."""
     inside = INSIDE[target.strategy] if target.strategy != "padded" and inner else ()
     effort = options.share(1 + len(inside)).effort
-    found = map_einsum(target, effort, options.each, options.watch).found
-    known: dict[Strategy, Found] = {target.strategy: found}
+    result = map_einsum(target, effort, options.each, options.watch).found
+    known: dict[Strategy, Found] = {target.strategy: result}
     if inside:
-        known |= {one.space.mapspace: one for one in found.inside}
+        known |= {inner_result.space.mapspace: inner_result for inner_result in result.inside}
     for at, name in enumerate(inside):
         if name in known:
             continue
-        mine = options.share(len(inside) - at)
+        share = options.share(len(inside) - at)
         with suppress(EmptyMapspaceError):
-            known = _founds(replace(target, strategy=name), mine, inner=True) | known
+            known = _founds(replace(target, strategy=name), share, inner=True) | known
     return known
 
 
@@ -215,19 +215,19 @@ def _pick(
     inside = [name for name in INSIDE[strategy] if name in every] if strategy != "padded" else []
     best = min(
         (_pick(every, name, options, judge, known) for name in inside),
-        key=lambda one: one.scored.least.rank,
+        key=lambda picked: picked.scored.least.rank,
         default=None,
     )
     accounts, refused = [], None
-    for target, found in every[strategy]:
-        walk = _walk(mapped_as(target, found), options, judge, best)
-        accounts.append(replace(_account(target, found), ran=len(walk.cycles), value=walk.best))
+    for target, result in every[strategy]:
+        walk = _walk(mapped_as(target, result), options, judge, best)
+        accounts.append(replace(_account(target, result), ran=len(walk.cycles), value=walk.best))
         for number in walk.numbers()[:1]:
-            scored, good = walk.scored(number), found.good
+            scored, good = walk.scored(number), result.good
             if good is not None and (best is None or scored.rank < best.scored.least.rank):
                 at, scored = settled_among(walk.candidates, number, scored)
-                one = replace(found, best=good.take(slice(at, at + 1)))
-                best = _Picked(mapped_as(target, one), scored)
+                picked_result = replace(result, best=good.take(slice(at, at + 1)))
+                best = _Picked(mapped_as(target, picked_result), scored)
         refused = refused or judge.refusal
     if best is None:
         assert refused is not None  # noqa: S101 - the machine took none
@@ -248,24 +248,24 @@ def _walk(mapped: Mapped, options: Options, judge: Judge, best: _Picked | None) 
     return walk
 
 
-def _account(target: Target, found: Found) -> Account:
+def _account(target: Target, result: Found) -> Account:
     """Return how the search of a mapspace went; its score is a bound where all was seen."""
     return Account(
         name=target.strategy,
         operators=(target.einsum.name,),
-        space=found.size,
-        pruned={ROOM: found.gone - found.valid},
-        left=found.score if found.complete else 0.0,
+        space=result.size,
+        pruned={ROOM: result.gone - result.valid},
+        left=result.score if result.complete else 0.0,
         complete=True,
-        ended=found.ended,
-        curve=found.curve,
-        value=found.score,
+        ended=result.ended,
+        curve=result.curve,
+        value=result.score,
     )
 
 
 def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
     """Return the hierarchies to search: as it is, and with room for two slots where they help."""
-    found = [hierarchy]
+    rooms = [hierarchy]
     first, *others = hierarchy.memories
     pipes = hierarchy.pipes
     slow = [not (first.both.unlimited and first.read.unlimited and first.write.unlimited)]
@@ -275,8 +275,8 @@ def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
         limited = any(memory.capacity_bytes for memory in level.memories)
         if is_slow and limited:
             halved.add(level.name)
-            found.append(replace(hierarchy, levels=tuple(_halved(hierarchy.levels, halved))))
-    return found
+            rooms.append(replace(hierarchy, levels=tuple(_halved(hierarchy.levels, halved))))
+    return rooms
 
 
 def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
@@ -308,7 +308,7 @@ def mapping_from(
         NothingFitsError: not even the smallest block of a vector operator fits the buffer.
 
     """
-    known = {one.target.einsum.name: one for one in mapped}
+    known = {each.target.einsum.name: each for each in mapped}
     search = Search(Goal(Judge(accelerator)))
     groups: list[Group] = []
     for operator in workload.operators:

@@ -66,7 +66,7 @@ def cheapest(steps: Sequence[Step], count: int, total: Total = sum) -> list[Step
         ]
         if ways:
             value = min(value for value, _ in ways)
-            equals = [way for one, way in ways if one == value]
+            equals = [way for cost, way in ways if cost == value]
             best[stop] = value, min(equals, key=_ties) if len(equals) > 1 else equals[0]
     return best[count][1] if count in best else []
 

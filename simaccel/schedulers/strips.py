@@ -54,17 +54,19 @@ def _parts(workload: Workload) -> list[list[str]]:
 
     Each of these passes over the output once, and nobody else reads what was there before.
     """
-    found: list[list[str]] = []
+    parts: list[list[str]] = []
     made = ""
     for operator in workload.operators:
-        readers = [one for one in workload.operators if made in {i.tensor for i in one.inputs}]
-        if readers == [operator] and _on(workload, operator, found[-1]):
-            found[-1].append(operator.name)
+        readers = [
+            reader for reader in workload.operators if made in {i.tensor for i in reader.inputs}
+        ]
+        if readers == [operator] and _on(workload, operator, parts[-1]):
+            parts[-1].append(operator.name)
         else:
-            found.append([operator.name])
-        alone = isinstance(operator, Vector) and len(found[-1]) == 1
+            parts.append([operator.name])
+        alone = isinstance(operator, Vector) and len(parts[-1]) == 1
         made = "" if alone else operator.output.tensor
-    return found
+    return parts
 
 
 def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
@@ -105,12 +107,12 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
     most = space.sizes[rank]
     while most:
         for slots in (_SLOTS, 1):
-            keeps = [Keep(one, slots=slots) for one in (*seen.names, seen.output.name)]
+            keeps = [Keep(tensor, slots=slots) for tensor in (*seen.names, seen.output.name)]
             tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, "sfu"))
-            found = replace(group, tree=tree)
-            totals = evaluate(family_of(space, found), accelerator)
+            placed = replace(group, tree=tree)
+            totals = evaluate(family_of(space, placed), accelerator)
             if int(totals.buffer_bytes()) <= capacity(accelerator):
-                return found
+                return placed
         most //= 2
     return None
 
@@ -129,16 +131,16 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     }
     group = Group(operators=tuple(names), tree=(), padded=padded)
     space = space_of(workload, group)
-    for one in _trees(space, seen, parts, accelerator):
-        tree = one
+    for nodes in _trees(space, seen, parts, accelerator):
+        tree = nodes
         if len(names) > 1:  # in place, over all that the einsum makes
             behind: list[Tree] = [(Do(other, "sfu"),) for other in names[1:]]
-            own = tuple(node for node in one if node != Keep(seen.output.name, slots=_SLOTS))
+            own = tuple(node for node in nodes if node != Keep(seen.output.name, slots=_SLOTS))
             tree = (Keep(seen.output.name), Fork((own, *behind)))
-        found = replace(group, tree=tree)
-        totals = evaluate(family_of(space, found), accelerator)
+        placed = replace(group, tree=tree)
+        totals = evaluate(family_of(space, placed), accelerator)
         if int(totals.buffer_bytes()) <= capacity(accelerator) and bool(totals.fits()):
-            return found
+            return placed
     raise NothingFitsError(
         f"{name}: a row beside a fold of weights needs more than buffer.capacity_bytes "
         f"({capacity(accelerator)} B), the accumulator, or memories.weight.staging_bytes"

@@ -1,4 +1,4 @@
-"""What could be held in the buffer between the groups of a mapping, and from where to where."""
+"""Tensors that could be held in the buffer between groups, and from which group to which."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tenants(workload: Workload, groups: Sequence[Group]) -> list[Tenant]:
     """
     lives = dict(_lives(workload, groups))
     over = _over(workload, groups, lives)
-    found = []
+    candidates = []
     for name in lives:
         if name in over:
             continue
@@ -45,8 +45,8 @@ def tenants(workload: Workload, groups: Sequence[Group]) -> list[Tenant]:
         while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
             tensors.append(then)
         first, last = lives[name][0], lives[tensors[-1]][1]
-        found.append(Tenant(tuple(tensors), first, last, _bytes(workload, tensors)))
-    return found
+        candidates.append(Tenant(tuple(tensors), first, last, _bytes(workload, tensors)))
+    return candidates
 
 
 def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
@@ -77,7 +77,7 @@ def _over(
     workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
 ) -> dict[str, str]:
     """Return what can be made over an input that ends there: output -> input."""
-    found = {}
+    sources = {}
     for at, group in enumerate(groups):
         if len(group.operators) > 1:
             continue
@@ -86,6 +86,6 @@ def _over(
         source = workload.in_place.get(made)
         if source is None or source not in lives or made not in lives or lives[source][1] != at:
             continue
-        if [given.tensor for given in operator.inputs].count(source) == 1:
-            found[made] = source
-    return found
+        if [operand.tensor for operand in operator.inputs].count(source) == 1:
+            sources[made] = source
+    return sources

@@ -1,4 +1,4 @@
-"""What one calls from Python, and what the command line calls: `simaccel.simulate` and the others.
+"""Functions to call from Python, which the command line calls too: `simaccel.simulate` and others.
 
 Each takes names or objects, and returns an object that a notebook shows. Import them from
 `simaccel`, which loads a module when its name is used.

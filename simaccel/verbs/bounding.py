@@ -33,7 +33,7 @@ class Bound:
 
     @property
     def title(self) -> str:
-        """What is bounded."""
+        """The title: the workload that is bounded."""
         from simaccel.report.titles import workload_title
 
         return f"{workload_title(self.report.found.workload)}: least DRAM traffic"
@@ -107,13 +107,13 @@ def bound(
         SimaccelError: what can't be read, or an operator whose bound isn't known.
 
     """
-    found, there, room, _ = gather(
+    checked, there, room, _ = gather(
         lambda: as_workload(workload),
         lambda: None if accelerator is None else as_accelerator(accelerator),
         lambda: _bytes(buffer),
         lambda: _require_known(mapspace or Mapspace(), fuse),
     )
-    return bound_of(found, mapspace or Mapspace(), fuse, there, room)
+    return bound_of(checked, mapspace or Mapspace(), fuse, there, room)
 
 
 def bound_of(
@@ -127,9 +127,9 @@ def bound_of(
     if accelerator is not None:
         workload = at_precision(workload, accelerator)
         room = accelerator.buffer.capacity_bytes if room is None else room
-    names = [one.name for one in workload.operators]
-    runs = [list(some) for _, some in groupby(names, workload.times)]
-    parts = [[one] for one in names] if fuse == UNFUSED else runs
+    names = [operator.name for operator in workload.operators]
+    runs = [list(run) for _, run in groupby(names, workload.times)]
+    parts = [[name] for name in names] if fuse == UNFUSED else runs
     return Bound(
         BoundReport(
             found=workload_bound(workload, mapspace, fuse),

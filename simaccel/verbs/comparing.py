@@ -197,7 +197,7 @@ def title_of(tasks: Sequence[Task]) -> str:
     names = {*varied(rows), *({"seq-len"} if point is None else ())}
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
     title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
-    if ACCELERATOR in (one.axis for one in rows[0].points):
+    if ACCELERATOR in (axis_point.axis for axis_point in rows[0].points):
         title = title.replace(f" on {tasks[0].accelerator.name}", "", 1)
     return title
 
@@ -219,9 +219,9 @@ def _slopes(workload: Workload) -> Iterator[Slope]:
     """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
     windows = any(
         len(dim.terms) > 1
-        for one in workload.operators
-        for _, given in operands_of(one)
-        for dim in given.projection
+        for operator in workload.operators
+        for _, operand in operands_of(operator)
+        for dim in operand.projection
     )
     count = len(workload.operators)
     sizes = {UNFUSED: not windows, "best": not windows and count <= _FEW_OPERATORS}
@@ -273,23 +273,23 @@ def _places(
     workloads: Sequence[WorkloadLike], accelerators: Sequence[AcceleratorLike], each: str | None
 ) -> list[Task]:
     """Read everything; give a task without a dataflow for each workload on each accelerator."""
-    one = len(workloads) * len(accelerators) == 1
-    if each is not None and not one:
+    single = len(workloads) * len(accelerators) == 1
+    if each is not None and not single:
         allowed = "nothing beside several workloads or accelerators"
         raise InputError([Fault("simaccel", "each", each, allowed)])
-    _, *found = gather(
+    _, *inputs = gather(
         lambda: require_each(each),
-        *(lambda given=given: as_workload(given) for given in workloads),
-        *(lambda given=given: as_accelerator(given) for given in accelerators),
+        *(lambda like=like: as_workload(like) for like in workloads),
+        *(lambda like=like: as_accelerator(like) for like in accelerators),
     )
-    there: list[Accelerator] = found[len(workloads) :]
-    if not found or not there or len(found) == len(there):
+    there: list[Accelerator] = inputs[len(workloads) :]
+    if not inputs or not there or len(inputs) == len(there):
         raise InputError([Fault("simaccel", "compare", "nothing", "a workload, an accelerator")])
-    pairs = list(product(found[: len(workloads)], there))
-    if one:
+    pairs = list(product(inputs[: len(workloads)], there))
+    if single:
         ((workload, accelerator),) = pairs
-        given = _estimates(workloads[0])
-        return alone_tasks(workload, accelerator, each, given)
+        estimates = _estimates(workloads[0])
+        return alone_tasks(workload, accelerator, each, estimates)
     axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
     return [
         Task(a, b, Point(axis, _name(axis, a, b), _name(axis, a, b), at), "", seq_len=seq_len_of(a))
@@ -298,13 +298,13 @@ def _places(
 
 
 def alone_tasks(
-    workload: Workload, accelerator: Accelerator, each: str | None, given: Mapping[str, float]
+    workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
 ) -> list[Task]:
     """Return a task without a dataflow, or one for each operator, with its own estimate."""
     length = seq_len_of(workload)
     if each is None:
-        complete = all(one.name in given for one in workload.operators)
-        whole = sum(given.values()) if complete else None
+        complete = all(operator.name in estimates for operator in workload.operators)
+        whole = sum(estimates.values()) if complete else None
         return [Task(workload, accelerator, None, "", seq_len=length, given=whole)]
     title = experiment_title(workload, accelerator, varied=("seq-len",))
     return [
@@ -314,7 +314,7 @@ def alone_tasks(
             point,
             "",
             seq_len=length,
-            given=given.get(point.text),
+            given=estimates.get(point.text),
             title=title,
         )
         for point, alone in operators_alone(workload)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class EstimateResult:
-    """What the tree of a mapping says: counts, work, bound; nothing was simulated."""
+    """The figures of a mapping's tree: counts, work, bound; nothing was simulated."""
 
     workload: Workload
     accelerator: Accelerator
@@ -32,7 +32,7 @@ class EstimateResult:
 
     @property
     def title(self) -> str:
-        """What would run on what."""
+        """The title: what would run on what."""
         from simaccel.report.titles import experiment_title
 
         title = experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
@@ -92,8 +92,10 @@ def estimate(
         SimaccelError: what can't be read, or the mapping needs more than the buffer.
 
     """
-    found, there, how = as_inputs(workload, accelerator, dataflow)
-    return estimate_of(found, there, fitting(found, there, mapped(found, there, how, options)))
+    checked, there, how = as_inputs(workload, accelerator, dataflow)
+    return estimate_of(
+        checked, there, fitting(checked, there, mapped(checked, there, how, options))
+    )
 
 
 def fitting(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Mapping:

@@ -57,7 +57,7 @@ class Exploration:
 
     @property
     def title(self) -> str:
-        """What was explored."""
+        """The title: what was explored."""
         from simaccel.report.exploration import exploration_title
 
         return exploration_title(self.points, self.space)
@@ -139,16 +139,16 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     """
     loads, hardware = _loads(workloads), _several(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)
-    found = gather(
+    read = gather(
         lambda: _require_known(names, objective),
         *(partial(read_limit, text) for text in where),
-        *(partial(as_accelerator, one) for one in hardware),
-        *(partial(_load, one, weight) for one, weight in loads),
+        *(partial(as_accelerator, source) for source in hardware),
+        *(partial(_load, source, weight) for source, weight in loads),
         *(partial(_dimension, name, values) for name, values in (axes or {}).items()),
     )[1:]
-    limits, found = found[: len(where)], found[len(where) :]
-    there, found = found[: len(hardware)], found[len(hardware) :]
-    made, dimensions = found[: len(loads)], found[len(loads) :]
+    limits, read = read[: len(where)], read[len(where) :]
+    there, read = read[: len(hardware)], read[len(hardware) :]
+    made, dimensions = read[: len(loads)], read[len(loads) :]
     asked = options or Options()
     space = DesignSpace(tuple(there), tuple(made), tuple(dimensions), names, asked)
     space.require_energies(objective)
@@ -195,7 +195,7 @@ def _require_known(dataflows: Sequence[str], objective: str) -> None:
 
 def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
     """Read an axis: the fields that it sets, and its values."""
-    fields = [one.strip() for one in name.split(",")]
+    fields = [part.strip() for part in name.split(",")]
     known = leaf_fields(Accelerator)
     if name.startswith(_WORKLOAD):
         fields = [name.removeprefix(_WORKLOAD)]
@@ -211,5 +211,7 @@ def _dimension(name: str, values: Sequence[Value]) -> DesignAxis:
     if isinstance(values, str) or not len(values) or len(set(values)) < len(values):
         raise InputError([Fault("explore", f"axes.{name}", values, "a list of different values")])
     of = "workload" if name.startswith(_WORKLOAD) else "mapping" if name in _MAPPING else None
-    settings = tuple(AxisSetting(one, str(one), dict.fromkeys(fields, one)) for one in values)
+    settings = tuple(
+        AxisSetting(value, str(value), dict.fromkeys(fields, value)) for value in values
+    )
     return DesignAxis(name, name, name, of or "accelerator", settings)  # type: ignore[arg-type]

@@ -23,34 +23,34 @@ DataflowLike = Mapping | str | Path | None
 """A mapping, the path of its file, the name of a dataflow or mapspace; None: what suits."""
 
 
-def as_workload(given: WorkloadLike) -> Workload:
+def as_workload(source: WorkloadLike) -> Workload:
     """Return a workload as it is, or load it.
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
-    if isinstance(given, Workload | str | Path):
-        found = given if isinstance(given, Workload) else load_workload(given)
-        found.account.require_modelled("load_workload(..., allow_unmodelled=True)")
-        return found
+    if isinstance(source, Workload | str | Path):
+        workload = source if isinstance(source, Workload) else load_workload(source)
+        workload.account.require_modelled("load_workload(..., allow_unmodelled=True)")
+        return workload
     allowed = "a Workload (of build('bert'), gemm(...)), a name or the path of a file"
-    raise InputError([Fault("simaccel", "workload", given, allowed)])
+    raise InputError([Fault("simaccel", "workload", source, allowed)])
 
 
-def as_accelerator(given: AcceleratorLike) -> Accelerator:
+def as_accelerator(source: AcceleratorLike) -> Accelerator:
     """Return an accelerator as it is, or load it.
 
     Raises:
         InputError: it is neither, it can't be read, or too much of its file is left out.
 
     """
-    if isinstance(given, Accelerator | str | Path):
-        found = given if isinstance(given, Accelerator) else load_accelerator(given)
-        found.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
-        return found
+    if isinstance(source, Accelerator | str | Path):
+        accelerator = source if isinstance(source, Accelerator) else load_accelerator(source)
+        accelerator.account.require_modelled("load_accelerator(..., allow_unmodelled=True)")
+        return accelerator
     allowed = "an Accelerator (of load_accelerator('edge')), a name or the path of a file"
-    raise InputError([Fault("simaccel", "accelerator", given, allowed)])
+    raise InputError([Fault("simaccel", "accelerator", source, allowed)])
 
 
 def as_inputs(
@@ -62,16 +62,16 @@ def as_inputs(
         InputError: the faults of all of them.
 
     """
-    found, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
-    found = at_precision(found, there)
+    checked, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
+    checked = at_precision(checked, there)
     if isinstance(dataflow, Path):
-        mapping = load_mapping(dataflow, found)
-        require_mapping(found, mapping, there, str(dataflow))
-        return found, there, mapping
+        mapping = load_mapping(dataflow, checked)
+        require_mapping(checked, mapping, there, str(dataflow))
+        return checked, there, mapping
     if dataflow is None:
-        return found, there, default_dataflow(there, found)
+        return checked, there, default_dataflow(there, checked)
     if isinstance(dataflow, str | Mapping):
-        return found, there, dataflow
+        return checked, there, dataflow
     allowed = "the name of a dataflow or mapspace, a Mapping, or the Path of one"
     raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
 

@@ -20,7 +20,7 @@ _MOST_BARS: Final = 40
 
 
 class Result(experiment.Result):
-    """What came out of one run; a notebook shows it as tables."""
+    """The result of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:
         from simaccel.report.results import against_bound
@@ -45,7 +45,7 @@ class Result(experiment.Result):
 
     @property
     def title(self) -> str:
-        """What ran on what."""
+        """The title: what ran on what."""
         from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload, self.accelerator, self.mapping.dataflow)
@@ -85,11 +85,11 @@ class Result(experiment.Result):
         named = [(parts[at]["name"], parts[at]) for at in sorted(longest)]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [
-            Compared(self.mapping.dataflow, result=one, point=Point(axis, name, name, at))
-            for at, (name, one) in enumerate(named)
+            Compared(self.mapping.dataflow, result=result, point=Point(axis, name, name, at))
+            for at, (name, result) in enumerate(named)
         ]
-        some = len(longest) < len(parts)
-        more = f", the {len(longest)} longest operators of {len(parts)}" if some else ""
+        shortened = len(longest) < len(parts)
+        more = f", the {len(longest)} longest operators of {len(parts)}" if shortened else ""
         return draw_comparison(rows, f"{self.title}{more}")
 
 
@@ -117,10 +117,10 @@ def simulate(
 
     """
     inputs = as_inputs(workload, accelerator, dataflow)
-    found = experiment.simulate(
+    result = experiment.simulate(
         *inputs, options=options, progress=progress, fast_forward=fast_forward
     )
-    return shown(found)
+    return shown(result)
 
 
 def record(
@@ -144,7 +144,7 @@ def record(
     from simaccel.experiment import recording  # h5py only where it is needed
 
     inputs = as_inputs(workload, accelerator, dataflow)
-    found = recording.record(
+    result = recording.record(
         path,
         *inputs,
         force=force,
@@ -152,4 +152,4 @@ def record(
         progress=progress,
         fast_forward=fast_forward,
     )
-    return shown(found)
+    return shown(result)

@@ -1,4 +1,4 @@
-"""What a notebook shows: tables as HTML, rows as data frames, figures as pictures."""
+"""Results in a notebook: tables as HTML, rows as data frames, figures as pictures."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class StallReport:
-    """Where the cycles of a run went and why, and what freeing a resource would gain."""
+    """Cycles of a run by cause, the reasons, and what freeing a resource would gain."""
 
     title: str
     analysis: Analysis
@@ -28,7 +28,7 @@ class StallReport:
 
     @property
     def verdict(self) -> str:
-        """What an expert would say, in a few sentences."""
+        """The verdict, in a few sentences."""
         from simaccel.report.stalls import verdicts
 
         return " ".join(verdicts(self.analysis, self._part))
@@ -72,8 +72,8 @@ class StallReport:
             ImportError: pandas is not installed.
 
         """
-        found = self.analysis.diagnosis
-        parts = found.operators if self.operator is None else (self._part,)
+        diagnosis = self.analysis.diagnosis
+        parts = diagnosis.operators if self.operator is None else (self._part,)
         return frame(
             [
                 {"operator": part.name, "engine": engine, "cause": cause, "cycles": cycles}
@@ -90,7 +90,7 @@ class Trace(trace.Trace):
 
     @property
     def title(self) -> str:
-        """What ran on what."""
+        """The title: what ran on what."""
         from simaccel.report.titles import experiment_title
 
         return experiment_title(self.workload(), self.accelerator(), self.dataflow())
@@ -112,12 +112,12 @@ class Trace(trace.Trace):
         from simaccel.report.stalls import analysis_of
 
         self.check()
-        found = diagnosis.diagnose(self, 0, self.cycles)
-        found.part(operator)
+        total = diagnosis.diagnose(self, 0, self.cycles)
+        total.part(operator)
         whole = what_if and not self.partial and not self.unreadable()
         accelerator = self.accelerator()
         freed = free(accelerator, self.program()) if whole else None
-        return StallReport(self.title, analysis_of(self, found, freed), operator)
+        return StallReport(self.title, analysis_of(self, total, freed), operator)
 
     def plot(
         self,

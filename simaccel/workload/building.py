@@ -110,15 +110,15 @@ _OF_SHAPE: Final[Mapping[str, tuple[str, str]]] = {
 """Workloads of a shape: the rank of the batch, and an example."""
 
 
-def _accept(plugin: Plugin, found: object) -> Callable[..., Workload]:
+def _accept(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
     """Make a function of a plug-in's: what it fails at and what it gives is checked."""
-    if not callable(found):
-        raise plugin.error(f"is a {type(found).__name__}, not a function that returns a Workload")
+    if not callable(made_by):
+        raise plugin.error(f"is a {type(made_by).__name__}, not a function that returns a Workload")
 
-    def made(**given: Any) -> Workload:  # noqa: ANN401 - whatever the plug-in takes
+    def made(**sizes: Any) -> Workload:  # noqa: ANN401 - whatever the plug-in takes
         with plugin.running("building"):
-            _refuse_unknown(plugin, found, given)
-            workload = found(**given)
+            _refuse_unknown(plugin, made_by, sizes)
+            workload = made_by(**sizes)
         if not isinstance(workload, Workload):
             raise plugin.error(f"gives a {type(workload).__name__}, not a Workload")
         return workload
@@ -161,11 +161,11 @@ def load_workload(
     if kind is None:
         return build(name, **sizes)
     _refuse_look(name, kind)
-    given = _given(sizes)
-    precision = _precision(given)
-    require_taken(name, kind, given)
-    found = _precise(_READERS[kind](name, **given), precision)
-    return replace(found, account=replace(found.account, allowed=allow_unmodelled))
+    options = _given(sizes)
+    precision = _precision(options)
+    require_taken(name, kind, options)
+    precise = _precise(_READERS[kind](name, **options), precision)
+    return replace(precise, account=replace(precise.account, allowed=allow_unmodelled))
 
 
 def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
@@ -181,9 +181,9 @@ def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
         PluginError: the plug-in that has the name is broken.
 
     """
-    given = _given(sizes)
-    precision = _precision(given)
-    return _precise(_built(name, given), precision)
+    options = _given(sizes)
+    precision = _precision(options)
+    return _precise(_built(name, options), precision)
 
 
 def _precision(given: dict[str, Any]) -> Precision:
@@ -195,30 +195,30 @@ def _precise(workload: Workload, precision: Precision) -> Workload:
     return with_precision(workload, precision) if precision else workload
 
 
-def _built(name: str | Transformer, given: dict[str, Any]) -> Workload:
+def _built(name: str | Transformer, options: dict[str, Any]) -> Workload:
     if isinstance(name, Transformer):
-        require_taken(name.name, "transformer", given)
-        return transformer(name, **given)
+        require_taken(name.name, "transformer", options)
+        return transformer(name, **options)
     key = str(name).lower()
     if key in _OF_SHAPE:
-        return _of_shape(key, given)
+        return _of_shape(key, options)
     if key not in MODELS.names:
         for kind, catalogue, make in (
             ("transformer", TRANSFORMERS, transformer),
             ("network", NETWORKS, network),
         ):
             if catalogue.has(key):
-                require_taken(name, kind, given)
-                return make(name, **given)
+                require_taken(name, kind, options)
+                return make(name, **options)
     if not MODELS.has(key) and name in PLUGGED:
-        return PLUGGED[name](**given)
-    require_taken(name, "model", given)
+        return PLUGGED[name](**options)
+    require_taken(name, "model", options)
     try:
         return attention_model(
-            name, **{"batch": BATCH, "seq_len": SEQ_LEN, "scope": SCOPE, **given}
+            name, **{"batch": BATCH, "seq_len": SEQ_LEN, "scope": SCOPE, **options}
         )
     except InputError as error:
-        raise InputError([_of_name(one) for one in error.faults]) from None
+        raise InputError([_of_name(fault) for fault in error.faults]) from None
 
 
 def kind_of_file(name: str) -> str | None:
@@ -284,21 +284,21 @@ def _refuse(name: str, reasons: Mapping[str, str], given: Mapping[str, object]) 
     )
 
 
-def _of_shape(name: str, given: dict[str, Any]) -> Workload:
+def _of_shape(name: str, options: dict[str, Any]) -> Workload:
     batch, example = _OF_SHAPE[name]
     said = f"`shape` says it ({batch} is the batch)"
     reasons = {**_ALWAYS, **dict.fromkeys(("seq_len", "batch", "scope"), said), "layer": _NO_LAYERS}
-    _refuse(name, reasons, given)
-    shape = given.pop("shape", None)
+    _refuse(name, reasons, options)
+    shape = options.pop("shape", None)
     if shape is None:
         allowed = f"the sizes of the {name}, as in `shape` {example}"
         raise InputError([Fault("workload", "shape", ABSENT, allowed)])
     if name == "gemm":
-        return gemm(**parse_shape(shape, "shape"), **given)
+        return gemm(**parse_shape(shape, "shape"), **options)
     if name == "conv":
-        return conv2d(**vars(parse_conv(shape, "shape")), **given)
+        return conv2d(**vars(parse_conv(shape, "shape")), **options)
     make: Callable[..., Workload] = gbmm if name == "gbmm" else bmm
-    return make(**parse_product(shape, grouped=name == "gbmm", source="shape"), **given)
+    return make(**parse_product(shape, grouped=name == "gbmm", source="shape"), **options)
 
 
 def _of_name(fault: Fault) -> Fault:
@@ -336,7 +336,7 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     return load_described(path, **given)
 
 
-def _config(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.workload.language.config import (  # noqa: PLC0415 - seldom needed
         DECODER,
         PART,
@@ -345,15 +345,15 @@ def _config(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.workload.language.decoder import decoder_macs  # noqa: PLC0415
 
     model, account = load_config(path)
-    made = transformer(model, **given)
+    made = transformer(model, **options)
     entries = [Entry("sizes", "taken", "a transformer", "model", made.macs)]
     whole = made.parameters["scope"] == "model"
-    for one in account.entries:
-        macs = one.macs if whole or one.kind != PART else 0
-        if whole and one.name == DECODER:
+    for entry in account.entries:
+        macs = entry.macs if whole or entry.kind != PART else 0
+        if whole and entry.name == DECODER:
             sizes = (int(str(made.parameters[name])) for name in ("batch", "prompt"))
-            macs = decoder_macs(model, one.elements, *sizes)
-        entries.append(replace(one, macs=macs, elements=0))
+            macs = decoder_macs(model, entry.elements, *sizes)
+        entries.append(replace(entry, macs=macs, elements=0))
     return replace(made, account=replace(account, entries=tuple(entries)))
 
 

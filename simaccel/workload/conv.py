@@ -128,7 +128,7 @@ def parse_conv(text: str, source: str = "--shape") -> Conv:
     >>> parse_conv("M=64,C=3,P=112,Q=112,R=7,S=7,stride=2").stride
     (2, 2)
     """
-    found = parse_sizes(
+    sizes_read = parse_sizes(
         text,
         source,
         needed="MCPQRS",
@@ -136,8 +136,8 @@ def parse_conv(text: str, source: str = "--shape") -> Conv:
         example="M=64,C=3,P=112,Q=112,R=7,S=7,stride=2",
         limit=MAX_LAYER_SIZE,
     )
-    stride, dilation = (pair(found.pop(key, 1)) for key in ("stride", "dilation"))
-    sizes = {key.lower(): size for key, size in found.items()}
+    stride, dilation = (pair(sizes_read.pop(key, 1)) for key in ("stride", "dilation"))
+    sizes = {key.lower(): size for key, size in sizes_read.items()}
     return Conv(stride=stride, dilation=dilation, **sizes)
 
 

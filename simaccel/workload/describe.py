@@ -22,8 +22,8 @@ def describe(workload: Workload) -> list[OperatorRow]:
     """Return a row for each operator of one repetition, in topological order."""
     rows = []
     for operator in workload.operators:
-        operands = [given for _, given in operands_of(operator)]
-        distinct = dict.fromkeys(given.tensor for given in operands)
+        operands = [operand for _, operand in operands_of(operator)]
+        distinct = dict.fromkeys(operand.tensor for operand in operands)
         rows.append(
             OperatorRow(
                 operator=operator.name,

@@ -168,17 +168,17 @@ class Evaluator:
     def value(self, value: Value, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
         """Return a value; 1 where it is none, with a fault."""
         known = len(self.faults)
-        found = self._term(value.first, sizes)
+        total = self._term(value.first, sizes)
         for sign, term in value.others:
-            found += self._term(term, sizes) * (1 if sign == "+" else -1)
+            total += self._term(term, sizes) * (1 if sign == "+" else -1)
         if len(self.faults) > known:
             return 1
-        if not (at_least or -MAX_LAYER_SIZE) <= found <= MAX_LAYER_SIZE:
-            written = found if value.others else str(value)
+        if not (at_least or -MAX_LAYER_SIZE) <= total <= MAX_LAYER_SIZE:
+            written = total if value.others else str(value)
             allowed = f"a whole number from {at_least or -MAX_LAYER_SIZE} to {MAX_LAYER_SIZE}"
             self.fault(value, written, allowed)
             return 1
-        return found
+        return total
 
     def fault(self, node: Node, value: object, allowed: str) -> None:
         """Note a fault at a node."""
@@ -217,15 +217,15 @@ def described_layers(
         allowed = "a network with at least one layer"
         evaluator.faults.append(Fault(file, "line 1, column 1", ABSENT, allowed))
     names = distinct_names(node.name.text or "Layer" for node in nodes)
-    found = []
+    layers = []
     for name, node in zip(names, nodes, strict=True):
         known = len(evaluator.faults)
-        for one in name_faults(file, "layer", [name]):
-            evaluator.fault(node.name, one.value, one.allowed)
+        for name_fault in name_faults(file, "layer", [name]):
+            evaluator.fault(node.name, name_fault.value, name_fault.allowed)
         layer = _layer(name, node, evaluator)
         if layer is not None and len(evaluator.faults) == known:
-            found.append(layer)
-    return tuple(found), evaluator
+            layers.append(layer)
+    return tuple(layers), evaluator
 
 
 def load_described(
@@ -244,8 +244,10 @@ def load_described(
     from simaccel.files.directives.reading import load_meaning  # noqa: PLC0415 - a parser
 
     description, layers = load_meaning(path, _sound_layers)
-    shapes = one_layer({one.name: one.shape() for one in layers}, layer, path)
-    name = next((one.name.text for one in description.networks if one.name.text), "Network")
+    shapes = one_layer({described.name: described.shape() for described in layers}, layer, path)
+    name = next(
+        (network.name.text for network in description.networks if network.name.text), "Network"
+    )
     return layers_workload(
         name, shapes, bytes_per_element=bytes_per_element, bytes_by_tensor=bytes_by_tensor
     )
@@ -344,41 +346,41 @@ def _sizes(kind: LayerKind, node: Dimensions, evaluator: Evaluator) -> dict[str,
     missing = [
         dim
         for dim in _NEEDED[kind]
-        if dim not in declared and not any(outer.get(one) == dim for one in declared)
+        if dim not in declared and not any(outer.get(other) == dim for other in declared)
     ]
     if missing:
         allowed = f"sizes of {', '.join(_NEEDED[kind])}; {', '.join(missing)} is not there"
         evaluator.fault(node, "Dimensions", allowed)
     if len(evaluator.faults) > known:
         return None
-    found = {dim: size for dim, size in declared.items() if dim not in outer}
+    sizes = {dim: size for dim, size in declared.items() if dim not in outer}
     for outer_dim, inner in outer.items():
         if outer_dim in declared:
-            found[inner] = declared[outer_dim] + found[SLIDING[inner]] - 1
-    return found
+            sizes[inner] = declared[outer_dim] + sizes[SLIDING[inner]] - 1
+    return sizes
 
 
 def _stride(kind: LayerKind, node: Stride | None, evaluator: Evaluator) -> tuple[int, int]:
     if node is None:
         return 1, 1
-    found = {"Y": 1, "X": 1}
+    strides = {"Y": 1, "X": 1}
     slides = "Y" in _NEEDED[kind]
-    choices = tuple(found) if slides else (*_NEEDED[kind], *found)
+    choices = tuple(strides) if slides else (*_NEEDED[kind], *strides)
     for dim, value in _entries(node.entries, evaluator):
         stride = evaluator.value(value, {})
         name = OF_INPUT.get(dim.text, dim.text)
         if name not in choices:
             evaluator.fault(dim, dim.text, f"one of {', '.join(choices)}")
-        elif name in found and slides:
-            found[name] = stride
+        elif name in strides and slides:
+            strides[name] = stride
         elif stride != 1:
             evaluator.fault(value, stride, "1: only Y and X of convolutions have strides")
-    return found["Y"], found["X"]
+    return strides["Y"], strides["X"]
 
 
 def _fits(layer: DescribedLayer, node: Dimensions, evaluator: Evaluator) -> bool:
     """Refuse a filter larger than the input, and layers beyond what can be counted."""
-    places = {OF_INPUT.get(one.dim.text, one.dim.text): one for one in node.entries}
+    places = {OF_INPUT.get(entry.dim.text, entry.dim.text): entry for entry in node.entries}
     for dim, reach in SLIDING.items() if layer.slides else ():
         if layer.sizes[reach] > layer.sizes[dim]:
             at_most = f"at most {dim}, {layer.sizes[dim]}"

@@ -301,11 +301,11 @@ def _rank_faults(operator: Operator) -> list[Fault]:
     path, ranks = f"operators.{operator.name}", operator.ranks
     faults = size_faults(_FILE, {f"{path}.ranks.{rank}": size for rank, size in ranks.items()})
     used: set[str] = set()
-    for label, given in operands_of(operator):
-        used.update(given.ranks)
+    for label, operand in operands_of(operator):
+        used.update(operand.ranks)
         faults += [
             Fault(_FILE, f"{path}.{label}.projection", rank, suggest(rank, ranks))
-            for rank in given.ranks
+            for rank in operand.ranks
             if rank not in ranks
         ]
     faults += [
@@ -317,23 +317,23 @@ def _rank_faults(operator: Operator) -> list[Fault]:
 
 
 def _operand_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:
-    path, given = f"operators.{vector.name}", len(vector.inputs)
+    path, count = f"operators.{vector.name}", len(vector.inputs)
     least, most = kind.inputs, kind.inputs + kind.optional
-    if not least <= given <= most:
-        some = f"{most} inputs" if least == most else f"{least} to {most} inputs"
-        allowed = "one input" if most == 1 else some
-        yield Fault(_FILE, f"{path}.inputs", f"{given} inputs", allowed)
+    if not least <= count <= most:
+        several = f"{most} inputs" if least == most else f"{least} to {most} inputs"
+        allowed = "one input" if most == 1 else several
+        yield Fault(_FILE, f"{path}.inputs", f"{count} inputs", allowed)
     known = ", ".join(vector.ranks)
-    for label, one in operands_of(vector):
-        first, all_ranks = label == "inputs.0", set(one.ranks) == set(vector.ranks)
+    for label, operand in operands_of(vector):
+        first, all_ranks = label == "inputs.0", set(operand.ranks) == set(vector.ranks)
         if first and kind.windows:
             fits, allowed = all_ranks, f"all ranks: {known}"
         elif first or (label == "output" and not kind.windows):
-            fits, allowed = one.is_unit and all_ranks, f"each rank once: {known}"
+            fits, allowed = operand.is_unit and all_ranks, f"each rank once: {known}"
         else:
-            fits, allowed = one.is_unit, f"some of the ranks, each once: {known}"
+            fits, allowed = operand.is_unit, f"some of the ranks, each once: {known}"
         if not fits:
-            yield Fault(_FILE, f"{path}.{label}", str(one), allowed)
+            yield Fault(_FILE, f"{path}.{label}", str(operand), allowed)
 
 
 def _axis_faults(vector: Vector, kind: VectorKind) -> Iterator[Fault]:

@@ -149,34 +149,34 @@ def load_document(
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
-    found = parse_workload(document, str(path))
-    if found.parameters["kind"] != "einsums":
-        given = bytes_document(bytes_per_element, bytes_by_tensor)
-        said = {name: value for name, value in given.items() if value}
+    parsed = parse_workload(document, str(path))
+    if parsed.parameters["kind"] != "einsums":
+        widths = bytes_document(bytes_per_element, bytes_by_tensor)
+        said = {name: value for name, value in widths.items() if value}
         require_none(
             Fault("workload", name, value, f"nothing with {path}; the file says it")
             for name, value in said.items()
             if name in document
         )
-        return parse_workload({**document, **said}, str(path)) if said else found
+        return parse_workload({**document, **said}, str(path)) if said else parsed
     asked = dict(bytes_by_tensor or {})
     if bytes_per_element is not None:
-        free = [name for name, one in found.tensors.items() if one.assumed]
+        free = [name for name, tensor in parsed.tensors.items() if tensor.assumed]
         asked |= dict.fromkeys((name for name in free if name not in asked), bytes_per_element)
         if not free:
             asked["*"] = bytes_per_element
-    return _sized(found, asked, str(path)) if asked else found
+    return _sized(parsed, asked, str(path)) if asked else parsed
 
 
-def _sized(found: Workload, asked: Mapping[str, int], source: str) -> Workload:
+def _sized(workload: Workload, asked: Mapping[str, int], source: str) -> Workload:
     """Return a workload with element sizes of tensors for which its file says none."""
     faults = []
     for name, size in asked.items():
-        if name in found.tensors and found.tensors[name].assumed:
+        if name in workload.tensors and workload.tensors[name].assumed:
             continue
-        known = name in found.tensors or name == "*"
+        known = name in workload.tensors or name == "*"
         allowed = (
-            f"nothing with {source}; the file says it" if known else suggest(name, found.tensors)
+            f"nothing with {source}; the file says it" if known else suggest(name, workload.tensors)
         )
         field = "bytes_per_element" if name == "*" else f"bytes_by_tensor.{name}"
         faults.append(Fault("workload", field, size, allowed))
@@ -185,12 +185,14 @@ def _sized(found: Workload, asked: Mapping[str, int], source: str) -> Workload:
     if faults:
         raise InputError(faults)
     tensors = {
-        name: replace(one, bytes_per_element=asked[name], assumed=False) if name in asked else one
-        for name, one in found.tensors.items()
+        name: replace(tensor, bytes_per_element=asked[name], assumed=False)
+        if name in asked
+        else tensor
+        for name, tensor in workload.tensors.items()
     }
-    document = einsums_document(found.name, found.operators, tensors.values())
-    parts = {"repeat": found.repeat, "once": sorted(found.once)}
-    return replace(found, tensors=tensors, parameters={**document, **parts})
+    document = einsums_document(workload.name, workload.operators, tensors.values())
+    parts = {"repeat": workload.repeat, "once": sorted(workload.once)}
+    return replace(workload, tensors=tensors, parameters={**document, **parts})
 
 
 def parse_workload(document: object, source: str = "workload") -> Workload:
@@ -201,8 +203,8 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     if not isinstance(document, Mapping):
         raise InputError([Fault(source, "document", document, "a mapping")])
     if {*document} == {"parameters", "workload"}:
-        found = parse_workload(document["workload"], source)
-        return replace(found, parameters=document["parameters"])
+        workload = parse_workload(document["workload"], source)
+        return replace(workload, parameters=document["parameters"])
     if is_timeloop(document):
         return timeloop_problem(document, source)
     document = dict(document)
@@ -295,12 +297,12 @@ def _layers(form: LayersForm) -> Workload:
 
 
 def _einsums(form: EinsumsForm) -> Workload:
-    tensors = {name: _tensor(name, given) for name, given in form.tensors.items()}
+    tensors = {name: _tensor(name, tensor_form) for name, tensor_form in form.tensors.items()}
     operators: list[Operator] = []
     faults: list[Fault] = []
-    for name, given in form.operators.items():
+    for name, operator_form in form.operators.items():
         try:
-            operators.append(_operator(name, given))
+            operators.append(_operator(name, operator_form))
         except InputError as error:
             faults += error.faults
     if faults:
@@ -318,13 +320,29 @@ def _tensor(name: str, given: TensorForm) -> Tensor:
     return Tensor(name, said_bytes(said), kind, assumed=said is None, inside=inside)
 
 
-def _operator(name: str, given: OperatorForm) -> Operator:
-    inputs, output = tuple(_operand(one) for one in given.inputs), _operand(given.output)
-    if given.kind != "einsum":
-        scale = 1.0 if given.scale is None else given.scale
-        seen = _visible(given.visible)
-        return Vector(name, given.kind, given.ranks, inputs, output, given.axis, scale, seen)
-    own = {"axis": given.axis, "scale": given.scale, "visible": _visible(given.visible)}
+def _operator(name: str, operator_form: OperatorForm) -> Operator:
+    inputs, output = (
+        tuple(_operand(text) for text in operator_form.inputs),
+        _operand(operator_form.output),
+    )
+    if operator_form.kind != "einsum":
+        scale = 1.0 if operator_form.scale is None else operator_form.scale
+        seen = _visible(operator_form.visible)
+        return Vector(
+            name,
+            operator_form.kind,
+            operator_form.ranks,
+            inputs,
+            output,
+            operator_form.axis,
+            scale,
+            seen,
+        )
+    own = {
+        "axis": operator_form.axis,
+        "scale": operator_form.scale,
+        "visible": _visible(operator_form.visible),
+    }
     faults = [
         Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
         for field, value in own.items()
@@ -332,7 +350,7 @@ def _operator(name: str, given: OperatorForm) -> Operator:
     ]
     if faults:
         raise InputError(faults)
-    return Einsum(name, given.ranks, inputs, output)
+    return Einsum(name, operator_form.ranks, inputs, output)
 
 
 def _operand(given: OperandForm) -> Operand:

@@ -19,32 +19,38 @@ NATIVE: Final = "native_precision"
 EXAMPLE: Final = "weights=int4,activations=int8"
 
 
-def parse_precision(given: object, source: str, classes: tuple[str, ...] = CLASSES) -> Precision:
+def parse_precision(
+    precision: object, source: str, classes: tuple[str, ...] = CLASSES
+) -> Precision:
     """Read a precision: a mapping, or a text such as ``weights=int4,activations=int8``.
 
     Raises:
         InputError: all classes and numbers that there are not, and classes that come twice.
 
     """
-    if not isinstance(given, str | Mapping):
+    if not isinstance(precision, str | Mapping):
         allowed = f"a text such as {EXAMPLE}, or a mapping of these"
-        raise InputError([Fault(source, "precision", given, allowed)])
-    pairs = [*given.items()] if isinstance(given, Mapping) else [*map(_pair, given.split(","))]
-    found: dict[str, str] = {}
+        raise InputError([Fault(source, "precision", precision, allowed)])
+    pairs = (
+        [*precision.items()]
+        if isinstance(precision, Mapping)
+        else [*map(_pair, precision.split(","))]
+    )
+    by_class: dict[str, str] = {}
     faults = []
     for name, number in pairs:
         field = f"precision.{name}"
         if name not in classes:
             faults.append(Fault(source, field, number, _not_a_class(str(name), classes)))
-        elif name in found:
+        elif name in by_class:
             faults.append(Fault(source, field, number, "each class once"))
         elif not isinstance(number, str) or number not in BITS:
             faults.append(Fault(source, field, number, suggest(str(number), BITS)))
         else:
-            found[name] = number
+            by_class[name] = number
     if faults:
         raise InputError(faults)
-    return found
+    return by_class
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -68,7 +74,7 @@ def with_precision(workload: Workload, precision: Precision) -> Workload:
     >>> one.tensors["B"].bits, one.tensor_bytes("B"), one.tensors["A"].bits
     (4, 18, 16)
     """
-    tensors = {name: _as(one, precision) for name, one in workload.tensors.items()}
+    tensors = {name: _as(tensor, precision) for name, tensor in workload.tensors.items()}
     known = workload.parameters.get("precision", {})
     parameters = {**workload.parameters, "precision": {**known, **precision}}
     return replace(workload, tensors=tensors, parameters=parameters)
@@ -84,12 +90,13 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
     >>> [one.tensors[name].bits for name in "ABC"]
     [8, 16, 32]
     """
-    assumed = {class_of(one.kind) for one in workload.tensors.values() if one.assumed}
+    assumed = {class_of(tensor.kind) for tensor in workload.tensors.values() if tensor.assumed}
     native = {name: number for name, number in precision.items() if name in assumed}
     if not native:
         return workload
     tensors = {
-        name: _as(one, native) if one.assumed else one for name, one in workload.tensors.items()
+        name: _as(tensor, native) if tensor.assumed else tensor
+        for name, tensor in workload.tensors.items()
     }
     return replace(workload, tensors=tensors, parameters={**workload.parameters, NATIVE: native})
 

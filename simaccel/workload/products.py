@@ -87,20 +87,23 @@ def _product(
     bytes_by_tensor: Mapping[str, int] | None,
 ) -> Workload:
     tensors, byte_faults = make_tensors(name, _KINDS, bytes_per_element, bytes_by_tensor)
-    given = {rank.upper(): size for rank, size in sizes.items() if rank != "e"}
-    faults = [*faults, *size_faults(name, given), *byte_faults]
+    ranks = {rank.upper(): size for rank, size in sizes.items() if rank != "e"}
+    faults = [*faults, *size_faults(name, ranks), *byte_faults]
     if faults:
         raise InputError(list(dict.fromkeys(faults)))
     first, second, out = map(operand, operands)
     einsum = Einsum(name, sizes, (first, second), out)
-    uses = [{"tensor": one.tensor, "projection": [*one.ranks]} for one in (first, second, out)]
+    uses = [
+        {"tensor": operand.tensor, "projection": [*operand.ranks]}
+        for operand in (first, second, out)
+    ]
     parameters = {
         "kind": "einsums",
         "name": name,
         "tensors": {
-            one.name: {"kind": one.kind}
-            | ({} if one.assumed else {"bytes_per_element": one.bytes_per_element})
-            for one in tensors.values()
+            tensor.name: {"kind": tensor.kind}
+            | ({} if tensor.assumed else {"bytes_per_element": tensor.bytes_per_element})
+            for tensor in tensors.values()
         },
         "operators": {name: {"ranks": sizes, "inputs": uses[:2], "output": uses[2]}},
     }

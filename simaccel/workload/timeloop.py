@@ -94,10 +94,10 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
         raise _fault(source, "problem.shape.data_spaces", written, "one that is read_write")
     name = str(shape.get("name", "problem"))
     out = operands[written.index(True)]
-    read = [one for one, write in zip(operands, written, strict=True) if not write]
-    inputs = tuple(sorted(read, key=lambda one: _kind(one) == "weight"))  # the second role
+    read = [operand for operand, write in zip(operands, written, strict=True) if not write]
+    inputs = tuple(sorted(read, key=lambda operand: _kind(operand) == "weight"))  # the second role
     einsum = Einsum("problem", ranks, inputs, out)
-    kinds: dict[str, Kind] = {one.tensor: _kind(one) for one in inputs}
+    kinds: dict[str, Kind] = {operand.tensor: _kind(operand) for operand in inputs}
     kinds[out.tensor] = "output"
     tensors = {tensor: Tensor(tensor, kind=kind, assumed=True) for tensor, kind in kinds.items()}
     parameters = einsums_document(name, (einsum,), tensors.values())
@@ -177,13 +177,13 @@ def _sizes(
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the sizes of ranks, and the coefficients."""
     names = shape.get("dimensions", ABSENT)
-    if not isinstance(names, list) or not all(isinstance(one, str) for one in names):
+    if not isinstance(names, list) or not all(isinstance(rank, str) for rank in names):
         raise _fault(source, "problem.shape.dimensions", names, "a list of names")
     ranks = {name: instance.get(name, ABSENT) for name in names}
     coefficients: dict[str, object] = {}
-    for one in shape.get("coefficients", []):
-        if isinstance(one, Mapping) and isinstance(one.get("name"), str):
-            coefficients[one["name"]] = instance.get(one["name"], one.get("default", 1))
+    for entry in shape.get("coefficients", []):
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
+            coefficients[entry["name"]] = instance.get(entry["name"], entry.get("default", 1))
     known = {**ranks, **coefficients}
     faults = size_faults(source, {f"problem.instance.{name}": n for name, n in known.items()})
     used = {str(name) for term in _terms(shape) for name in term}
@@ -217,7 +217,7 @@ def _operand(
     dims = space.get("projection")
     if not isinstance(dims, list):
         raise _fault(source, f"{path}.projection", dims, "a list of dimensions")
-    found = []
+    projection = []
     for number, dim in enumerate(dims):
         terms: dict[str, int] = {}
         for term in dim if isinstance(dim, list) else [None]:
@@ -227,6 +227,6 @@ def _operand(
             if len(known) != 1 or len(factors) > 1 or None in factors:
                 what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
                 raise _fault(source, f"{path}.projection[{number}]", dim, what)
-            terms[known[0]] = next((one for one in factors if one is not None), 1)
-        found.append(Affine(tuple(terms.items())))
-    return Operand(space["name"], tuple(found))
+            terms[known[0]] = next((number for number in factors if number is not None), 1)
+        projection.append(Affine(tuple(terms.items())))
+    return Operand(space["name"], tuple(projection))

@@ -116,7 +116,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Topology:
-    """What a file says: layers by name, the cycles that are expected of some, and its account."""
+    """The content of a file: layers by name, expected cycles of some, and its account."""
 
     layers: Layers
     estimates: Mapping[str, float]
@@ -142,8 +142,8 @@ def load_topology(
     """
     faults = size_faults("topology", {"batch": batch}, MAX_LAYER_SIZE)
     try:
-        found = _read(path)
-        layers = one_layer(found.layers, layer, str(path))
+        sheet = _read(path)
+        layers = one_layer(sheet.layers, layer, str(path))
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
     if faults:
@@ -154,7 +154,7 @@ def load_topology(
         bytes_per_element=bytes_per_element,
         bytes_by_tensor=bytes_by_tensor,
     )
-    return replace(made, account=found.account)
+    return replace(made, account=sheet.account)
 
 
 def read_topology(path: str | Path) -> Layers:
@@ -209,17 +209,17 @@ def _read(path: str | Path) -> _Topology:
 
 def _rows(file: str) -> list[_Row]:
     """Read the lines that are not blank."""
-    found = []
+    rows = []
     for number, line in enumerate(read_text(Path(file), "CSV", "utf-8-sig").splitlines(), 1):
         try:
             cells = _cells(line)
         except csv.Error as error:
             raise InputError([Fault(file, f"line {number}", str(error), "CSV")]) from None
         if cells:
-            found.append(_Row(number, cells))
-    if not found:
+            rows.append(_Row(number, cells))
+    if not rows:
         raise InputError([Fault(file, "line 1", ABSENT, "a header and at least one layer")])
-    return found
+    return rows
 
 
 def _cells(line: str) -> list[str]:
@@ -329,7 +329,7 @@ def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[Entry]:
             continue
         if all(map(_DENSE.fullmatch, cells)):
             yield Entry(name, "harmless", "nothing, or dense (1:1)", "column")
-        elif at > first or not any(one.isdecimal() or ":" in one for one in cells):
+        elif at > first or not any(cell.isdecimal() or ":" in cell for cell in cells):
             yield Entry(name, "not taken", "SCALE-Sim reads no such column", "column")
         else:
             why = "SCALE-Sim's sparsity, or a batch: name it Batch, or take it out"

@@ -92,11 +92,11 @@ class Workload:
         """
         return FrozenDict(
             {
-                one.output.tensor: one.input.tensor
-                for one in self.operators
-                if isinstance(one, Vector)
-                and one.input.projection == one.output.projection
-                and not (one.input.start or one.output.start)
+                operator.output.tensor: operator.input.tensor
+                for operator in self.operators
+                if isinstance(operator, Vector)
+                and operator.input.projection == operator.output.projection
+                and not (operator.input.start or operator.output.start)
             }
         )
 
@@ -140,11 +140,11 @@ class Workload:
     def alone(self, names: Iterable[str]) -> "Workload":
         """Return a few of the operators, once each, as a workload: what others make comes in."""
         chosen = set(names)
-        operators = tuple(one for one in self.operators if one.name in chosen)
-        made = {one.output.tensor for one in operators}
-        others = [one for one in self.operators if one.name not in chosen]
-        wanted = {given.tensor for one in others for given in one.inputs}
-        read = {given.tensor for one in operators for given in one.inputs}
+        operators = tuple(operator for operator in self.operators if operator.name in chosen)
+        made = {operator.output.tensor for operator in operators}
+        others = [operator for operator in self.operators if operator.name not in chosen]
+        wanted = {operand.tensor for other in others for operand in other.inputs}
+        read = {operand.tensor for operator in operators for operand in operator.inputs}
         tensors = {}
         for name in dict.fromkeys((*read, *made)):
             tensor = self.tensors[name]
@@ -199,11 +199,11 @@ def _name_faults(workload: Workload) -> list[Fault]:
             Fault(
                 _FILE,
                 f"operators.{operator.name}.{label}.tensor",
-                given.tensor,
-                suggest(given.tensor, workload.tensors),
+                operand.tensor,
+                suggest(operand.tensor, workload.tensors),
             )
-            for label, given in operands_of(operator)
-            if given.tensor not in workload.tensors
+            for label, operand in operands_of(operator)
+            if operand.tensor not in workload.tensors
         ]
     return faults
 
@@ -212,13 +212,13 @@ def _shape_faults(workload: Workload) -> list[Fault]:
     first: dict[str, _Shape] = {}
     faults = []
     for operator in workload.operators:
-        for label, given in operands_of(operator):
-            if given.start:
+        for label, operand in operands_of(operator):
+            if operand.start:
                 continue
-            shape, path = given.shape(operator.ranks), f"operators.{operator.name}.{label}"
-            known, where = first.setdefault(given.tensor, (shape, path))
+            shape, path = operand.shape(operator.ranks), f"operators.{operator.name}.{label}"
+            known, where = first.setdefault(operand.tensor, (shape, path))
             if shape != known:
-                allowed = f"shape {known} of {given.tensor}, as at {where}"
+                allowed = f"shape {known} of {operand.tensor}, as at {where}"
                 faults.append(Fault(_FILE, path, shape, allowed))
     return faults + _box_faults(workload, first) + _two_box_faults(workload)
 
@@ -231,13 +231,13 @@ def _two_box_faults(workload: Workload) -> list[Fault]:
     faults = []
     for operator in workload.operators:
         seen: dict[str, tuple[Operand, str]] = {}
-        for label, given in operands_of(operator):
-            other, where = seen.setdefault(given.tensor, (given, label))
-            boxes = given.box(operator.ranks), other.box(operator.ranks)
-            if (given.start or other.start) and boxes[0] != boxes[1]:
-                allowed = f"the box of {given.tensor} that {where} is, or another tensor"
+        for label, operand in operands_of(operator):
+            other, where = seen.setdefault(operand.tensor, (operand, label))
+            boxes = operand.box(operator.ranks), other.box(operator.ranks)
+            if (operand.start or other.start) and boxes[0] != boxes[1]:
+                allowed = f"the box of {operand.tensor} that {where} is, or another tensor"
                 path = f"operators.{operator.name}.{label}"
-                faults.append(Fault(_FILE, path, str(given), allowed))
+                faults.append(Fault(_FILE, path, str(operand), allowed))
     return faults
 
 
@@ -249,25 +249,25 @@ def _box_faults(
     written: dict[str, list[tuple[tuple[slice, ...], str, tuple[int, ...]]]] = {}
     sizes: dict[str, int] = {}
     for operator in workload.operators:
-        for label, given in operands_of(operator):
-            path, box = f"operators.{operator.name}.{label}", given.box(operator.ranks)
-            size = sizes.setdefault(given.tensor, len(box))
+        for label, operand in operands_of(operator):
+            path, box = f"operators.{operator.name}.{label}", operand.box(operator.ranks)
+            size = sizes.setdefault(operand.tensor, len(box))
             ends = tuple(span.stop for span in box)
-            known, where = whole.get(given.tensor, (ends, path))
-            if given.start and len(box) != size:
-                allowed = f"{size} dimensions, as {given.tensor} has elsewhere"
+            known, where = whole.get(operand.tensor, (ends, path))
+            if operand.start and len(box) != size:
+                allowed = f"{size} dimensions, as {operand.tensor} has elsewhere"
                 faults.append(Fault(_FILE, path, f"{len(box)} dimensions", allowed))
-            elif given.start and any(map(int.__gt__, ends, known)):
-                allowed = f"a box inside shape {known} of {given.tensor}, as at {where}"
-                faults.append(Fault(_FILE, path, str(given), allowed))
+            elif operand.start and any(map(int.__gt__, ends, known)):
+                allowed = f"a box inside shape {known} of {operand.tensor}, as at {where}"
+                faults.append(Fault(_FILE, path, str(operand), allowed))
             elif label == "output":
-                others = written.setdefault(given.tensor, [])
+                others = written.setdefault(operand.tensor, [])
                 faults += [
-                    Fault(_FILE, path, str(given), f"a box that {other} doesn't write")
+                    Fault(_FILE, path, str(operand), f"a box that {other} doesn't write")
                     for there, other, part in others
-                    if (given.start or part) and _overlap(box, there)
+                    if (operand.start or part) and _overlap(box, there)
                 ]
-                others.append((box, operator.name, given.start))
+                others.append((box, operator.name, operand.start))
     return faults
 
 
@@ -278,7 +278,7 @@ def _overlap(one: Sequence[slice], two: Sequence[slice]) -> bool:
 
 def _role_faults(workload: Workload) -> list[Fault]:
     writers: dict[str, list[tuple[str, bool]]] = {name: [] for name in workload.tensors}
-    read = {given.tensor for operator in workload.operators for given in operator.inputs}
+    read = {operand.tensor for operator in workload.operators for operand in operator.inputs}
     for operator in workload.operators:
         output = operator.output
         writers[output.tensor].append((operator.name, not output.start))
@@ -287,7 +287,7 @@ def _role_faults(workload: Workload) -> list[Fault]:
         path, made = f"tensors.{name}", tensor.kind in {"intermediate", "output"}
         if tensor.kind == "cache":
             continue
-        if len(whole := [one for one in writers[name] if one[1]]) > 1:
+        if len(whole := [writer for writer in writers[name] if writer[1]]) > 1:
             names = [writer for writer, _ in whole]
             faults.append(Fault(_FILE, path, names, "one operator that writes it"))
         if writers[name] and not made:
@@ -312,7 +312,9 @@ def _cycle_faults(workload: Workload) -> list[Fault]:
     writers = {operators[name].output.tensor: name for name in sorted(left, reverse=True)}
     path, name = [], min(left)
     while name not in path:
-        tensor = next(one.tensor for one in operators[name].inputs if one.tensor in writers)
+        tensor = next(
+            operand.tensor for operand in operators[name].inputs if operand.tensor in writers
+        )
         path += [name, tensor]
         name = writers[tensor]
     cycle = path[path.index(name) :][::-1]
@@ -346,16 +348,16 @@ def _topological(workload: Workload) -> tuple[Operator, ...]:
     waits = [0] * len(workload.operators)
     written = Counter(operator.output.tensor for operator in workload.operators)
     for at, operator in enumerate(workload.operators):
-        for tensor in {given.tensor for given in operator.inputs}:
+        for tensor in {operand.tensor for operand in operator.inputs}:
             readers.setdefault(tensor, []).append(at)
             waits[at] += written[tensor]
     ready = [at for at, number in enumerate(waits) if not number]
-    found = []
+    order = []
     while ready:
         operator = workload.operators[heapq.heappop(ready)]
-        found.append(operator)
+        order.append(operator)
         for at in readers.get(operator.output.tensor, ()):
             waits[at] -= 1
             if not waits[at]:
                 heapq.heappush(ready, at)
-    return tuple(found)
+    return tuple(order)

@@ -19,7 +19,7 @@ def even_group(problem: Problem, tiles: Mapping[str, int], order: Sequence[str])
         for rank in (*problem.batch, *order)
         if sizes[rank] < problem.sizes[rank]
     )
-    keeps = tuple(Keep(one.name, BUFFER) for one in problem.operands)
+    keeps = tuple(Keep(operand.name, BUFFER) for operand in problem.operands)
     unit = unit_of(problem, sizes)
     leaf = Do(problem.operator.name, unit, "ws" if unit == "array" else None)
     return Group(

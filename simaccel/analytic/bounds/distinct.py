@@ -37,10 +37,10 @@ def distinct_bytes(workload: Workload) -> int:
     """
     reads: dict[str, list[Use]] = {}
     writes: dict[str, list[Use]] = {}
-    for one in workload.operators:
-        for given in one.inputs:
-            reads.setdefault(given.tensor, []).append((one, given))
-        writes.setdefault(one.output.tensor, []).append((one, one.output))
+    for operator in workload.operators:
+        for operand in operator.inputs:
+            reads.setdefault(operand.tensor, []).append((operator, operand))
+        writes.setdefault(operator.output.tensor, []).append((operator, operator.output))
     return sum(
         _bytes(workload, tensor, reads.get(name, []), writes.get(name, []))
         for name, tensor in workload.tensors.items()
@@ -60,9 +60,9 @@ def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Us
     return found
 
 
-def _touched(tensor: Tensor, one: Operand, ranks: Mapping[str, int]) -> Iterator[Positions]:
+def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iterator[Positions]:
     """Yield for each dimension which positions are used, without the zeros around the tensor."""
-    for at, (dim, span) in enumerate(zip(one.projection, one.box(ranks), strict=True)):
+    for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
         first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
         marks = np.zeros(span.stop, dtype=np.bool_)
         if span.stop > _MOST_POSITIONS:

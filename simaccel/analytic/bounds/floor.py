@@ -1,4 +1,4 @@
-"""What a run moves at least: a proof for every mapping, not a search over some.
+"""The least bytes that any mapping moves: a proof for all of them, not a search over some.
 
 Two bounds for each group of a mapping, of which the larger holds:
 
@@ -73,18 +73,18 @@ def floors_of(
 
     Each comes with the names of its groups, in the order of the mapping.
     """
-    found = []
-    for one in mapping.body:
-        if isinstance(one, Around):
-            names = tuple(group.name for group in one.groups)
-            times = workload.times(one.groups[0].operators[0])
-            least = once = _around(workload, one)
+    floors = []
+    for part in mapping.body:
+        if isinstance(part, Around):
+            names = tuple(group.name for group in part.groups)
+            times = workload.times(part.groups[0].operators[0])
+            least = once = _around(workload, part)
         else:
-            names, times = (one.name,), workload.times(one.operators[0])
-            once = group_bytes(workload, one.operators)
-            least = max(once, _pebbling(workload, one, room))
-        found.append((names, Floor(times * least, times * once, room)))
-    return found
+            names, times = (part.name,), workload.times(part.operators[0])
+            once = group_bytes(workload, part.operators)
+            least = max(once, _pebbling(workload, part, room))
+        floors.append((names, Floor(times * least, times * once, room)))
+    return floors
 
 
 def on_chip_bytes(accelerator: Accelerator) -> int | None:
@@ -97,8 +97,8 @@ def on_chip_bytes(accelerator: Accelerator) -> int | None:
     array = accelerator.array
     if size is None or not isinstance(array, SpatialArraySpec):
         return size
-    sizes = [one.capacity_bytes for one in array.memories.by_roles().values()]
-    known = [one for one in sizes if one is not None]
+    sizes = [by_role.capacity_bytes for by_role in array.memories.by_roles().values()]
+    known = [n_bytes for n_bytes in sizes if n_bytes is not None]
     if len(known) < len(sizes):
         return None
     return size + array.rows * array.cols * sum(known) + 3 * 16 * array.pes
@@ -126,9 +126,10 @@ def pebbling_bytes(problem: Problem, room: int) -> int:
     if len(problem.operands) != _FACTORS + 1 or len(problem.operator.inputs) != _FACTORS:
         return 0
     covered = all(
-        sum(rank in one.ranks for one in problem.operands) >= _FACTORS for rank in problem.free
+        sum(rank in operand.ranks for operand in problem.operands) >= _FACTORS
+        for rank in problem.free
     )
-    distinct = len({one.name.partition("#")[0] for one in problem.operands})
+    distinct = len({operand.name.partition("#")[0] for operand in problem.operands})
     if not covered or distinct < len(problem.operands):
         return 0
     return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)

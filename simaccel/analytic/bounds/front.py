@@ -63,10 +63,12 @@ def together(fronts: list[Front]) -> Front:
     ``origin`` has a column for each: the number of its point. Below the largest of the smallest
     buffers nothing runs.
     """
-    least = max(int(one.buffer[0]) for one in fronts)
-    rooms = np.unique(np.concatenate([one.buffer[one.buffer >= least] for one in fronts]))
-    columns = [np.searchsorted(one.buffer, rooms, side="right") - 1 for one in fronts]
-    moved = sum((one.accesses[at] for one, at in zip(fronts, columns, strict=True)), start=ints(0))
-    found = Front()
-    found.add(rooms, ints(moved), np.stack(columns, axis=1))
-    return found
+    least = max(int(front.buffer[0]) for front in fronts)
+    rooms = np.unique(np.concatenate([front.buffer[front.buffer >= least] for front in fronts]))
+    columns = [np.searchsorted(front.buffer, rooms, side="right") - 1 for front in fronts]
+    moved = sum(
+        (front.accesses[at] for front, at in zip(fronts, columns, strict=True)), start=ints(0)
+    )
+    joined = Front()
+    joined.add(rooms, ints(moved), np.stack(columns, axis=1))
+    return joined

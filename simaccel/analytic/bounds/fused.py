@@ -141,20 +141,20 @@ def _add(
 ) -> int:
     """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
     options = [fusion.options(rank) for rank in shared]
-    grids = np.meshgrid(*(ints(one) for one in options), indexing="ij") if options else []
+    grids = np.meshgrid(*(ints(tiles_of) for tiles_of in options), indexing="ij") if options else []
     tiles = {rank: grid.ravel() for rank, grid in zip(shared, grids, strict=True)}
     count = math.prod(map(len, options))
     if not count:
         return 0
     costs = (CountedCosts if any(fusion.windows.values()) else _Costs)(fusion, shared, tiles)
     parts = [
-        [costs.branch(seen, way) for way in mine]
-        for seen, mine in zip(fusion.space.operators, ways, strict=True)
+        [costs.branch(seen, way) for way in operator_ways]
+        for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)
     ]
     base, step = costs.between(), max(1, _MOST // max(1, math.prod(map(len, ways))))
     for start in range(0, count, step):
-        some = slice(start, start + step)
-        _combine(front, parts, base, some, count, [*tiles.values()], number)
+        rows = slice(start, start + step)
+        _combine(front, parts, base, rows, count, [*tiles.values()], number)
     return count * math.prod(map(len, ways))
 
 
@@ -162,23 +162,23 @@ def _combine(
     front: Front,
     parts: list[list[tuple[Ints, Ints]]],
     base: Ints,
-    some: slice,
+    rows: slice,
     count: int,
     tiles: list[Ints],
     number: int,
 ) -> None:
-    size = len(range(*some.indices(count)))
-    rooms = np.broadcast_to(base, count)[some].reshape(1, size)
+    size = len(range(*rows.indices(count)))
+    rooms = np.broadcast_to(base, count)[rows].reshape(1, size)
     moves = np.zeros((1, size), dtype=np.int64)
     chosen = np.zeros((1, 0), dtype=np.int64)
     for branch in parts:
-        room = np.stack([np.broadcast_to(one, count)[some] for one, _ in branch])
-        moved = np.stack([np.broadcast_to(one, count)[some] for _, one in branch])
+        room = np.stack([np.broadcast_to(own_room, count)[rows] for own_room, _ in branch])
+        moved = np.stack([np.broadcast_to(own_moved, count)[rows] for _, own_moved in branch])
         rooms = (rooms[:, None] + room[None]).reshape(-1, size)
         moves = (moves[:, None] + moved[None]).reshape(-1, size)
         before = np.repeat(chosen, len(branch), axis=0)
-        mine = np.tile(np.arange(len(branch)), len(chosen)).reshape(-1, 1)
-        chosen = np.concatenate([before, mine], axis=1)
+        numbers = np.tile(np.arange(len(branch)), len(chosen)).reshape(-1, 1)
+        chosen = np.concatenate([before, numbers], axis=1)
         useful = _useful(rooms, moves)
         rooms, moves, chosen = rooms[useful], moves[useful], chosen[useful]
     better = front.improves(rooms, moves)
@@ -188,8 +188,8 @@ def _combine(
     width = 1 + _WIDTH
     origin = np.zeros((row.size, width), dtype=np.int64)
     origin[:, 0] = number
-    for at, one in enumerate(tiles):
-        origin[:, 1 + at] = one[some][column]
+    for at, tile in enumerate(tiles):
+        origin[:, 1 + at] = tile[rows][column]
     origin[:, 1 + MOST_SHARED : 1 + MOST_SHARED + chosen.shape[1]] = chosen[row]
     front.add(rooms[row, column], moves[row, column], origin)
 

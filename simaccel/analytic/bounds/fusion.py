@@ -32,7 +32,7 @@ MOST_WINDOWED = 3
 
 @dataclass(frozen=True)
 class Way:
-    """How one branch keeps the tensors from outside: ``inside`` those in the branch.
+    """A way in which a branch keeps the tensors from outside: ``inside`` those in the branch.
 
     The last of them is an element, one before it a vector; ``whole``: those of them whose windows
     are not cut.
@@ -44,7 +44,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Template:
-    """Which trees: whether ranks reduced inside are shared, and what may be in branches."""
+    """A kind of trees: whether ranks reduced inside are shared, and what may be in branches."""
 
     name: str
     tiled: bool = True
@@ -211,7 +211,7 @@ class Fusion:
 
     def _branch(self, seen: Seen, way: Way, sizes: dict[str, int]) -> Tree:
         views, left = dict(seen.uses), dict(sizes)
-        found: list[Loop | Keep] = []
+        nodes: list[Loop | Keep] = []
         for at, use in enumerate(way.inside):
             ranks = [rank for rank in seen.ranks if rank in views[use].names]
             if at + 1 < len(way.inside):
@@ -221,12 +221,12 @@ class Fusion:
                 ranks = [rank for rank in ranks if rank not in self.windows[seen.name]]
             for rank in ranks:
                 if left.get(rank, 1) > 1 and not isinstance(seen.operator, Vector):
-                    found.append(Loop(rank, 1))
+                    nodes.append(Loop(rank, 1))
                     left[rank] = 1
-            found.append(Keep(use, BUFFER))
+            nodes.append(Keep(use, BUFFER))
         vector = isinstance(seen.operator, Vector)
         leaf = Do(seen.name, "sfu") if vector else Do(seen.name, "array", "ws")
-        return (*found, leaf)
+        return (*nodes, leaf)
 
     def ways(self, seen: Seen, template: Template) -> list[Way]:
         """Return how a branch may keep its tensors from outside."""
@@ -299,6 +299,6 @@ class Fusion:
         tiles = [(rank, max(self.options(rank), default=1) if large else 1) for rank in shared]
         group = self.tree(tiles, ways)
         reference = WorkloadReference(self.workload.name, self.workload.fingerprint)
-        one = Mapping(workload=reference, dataflow="bound", body=(group,))
+        mapping = Mapping(workload=reference, dataflow="bound", body=(group,))
         place = "groups[0]."
-        return not any(fault.field.startswith(place) for fault in faults(self.workload, one))
+        return not any(fault.field.startswith(place) for fault in faults(self.workload, mapping))

@@ -1,4 +1,4 @@
-"""What a tile that moves brings: all of it, less what the tile before it has of it.
+"""Bytes that a tile brings when it moves: all of it, less what the tile before it has of it.
 
 Loops stand in an order; when one steps, those inside it go back to their start. So what comes
 depends on the loop that steps and the *set* of loops inside, not on their order.
@@ -38,7 +38,7 @@ class Cut:
 
     @cached_property
     def trips(self) -> Ints:
-        """How many pieces."""
+        """Number of pieces."""
         return -(-self.size // self.tile)
 
     @cached_property
@@ -81,19 +81,19 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
     return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
 
 
-def stepped(one: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo) -> Ints:
+def stepped(operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo) -> Ints:
     """Return the elements that all steps of a rank's loop bring, with some loops inside it."""
-    mine, idle = one.ranks & inside, rank not in one.ranks
-    if idle and not mine:
+    ranks, idle = operand.ranks & inside, rank not in operand.ranks
+    if idle and not ranks:
         return ints(0)
-    times = [cut.trips for name, cut in cuts.items() if name not in inside | one.ranks | {rank}]
+    times = [cut.trips for name, cut in cuts.items() if name not in inside | operand.ranks | {rank}]
     others = math.prod(times, start=cuts[rank].trips - 1 if idle else ints(1))
-    moves = _any_moves(cuts, mine)
+    moves = _any_moves(cuts, ranks)
     if idle:
         others = others * moves
-    brought = math.prod((_brought(dim, cuts, rank, inside) for dim in one.dims), start=ints(1))
-    if one.slides:
-        brought = brought - _kept(one, cuts, rank, inside, halo, moves)
+    brought = math.prod((_brought(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1))
+    if operand.slides:
+        brought = brought - _kept(operand, cuts, rank, inside, halo, moves)
     return ints(others * brought)
 
 
@@ -116,12 +116,12 @@ def _brought(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
 
 
 def _kept(
-    one: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
+    operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
 ) -> Ints:
     """Sum what the tile before each step has of the one after it."""
-    if halo == "machine" and not any(len(dim) > 1 and rank in dict(dim) for dim in one.dims):
+    if halo == "machine" and not any(len(dim) > 1 and rank in dict(dim) for dim in operand.dims):
         return ints(0)
-    kept, shifts = _overlaps(one, cuts, rank, inside, last=halo != "tool")
+    kept, shifts = _overlaps(operand, cuts, rank, inside, last=halo != "tool")
     if halo == "exact":
         return kept
     if halo == "machine":
@@ -132,11 +132,11 @@ def _kept(
 
 
 def _overlaps(
-    one: Operand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
+    operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
 ) -> tuple[Ints, list[Ints]]:
     """Return what tiles share over all steps, and how far each dimension moves in one."""
     kept, shifts = ints(1), []
-    for dim in one.dims:
+    for dim in operand.dims:
         total, moved = ints(0), ints(0)
         for pieces in _combinations(dim, cuts, rank, inside, last=last):
             terms = list(zip(pieces, dim, strict=True))

@@ -41,13 +41,13 @@ def best_order(
     """Return the best order of one tiling, from the outermost loop; loops of one trip too."""
     choices: dict[int, int] = {}
     _best(problem, cuts, kept, halo, choices)
-    ranks, found = problem.free, []
+    ranks, order = problem.free, []
     inside = (1 << len(ranks)) - 1
     while inside:
         number = choices[inside]
-        found.append(ranks[number])
+        order.append(ranks[number])
         inside -= 1 << number
-    return found
+    return order
 
 
 def _best(
@@ -68,13 +68,13 @@ def _best(
             if inside >> number & 1:
                 continue
             total = known + _step(cuts, kept, rank, names, halo)
-            one, old = inside | 1 << number, best[inside | 1 << number]
+            wider, old = inside | 1 << number, best[inside | 1 << number]
             if choices is not None and (old is None or int(total) < int(old)):
-                choices[one] = number
-            best[one] = total if old is None else np.minimum(old, total)
-    found = best[-1]
-    assert found is not None  # noqa: S101 - as above
-    return found
+                choices[wider] = number
+            best[wider] = total if old is None else np.minimum(old, total)
+    least = best[-1]
+    assert least is not None  # noqa: S101 - as above
+    return least
 
 
 def _step(

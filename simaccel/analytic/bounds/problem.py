@@ -179,18 +179,21 @@ def _operands(seen: Seen, sizes: dict[str, int]) -> tuple[Operand, ...]:
 
 def _require(problem: Problem) -> None:
     name = problem.operator.name
-    for one in problem.operands:
-        ranks = [rank for dim in one.dims for rank, _ in dim]
+    for operand in problem.operands:
+        ranks = [rank for dim in operand.dims for rank, _ in dim]
         if len(set(ranks)) < len(ranks):
-            raise NoBoundError(f"operator {name}: {one.name} has a rank twice; no bound is known")
-        if one.is_output and one.slides:
             raise NoBoundError(
-                f"operator {name}: {one.name} is written in pieces that overlap; no bound is known"
+                f"operator {name}: {operand.name} has a rank twice; no bound is known"
+            )
+        if operand.is_output and operand.slides:
+            raise NoBoundError(
+                f"operator {name}: {operand.name} is written in pieces that overlap; "
+                "no bound is known"
             )
     if len(problem.free) > MOST_RANKS:
         raise NoBoundError(
             f"operator {name}: {len(problem.free)} ranks to order, at most {MOST_RANKS}"
         )
-    widest = max(-(-one.bits // BYTE) for one in problem.operands)
+    widest = max(-(-operand.bits // BYTE) for operand in problem.operands)
     if problem.macs * widest * 2 * len(problem.operands) > MOST_BYTES:
         raise NoBoundError(f"operator {name}: traffic of 2^62 bytes or more can't be counted")

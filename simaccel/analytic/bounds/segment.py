@@ -42,13 +42,13 @@ def of_families(group: Group, families: Sequence[Family]) -> Segment:
         for start in range(0, size, _CHUNK):
             flat = np.arange(start, min(start + _CHUNK, size))
             room, moved = figures(_some(family, flat))
-            room, moved = (np.broadcast_to(one, flat.shape) for one in (room, moved))
+            room, moved = (np.broadcast_to(column, flat.shape) for column in (room, moved))
             front.add(room, moved, np.stack([np.full(flat.size, number), flat], axis=1))
 
     def tree(number: int) -> Group:
-        which, at = (int(one) for one in front.origin[number])
-        one = _some(families[which], ints(at))
-        return Group(operators=group.operators, tree=tree_of(one), merged=group.merged)
+        which, at = (int(place) for place in front.origin[number])
+        chosen = _some(families[which], ints(at))
+        return Group(operators=group.operators, tree=tree_of(chosen), merged=group.merged)
 
     return Segment(
         group.operators, front, tree, lambda number: int(front.accesses[number]), mappings

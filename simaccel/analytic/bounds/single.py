@@ -23,7 +23,7 @@ from simaccel.numbers import BYTE
 
 @dataclass(frozen=True, kw_only=True)
 class Mapspace:
-    """Which mappings a bound is over.
+    """The set of mappings that a bound is over.
 
     ``imperfect``: every tile size, not only those that divide a rank. ``uneven``: each tensor is
     also kept at a depth of its own, and ranks cut twice. ``bypass``: any tensors may pass by the
@@ -74,7 +74,7 @@ class Bound:
         origin, problem = self.front.origin[number], self.problem
         if origin[0] < 0:
             return Point(room, moved, uneven_group(problem, origin), moved)
-        subset, *tiles = (int(one) for one in origin)
+        subset, *tiles = (int(number) for number in origin)
         kept = _subsets(problem, self.mapspace)[subset]
         cuts = {r: Cut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)}
         order = best_order(problem, cuts, kept, self.mapspace.halo)
@@ -97,7 +97,7 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
             of 4 bits, which ``workload_bound`` counts in half bytes.
 
     """
-    if any(one.bits % BYTE for one in problem.operands):
+    if any(operand.bits % BYTE for operand in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
     front, complete = Front(), True
@@ -134,8 +134,10 @@ def _even_front(problem: Problem, mapspace: Mapspace) -> tuple[Front, bool]:
         for number, kept in enumerate(subsets):
             buffer = _buffer(cuts, kept)
             moved = traffic(problem, cuts, kept, mapspace.halo)
-            shape = np.broadcast_shapes(buffer.shape, moved.shape, *(one.shape for one in tiles))
-            flat = [np.broadcast_to(one, shape).ravel() for one in (buffer, moved, *tiles)]
+            shape = np.broadcast_shapes(
+                buffer.shape, moved.shape, *(column.shape for column in tiles)
+            )
+            flat = [np.broadcast_to(column, shape).ravel() for column in (buffer, moved, *tiles)]
             origin = np.stack([np.full(flat[0].size, number), *flat[2:]], axis=1)
             front.add(flat[0], flat[1], origin)
     return front, complete

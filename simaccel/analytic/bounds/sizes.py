@@ -27,12 +27,12 @@ def even_pieces(size: int) -> list[int]:
     >>> even_pieces(10)
     [1, 2, 3, 4, 5, 10]
     """
-    found, tile = [], size
+    pieces, tile = [], size
     while tile >= 1:
         tile = -(-size // -(-size // tile))
-        found.append(tile)
+        pieces.append(tile)
         tile -= 1
-    return found[::-1]
+    return pieces[::-1]
 
 
 def orders(cut_ranks: Iterable[int]) -> int:

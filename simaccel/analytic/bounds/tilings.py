@@ -22,17 +22,17 @@ def options(
 
     Ranks in ``whole`` are cut to 1.
     """
-    found: dict[str, list[int]] = {rank: [1] for rank in whole}
+    sizes: dict[str, list[int]] = {rank: [1] for rank in whole}
     for rank in problem.free:
         size = problem.sizes[rank]
-        if rank not in found:
-            found[rank] = even_pieces(size) if imperfect else divisors(size)
+        if rank not in sizes:
+            sizes[rank] = even_pieces(size) if imperfect else divisors(size)
     if not imperfect:
-        return found, True
+        return sizes, True
     sliding = problem.sliding - {*whole}
     every = {rank: list(range(1, problem.sizes[rank] + 1)) for rank in sliding}
-    complete = math.prod(len(one) for one in (found | every).values()) <= MOST_TILINGS
-    return (found | every if complete else found), complete
+    complete = math.prod(len(tiles) for tiles in (sizes | every).values()) <= MOST_TILINGS
+    return (sizes | every if complete else sizes), complete
 
 
 def tilings(sizes: Sequence[Sequence[int]]) -> Iterator[list[Ints]]:

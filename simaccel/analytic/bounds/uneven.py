@@ -71,7 +71,7 @@ Depths = tuple[Stage, ...]
 
 def depths(problem: Problem) -> list[Depths]:
     """Return every way to keep the tensors of an einsum, one inside the other."""
-    found: list[Depths] = []
+    stages_of: list[Depths] = []
     for first, *middle, third in itertools.permutations(problem.operands):
         ways: list[Depths] = [
             (Stage(first, _ordered(problem, first.ranks), (), last),)
@@ -82,8 +82,8 @@ def depths(problem: Problem) -> list[Depths]:
             inside = (*middle[at + 1 :], third)
             stages = list(_second(problem, outside, second, inside))
             ways = [(*way, stage) for way in ways for stage in stages]
-        found += [(*way, stage) for way in ways for stage in _third(problem, third)]
-    return found
+        stages_of += [(*way, stage) for way in ways for stage in _third(problem, third)]
+    return stages_of
 
 
 def _ordered(problem: Problem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
@@ -103,9 +103,9 @@ def _second(
 
     What all tensors inside have, too, goes in steps of 1: that costs nothing.
     """
-    cut = frozenset().union(*(one.ranks for one in outside))
+    cut = frozenset().union(*(operand.ranks for operand in outside))
     plain = second.ranks - problem.sliding
-    fixed = {rank for rank in plain if all(rank in one.ranks for one in inside)}
+    fixed = {rank for rank in plain if all(rank in operand.ranks for operand in inside)}
     tiled = _ordered(problem, second.ranks - cut - fixed)
     if len(problem.operands) > _PROVED:
         tiled = _ordered(problem, (second.ranks - cut | plain) - fixed)
@@ -179,16 +179,16 @@ def _chains(
     by_rank: dict[str, list[Cut]] = {}
     for cut in _cuts(stages):
         by_rank.setdefault(cut[1], []).append(cut)
-    found = []
+    chains = []
     for rank, cuts in by_rank.items():
         rows = [row for size in sizes[rank] for row in _again(problem.sizes[rank], size, len(cuts))]
         if not imperfect:
             rows = [row for row in rows if all(a % b == 0 for a, b in pairwise(row))]
-        found.append((cuts, np.array(rows, dtype=np.int64)))
-    complete = math.prod(len(rows) for _, rows in found) <= MOST_TILINGS
+        chains.append((cuts, np.array(rows, dtype=np.int64)))
+    complete = math.prod(len(rows) for _, rows in chains) <= MOST_TILINGS
     if not complete:
-        found = [(cuts, _few(rows)) for cuts, rows in found]
-    return found, complete
+        chains = [(cuts, _few(rows)) for cuts, rows in chains]
+    return chains, complete
 
 
 def _again(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
@@ -221,11 +221,11 @@ def _figures(problem: Problem, stages: Depths, tiles: dict[Cut, Ints]) -> tuple[
             pieces[rank] = _cut(pieces[rank], tiles[number, rank])
         for rank in stage.single:
             pieces[rank] = [(ints(problem.sizes[rank]), ints(1))]
-        one = stage.operand
-        sizes = {rank: pieces[rank][0][1] for rank in one.ranks}
-        tile = math.prod((_reach(dim, sizes) for dim in one.dims), start=ints(1))
-        room = room + tile * one.bytes_per_element
-        moved = moved + _moved(problem, stage, before, pieces) * one.bytes_per_element
+        operand = stage.operand
+        sizes = {rank: pieces[rank][0][1] for rank in operand.ranks}
+        tile = math.prod((_reach(dim, sizes) for dim in operand.dims), start=ints(1))
+        room = room + tile * operand.bytes_per_element
+        moved = moved + _moved(problem, stage, before, pieces) * operand.bytes_per_element
     return np.atleast_1d(room), np.atleast_1d(problem.groups * moved)
 
 
@@ -252,14 +252,14 @@ def _moved(
     problem: Problem, stage: Stage, before: dict[str, Pieces], pieces: dict[str, Pieces]
 ) -> Ints:
     """Return the elements of a tensor that its tiles bring, and of sums also take away."""
-    one = stage.operand
-    again = (_count(pieces[rank]) for rank in problem.free if rank not in one.ranks)
+    operand = stage.operand
+    again = (_count(pieces[rank]) for rank in problem.free if rank not in operand.ranks)
     times = math.prod(again, start=ints(1))
-    if one.is_output:
-        return ints(problem.elements(one) * (2 * times - 1))
-    sides = [_side(dim, problem.sizes, pieces) for dim in one.dims]
+    if operand.is_output:
+        return ints(problem.elements(operand) * (2 * times - 1))
+    sides = [_side(dim, problem.sizes, pieces) for dim in operand.dims]
     brought = math.prod(sides, start=ints(1))
-    for at, dim in enumerate(one.dims):
+    for at, dim in enumerate(operand.dims):
         if len(dim) > 1 and stage.last in dict(dim):
             others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
             steps = _count(pieces[stage.last]) - _count(before[stage.last])
@@ -292,7 +292,7 @@ def _shared(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
 def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
     stages = depths(problem)[-1 - int(origin[0])]
-    tiles = dict(zip(_cuts(stages), (int(one) for one in origin[1:]), strict=False))
+    tiles = dict(zip(_cuts(stages), (int(number) for number in origin[1:]), strict=False))
     left = dict(problem.sizes)
     tree: list[Node] = []
 

@@ -60,11 +60,11 @@ class WorkloadBound:
         at = len(self.steps) - 1
         row = number
         while at > 0:
-            start, before, own = (int(one) for one in self.steps[at].origin[row])
+            start, before, own = (int(number) for number in self.steps[at].origin[row])
             parts.append((self.segments[start, at], own))
             at, row = start, before
         times = self.workload.times
-        moved = sum(times(one.operators[0]) * self._moved(one, own) for one, own in parts)
+        moved = sum(times(part.operators[0]) * self._moved(part, own) for part, own in parts)
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
         return Chosen(room, accesses, moved, tuple(reversed(parts)))
 
@@ -151,14 +151,14 @@ def single_segment(workload: Workload, operator: Operator, mapspace: Mapspace) -
     """
     if not isinstance(operator, Einsum):
         return vector_segment(workload, operator)
-    found = bound(problem_of(workload, operator.name), mapspace)
+    bounded = bound(problem_of(workload, operator.name), mapspace)
     return Segment(
         (operator.name,),
-        found.front,
-        lambda number: found.point(number).group,
-        lambda number: found.point(number).moved_bytes,
-        found.mappings,
-        found.all_sizes,
+        bounded.front,
+        lambda number: bounded.point(number).group,
+        lambda number: bounded.point(number).moved_bytes,
+        bounded.mappings,
+        bounded.all_sizes,
     )
 
 
@@ -167,24 +167,24 @@ def in_chains(workload: Workload) -> tuple[Operator, ...]:
 
     What an operator reads first is made last: K before Q, as S = Q K goes on from Q.
     """
-    makers = {one.output.tensor: one for one in workload.operators}
-    read = {given.tensor for one in workload.operators for given in one.inputs}
-    found: dict[str, Operator] = {}
+    makers = {operator.output.tensor: operator for operator in workload.operators}
+    read = {operand.tensor for operator in workload.operators for operand in operator.inputs}
+    ordered: dict[str, Operator] = {}
 
-    def take(one: Operator) -> None:
-        if one.name in found:
+    def take(operator: Operator) -> None:
+        if operator.name in ordered:
             return
-        for given in reversed(one.inputs):
-            if given.tensor in makers:
-                take(makers[given.tensor])
-        found[one.name] = one
+        for operand in reversed(operator.inputs):
+            if operand.tensor in makers:
+                take(makers[operand.tensor])
+        ordered[operator.name] = operator
 
-    for one in workload.operators:
-        if one.output.tensor not in read:
-            take(one)
-    for one in workload.operators:
-        take(one)
-    return tuple(found.values())
+    for operator in workload.operators:
+        if operator.output.tensor not in read:
+            take(operator)
+    for operator in workload.operators:
+        take(operator)
+    return tuple(ordered.values())
 
 
 def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) -> WorkloadBound:
@@ -205,19 +205,21 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
             return single_segment(counted, operators[begin], mapspace)
         if fuse == UNFUSED:
             return None
-        names = [one.name for one in operators[begin:stop]]
+        names = [operator.name for operator in operators[begin:stop]]
         if len({workload.times(name) for name in names}) > 1:
             return None
         return fused_segment(counted, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
 
-    found = segmented(counted, len(operators), segment_of)
+    bounds = segmented(counted, len(operators), segment_of)
     if counted is workload:
-        return found
-    front, names = found.front, [one.name for one in operators]
-    least = compulsory_bytes(workload, [[one] for one in names] if fuse == UNFUSED else [names])
+        return bounds
+    front, names = bounds.front, [operator.name for operator in operators]
+    least = compulsory_bytes(
+        workload, [[operator] for operator in names] if fuse == UNFUSED else [names]
+    )
     moved = np.maximum(-(-front.accesses // 2), least)
     halved = Front(-(-front.buffer // 2), moved, front.origin)
-    return replace(found, workload=workload, front=halved)
+    return replace(bounds, workload=workload, front=halved)
 
 
 def in_half_bytes(workload: Workload) -> Workload:
@@ -229,14 +231,16 @@ def in_half_bytes(workload: Workload) -> Workload:
     """
     if not workload.packed:
         return workload
-    wide = [one.name for one in workload.tensors.values() if one.bytes_per_element > _WIDEST]
+    wide = [
+        tensor.name for tensor in workload.tensors.values() if tensor.bytes_per_element > _WIDEST
+    ]
     if wide:
         raise NoBoundError(
             f"tensor {wide[0]}: elements of more than {_WIDEST} bytes beside those of 4 bits; no "
             "bound is known"
         )
     tensors = {
-        name: replace(one, bytes_per_element=2 * one.bits // BYTE, packed=False)
-        for name, one in workload.tensors.items()
+        name: replace(tensor, bytes_per_element=2 * tensor.bits // BYTE, packed=False)
+        for name, tensor in workload.tensors.items()
     }
     return replace(workload, tensors=tensors)

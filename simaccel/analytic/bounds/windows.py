@@ -1,4 +1,4 @@
-"""What fused trees with windows keep and move, counted for all tiles of the shared loops at once.
+"""Bytes that fused trees with windows keep and move, for all tiles of the shared loops at once.
 
 Of a sum of ranks (a convolution's input, rows that one convolution makes for the next) no product
 says what a tile takes and moves. So the trees are counted as the machine moves them, one branch's

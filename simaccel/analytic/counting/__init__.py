@@ -1,1 +1,1 @@
-"""What a family moves and computes, exactly, and the space that its tiles take (``counts``)."""
+"""Exact bytes and work of a family, and the space that its tiles take (``counts``)."""

@@ -1,4 +1,4 @@
-"""Who cuts the axis of a vector operator: loops for it alone, or loops that others share."""
+"""The cuts of a vector operator's axis: loops for it alone, or loops that others share."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def own_axis(family: Family, path: Path, upto: int) -> Bools:
 
 def shared_entries(family: Family, path: Path) -> int:
     """Return how many entries of a path other leaves have too."""
-    found = 0
+    most = 0
     for other in family.paths():
         if other.leaf is path.leaf:
             continue
         same = 0
-        for one, two in zip(path.entries, other.entries, strict=False):
-            if one is not two:
+        for entry, two in zip(path.entries, other.entries, strict=False):
+            if entry is not two:
                 break
             same += 1
-        found = max(found, same)
-    return found
+        most = max(most, same)
+    return most

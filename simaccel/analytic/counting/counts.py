@@ -31,12 +31,12 @@ def count_tiles(family: Family, operator: str | None = None) -> Counts:
     No accelerator has a part in it. Leaves aren't counted, so there is no ``mac`` among them.
     ``operator``: only the tiles on the way to this one's leaves.
     """
-    found = Counts()
-    tiles = TileCounter(family, Widths(family), found)
+    counts = Counts()
+    tiles = TileCounter(family, Widths(family), counts)
     for path in family.paths():
         if operator not in (None, path.leaf.operator):
             continue
         seen, cuts = family.space.seen(path.leaf.operator), Cuts(family.space, path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)
-    return found
+    return counts

@@ -1,4 +1,4 @@
-"""What tiles move and the space that they take, exactly."""
+"""Exact bytes that tiles move, and the space that they take."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TRUE: Bools = np.ones((), dtype=np.bool_)
 
 @dataclass(frozen=True)
 class _Way:
-    """Where tiles come from for some candidates: entry (-1: from outside) and place."""
+    """The source of tiles for some candidates: entry (-1: from outside) and place."""
 
     at: int
     far: str
@@ -136,19 +136,19 @@ class TileCounter:
 
     @staticmethod
     def _ways(
-        path: Path, outside: list[tuple[int, Bools]], here: Bools, beyond: str
+        path: Path, outside: list[tuple[int, Bools]], bools: Bools, beyond: str
     ) -> tuple[_Way, ...]:
         """Return where tiles come from: what keeps them next outside, by candidate."""
-        found = []
+        ways = []
         for at, keeps in reversed(outside):
-            if anywhere(served := here & keeps):
+            if anywhere(served := bools & keeps):
                 entry = path.entries[at]
                 buffered = isinstance(entry, Kept) and entry.level == BUFFER
-                found.append(_Way(at, BUFFER if buffered else PE, served))
-            here = here & ~keeps
-        if anywhere(here):
-            found.append(_Way(-1, beyond, here))
-        return tuple(found)
+                ways.append(_Way(at, BUFFER if buffered else PE, served))
+            bools = bools & ~keeps
+        if anywhere(bools):
+            ways.append(_Way(-1, beyond, bools))
+        return tuple(ways)
 
     def _transfer(
         self,
@@ -185,15 +185,17 @@ class TileCounter:
         if anywhere(times):
             inner = self._coming(inside, made, width) * (on * times)
             for way in side.ways:
-                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again, anew=anew)
-                outer = self._coming(one, made, width) * (way.served * times)
+                transfer = self._transfer(
+                    side.cuts, side.view, side.at, way.at, side.again, anew=anew
+                )
+                outer = self._coming(transfer, made, width) * (way.served * times)
                 self._down(side, way.far, outer, inner * way.served)
             self.found.move(f"{side.place}_write", side.view.name, inner)
         for view in stored:
             width = view.bits if side.place == BUFFER else tile_width
             for way in side.ways:
-                one = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
-                outer = one.sums(width)[0] * way.served
+                transfer = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
+                outer = transfer.sums(width)[0] * way.served
                 self.found.move(f"{way.far}_write", view.name, outer)
                 if side.place != BUFFER:
                     self.found.move("noc_collection", view.name, outer)

@@ -1,4 +1,4 @@
-"""What one tensor moves between two neighbours that keep it, in bytes.
+"""Bytes that one tensor moves between two neighbours that keep it.
 
 A transfer has two sides: what the memory outside reads (for sums: writes) once for all instances
 inside that need it at the same time, and what each of them gets (gives). Both are a sum over the
@@ -87,7 +87,7 @@ class Transfer:
         return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
 
     def _repeats(self, rank: str) -> Ints:
-        """How often loops of a rank that the tensor lacks bring the same tile.
+        """Return how often loops of a rank that the tensor lacks bring the same tile.
 
         Loops that count stand outside those that don't, so there is a number for each innermost
         one that counts.
@@ -104,12 +104,12 @@ class Transfer:
 
         if self.for_macs:
             return number_to(self.child)
-        found = number_to(-1)
-        for (at, one), place in self.cuts.places.items():
-            if one == rank and at < self.child:
-                here = (place >= 0) & (place <= self.position)
-                found = np.where(here, number_to(at), found)
-        return found
+        visits = number_to(-1)
+        for (at, looped), place in self.cuts.places.items():
+            if looped == rank and at < self.child:
+                is_inside = (place >= 0) & (place <= self.position)
+                visits = np.where(is_inside, number_to(at), visits)
+        return visits
 
     def _first_repeats(self, rank: str) -> Ints:
         """As before, but for the first time that an instance gets a tile."""
@@ -121,7 +121,7 @@ class Transfer:
 
     @cached_property
     def times(self) -> Ints:
-        """How often a tile comes, fan-outs left out."""
+        """Times that a tile comes, fan-outs left out."""
 
         def counts(at: int) -> Mode:
             entry = self.cuts.entries[at]
@@ -134,11 +134,11 @@ class Transfer:
 
     @cached_property
     def repeats(self) -> Ints:
-        """How often each element comes: the product over the ranks that the tensor lacks."""
+        """Times that each element comes: the product over the ranks that the tensor lacks."""
         return math.prod((self._repeats(rank) for rank in self.others), start=ints(1))
 
     def first_repeats(self) -> Ints:
-        """How often each element comes for the first time to an instance."""
+        """Return how often each element comes for the first time to an instance."""
         each = (
             self._repeats(rank) if rank in self.again else self._first_repeats(rank)
             for rank in self.others
@@ -230,7 +230,7 @@ class Transfer:
         """Count by how many fewer windows are odd along a dimension as they slide."""
         total = ints(0)
         for slide in self._slides(dim):
-            boxes = {one: self._boxes(one) for one, _ in dim if one != slide.rank}
+            boxes = {term: self._boxes(term) for term, _ in dim if term != slide.rank}
             for (weight, sizes), (n, size, skip) in itertools.product(
                 list(_combinations(boxes)), slide.moved
             ):
@@ -256,16 +256,16 @@ class Transfer:
     def _moved(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
         """Return the pieces that a loop moves: how many, their size, that of what was there."""
 
-        def counts(one: int) -> Mode:
-            return one != at
+        def counts(place: int) -> Mode:
+            return place != at
 
         every, first = self.cuts.pieces(rank, at + 1), self.cuts.pieces(rank, at + 1, counts)
-        found = [(n - m, size, tile) for (n, size), (m, _) in zip(every, first, strict=True)]
+        moved = [(n - m, size, tile) for (n, size), (m, _) in zip(every, first, strict=True)]
         for entry in self.cuts.entries[at + 1 : self.shared]:
-            for one, part in tiles(entry):
-                if one == rank:
-                    found = [piece for whole in found for piece in _cut_again(whole, part)]
-        return [one for one in found if anywhere(one[0])]
+            for looped, part in tiles(entry):
+                if looped == rank:
+                    moved = [piece for whole in moved for piece in _cut_again(whole, part)]
+        return [piece for piece in moved if anywhere(piece[0])]
 
 
 def _cut_again(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -343,7 +343,7 @@ def blocks_of(
     """Yield how many blocks of which sizes enter the leaf, or an entry outside it (``upto``)."""
     upto = len(cuts.entries) if upto is None else upto
     plain = {rank: cuts.space.derived.get(rank, ((rank, 1),)) for rank in ranks}
-    needed = dict.fromkeys(one for terms in plain.values() for one, _ in terms)
+    needed = dict.fromkeys(needed_rank for terms in plain.values() for needed_rank, _ in terms)
     repeats = ints(1)
     boxes: dict[str, list[Box]] = {}
     for rank in cuts.space.sizes:

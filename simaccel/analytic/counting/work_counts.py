@@ -1,4 +1,4 @@
-"""What array and SFU do on all blocks, exactly."""
+"""Exact work of array and SFU on all blocks."""
 
 from __future__ import annotations
 
@@ -94,13 +94,16 @@ class WorkCounter:
         else:
             self._pass(path, cuts, seen, steps["online"])
             around = Cuts(self.space, _outside(path, cuts, axis or ""))
-            for one in self.space.operators:
-                if seen.output.name in {v.name for v in one.inputs} and axis in one.reduced:
+            for operator in self.space.operators:
+                if (
+                    seen.output.name in {v.name for v in operator.inputs}
+                    and axis in operator.reduced
+                ):
                     was = self.found.busy["sfu"]
-                    self._correct(cuts, one, steps["rescale"])
-                    self._correct(cuts, one, steps["rescale"], frozenset({axis or ""}), -1)
+                    self._correct(cuts, operator, steps["rescale"])
+                    self._correct(cuts, operator, steps["rescale"], frozenset({axis or ""}), -1)
                     self.found.alone(seen.name, self.found.busy["sfu"] - was)
-                    self._correct(around, one, steps["divide"])
+                    self._correct(around, operator, steps["divide"])
 
     def _pass(self, path: Path, cuts: Cuts, seen: Seen, step: Step) -> None:
         names = self.units.names(path, seen)
@@ -157,7 +160,7 @@ class WorkCounter:
         ]
         counts = [count for count, _ in parts]
         options = zip(*(options for _, options in parts), strict=True)
-        sums = [Folded.sum(list(zip(counts, one, strict=True))) for one in options]
+        sums = [Folded.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options]
         totals = chosen_folds(self.units.held(path), sums)
         self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
@@ -179,9 +182,11 @@ class WorkCounter:
         elif every:
             ndim = len(self.family.shape)
             counts = stacked([count for count, _ in every], ndim)
-            sizes = {rank: stacked([one[rank] for _, one in every], ndim) for rank in every[0][1]}
-            found = ((counts * one.figures).sum(axis=1) for one in fold(sizes))
-            yield ints(1), list(map(Folded, found))
+            sizes = {
+                rank: stacked([block[rank] for _, block in every], ndim) for rank in every[0][1]
+            }
+            sums = ((counts * folded.figures).sum(axis=1) for folded in fold(sizes))
+            yield ints(1), list(map(Folded, sums))
 
     def _hold_sums(self, path: Path, cuts: Cuts, count: Ints, shape: Shape) -> None:
         """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
@@ -219,9 +224,9 @@ def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
     )
     entry, around = path.entries[first], path.entries[:first]
     if isinstance(entry, Loops):
-        mine = entry.places[entry.ranks.index(axis)]
+        place = entry.places[entry.ranks.index(axis)]
         sizes = [
-            ints(np.where(at < mine, tile, cuts.full[first][rank]))
+            ints(np.where(at < place, tile, cuts.full[first][rank]))
             for rank, tile, at in zip(entry.ranks, entry.tiles, entry.places, strict=True)
         ]
         around = (*around, Loops(entry.ranks, tuple(sizes), entry.places))

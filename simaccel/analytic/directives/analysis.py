@@ -103,22 +103,22 @@ def analyse(
 
     """
     known: dict[object, Analysed] = {}
-    found = []
+    analyses = []
     errors: list[SimaccelError] = []
-    for one in directed:
-        layer = one.layer
-        key = (layer.kind, tuple(layer.sizes.items()), layer.stride, one.dataflow)
+    for mapped in directed:
+        layer = mapped.layer
+        key = (layer.kind, tuple(layer.sizes.items()), layer.stride, mapped.dataflow)
         try:
             if key not in known:
-                known[key] = analyse_layer(layer, one.dataflow, hardware, reading)
-            found.append(replace(known[key], layer=layer))
+                known[key] = analyse_layer(layer, mapped.dataflow, hardware, reading)
+            analyses.append(replace(known[key], layer=layer))
         except SimaccelError as error:
             errors.append(error)
     if len(errors) > 1:
         raise NotAnalysedError("\n".join(map(str, errors)))
     if errors:
         raise errors[0]
-    return found
+    return analyses
 
 
 def analyse_layer(
@@ -131,8 +131,8 @@ def analyse_layer(
     known: Known = {}
     runs: dict[int, Run] = {}
     columns: dict[str, Column] = {}
-    for pes in dict.fromkeys(one.pes for one in hardware):
-        places = np.array([at for at, one in enumerate(hardware) if one.pes == pes])
+    for pes in dict.fromkeys(point.pes for point in hardware):
+        places = np.array([at for at, point in enumerate(hardware) if point.pes == pes])
         run = _run(layer, dataflow, [hardware[at] for at in places], reading, known)
         _require_work(layer, run)
         runs[pes] = run
@@ -169,15 +169,17 @@ def _run(
     levels = complete(layer, dataflow, pes)
     times = Times(points_of(hardware, len(levels)), released=reading.released)
     if reading.released:
-        top = Invocations(levels, lambda _, one, sizes: released_costs(layer, one, sizes), known)
+        top = Invocations(
+            levels, lambda _, level, sizes: released_costs(layer, level, sizes), known
+        )
         return Run(top.top(), times, released_counts(layer, top.top()))
     outputs, axes = over_outputs(layer, levels), layer_axes(layer)
 
     def costs_of(depth: int, _: object, sizes: Mapping[str, int]) -> CaseCosts:
         return paper_costs(axes, outputs[depth], sizes, reading.rules_at(depth))
 
-    found = Invocations(outputs, costs_of, known).top()
-    return Run(found, times, paper_counts(layer, outputs[0], found, reading))
+    invocation = Invocations(outputs, costs_of, known).top()
+    return Run(invocation, times, paper_counts(layer, outputs[0], invocation, reading))
 
 
 def _columns(layer: DescribedLayer, run: Run, reading: Reading) -> dict[str, Column]:
@@ -188,25 +190,25 @@ def _columns(layer: DescribedLayer, run: Run, reading: Reading) -> dict[str, Col
     runtime = _runtime(layer, run, reading)
     macs = counts["macs_counted"]
     is_complete = macs == layer.macs
-    found: dict[str, Column] = {
+    columns: dict[str, Column] = {
         "macs_true": layer.macs * each,
         "macs_counted": macs * each,
         "macs_match": int(is_complete) * each,
         "runtime_cycles": runtime,
         "throughput_macs_per_cycle": macs / np.maximum(runtime, 1),
     }
-    found |= {name: counts[name] * each for name in counts if name != "macs_counted"}
-    found |= {name: value * each for name, value in energies(counts).items()}
-    found |= _bandwidths(run, reading)
-    found |= _delays(run)
+    columns |= {name: counts[name] * each for name in counts if name != "macs_counted"}
+    columns |= {name: value * each for name, value in energies(counts).items()}
+    columns |= _bandwidths(run, reading)
+    columns |= _delays(run)
     active = times.active_pes(top)
-    found["avg_utilized_pes"] = active * np.ones(points.count)
-    found["utilization"] = active / (run.pes * each)
-    found["arithmetic_intensity"] = _intensity(run, reading) * np.ones(points.count)
-    found |= _hardware(run)
+    columns["avg_utilized_pes"] = active * np.ones(points.count)
+    columns["utilization"] = active / (run.pes * each)
+    columns["arithmetic_intensity"] = _intensity(run, reading) * np.ones(points.count)
+    columns |= _hardware(run)
     csv_energy = counts_energy_of_csv(counts, levels=run.levels)
-    found["csv_energy_nj_buggy"] = csv_energy * np.ones(points.count)
-    return found
+    columns["csv_energy_nj_buggy"] = csv_energy * np.ones(points.count)
+    return columns
 
 
 def energies(counts: Counts) -> dict[str, float | int]:
@@ -242,8 +244,8 @@ def _runtime(layer: DescribedLayer, run: Run, reading: Reading) -> Ints:
         out, into = _offchip_needs(run.counts)
         slowest = np.maximum(out // bandwidth // 2, into // bandwidth // 2)
         delays = np.maximum(times.delays(top), slowest)
-        found: Ints = (top.of(top.costs.occurrences)[:, None] * delays).sum(axis=0)
-        return found
+        cycles: Ints = (top.of(top.costs.occurrences)[:, None] * delays).sum(axis=0)
+        return cycles
     moved = sum(run.counts[f"{role}_l2_write"] for role in ("input", "filter"))
     moved += output_elements(layer)
     return np.maximum(times.runtime(top), -(-moved // bandwidth))

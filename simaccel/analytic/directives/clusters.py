@@ -84,20 +84,20 @@ def levels_of(space: Space, seen: Seen, sizes: Sizes, way: Sequence[Node]) -> li
 
     Loops that cut none of its ranks are no maps of it: they run it again.
     """
-    kept = [at for at, one in enumerate(way) if isinstance(one, Keep) and one.level == PE]
+    kept = [at for at, node in enumerate(way) if isinstance(node, Keep) and node.level == PE]
     border = kept[0] if kept else len(way)
     outside, spreads, inside = _sorted(way[:border])
-    lanes = [one for one in way[border:] if isinstance(one, Spread)]
-    laned = {one.rank for one in lanes}
-    rounds = [one for one in way[border:] if isinstance(one, Loop) and one.rank in laned]
+    lanes = [node for node in way[border:] if isinstance(node, Spread)]
+    laned = {lane.rank for lane in lanes}
+    rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
     nest = _Nest(space, seen, sizes)
     nest.loops(outside)
-    for one in spreads:
-        nest.spread(one)
+    for spread in spreads:
+        nest.spread(spread)
     nest.loops(inside, is_needed=False)
     nest.loops(rounds, noc=False, is_needed=False)
-    for one in lanes:
-        nest.spread(one)
+    for lane in lanes:
+        nest.spread(lane)
     return nest.levels
 
 

@@ -1,4 +1,4 @@
-"""What each correction of the default reading changes, figure by figure."""
+"""Changes that each correction of the default reading makes, figure by figure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FIGURES: Final = (
 
 def effects(analysed: Analysed, hardware: Sequence[DirectiveHardware], point: int = 0) -> Effects:
     """Return by correction how much it adds to each figure that it changes, at one point."""
-    found: Effects = {}
+    by_correction: Effects = {}
     kept = analysed.figures(point)
     for name, correction in CORRECTIONS.items():
         reading = correction.undone(analysed.reading)
@@ -38,11 +38,13 @@ def effects(analysed: Analysed, hardware: Sequence[DirectiveHardware], point: in
                 analysed.layer, analysed.dataflow, [hardware[point]], reading
             ).figures()
         except SimaccelError:
-            found[name] = {"macs_counted": float(kept["macs_counted"] or 0)}  # nothing without it
+            by_correction[name] = {
+                "macs_counted": float(kept["macs_counted"] or 0)
+            }  # nothing without it
             continue
-        found[name] = {
+        by_correction[name] = {
             figure: (kept[figure] or 0) - (other[figure] or 0)
             for figure in _FIGURES
             if kept[figure] != other[figure]
         }
-    return found
+    return by_correction

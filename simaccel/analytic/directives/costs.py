@@ -1,4 +1,4 @@
-"""What the cases of one invocation of a cluster level cost, in whichever reading of the model."""
+"""Costs of the cases of one invocation of a cluster level, in either reading of the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simaccel.mapping.directives.dataflow import Role
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """What sub-clusters of a case work on: sizes of the dimensions (rows, in map order), by case.
+    """Sizes that sub-clusters of a case work on: of the dimensions (rows, in map order), by case.
 
     ``units`` is how many of them there are; 0 where a case has none of this kind.
     """

@@ -26,23 +26,23 @@ def released_counts(layer: DescribedLayer, top: Invocation) -> Counts:
     """Return what the released tool counts."""
     costs, leaf = top.costs, top.first_leaf
     macs = top.sum_valid(costs.macs)
-    found = {"macs_counted": macs}
+    counts = {"macs_counted": macs}
     for role in _INPUTS:
         read = top.sum_valid(costs.fetched[role])
-        found |= _of_tensor(
+        counts |= _of_tensor(
             role,
             l2_size=_DOUBLE * int(costs.fetched[role][: _tried(top)].sum()),
             l1_size=_DOUBLE * leaf.costs.tiles[role] * _tried(leaf),
             accesses=(tensor_size(layer, role), read, read, macs),
         )
     sums = top.sum(costs.macs)
-    found |= _of_tensor(
+    counts |= _of_tensor(
         "output",
         l2_size=_DOUBLE * int(costs.leaving[_tried(top) - 1]),
         l1_size=_DOUBLE * leaf.costs.tiles["output"],
         accesses=(top.sum(costs.leaving), tensor_size(layer, "output"), sums, sums),
     )
-    return found | _totals(found)
+    return counts | _totals(counts)
 
 
 def paper_counts(
@@ -52,11 +52,11 @@ def paper_counts(
     costs, leaf = top.costs, top.first_leaf
     macs = top.sum_valid(costs.macs)
     tiles = resident_tiles(layer, level) if reading.resident else _first_step(top)
-    found = {"macs_counted": macs}
+    counts = {"macs_counted": macs}
     for role in _INPUTS:
         read = top.sum_valid(costs.fetched[role])
         written = l1_writes(top, role, {}) if reading.fan_out else read
-        found |= _of_tensor(
+        counts |= _of_tensor(
             role,
             l2_size=tiles[role],
             l1_size=_DOUBLE * leaf.costs.tiles[role],
@@ -65,29 +65,32 @@ def paper_counts(
     back = top.sum_valid(costs.returning) + top.sum_valid(costs.merged)
     outputs = output_elements(layer)
     tile = leaf.costs.tiles["output" if reading.resident else "input"]
-    found |= _of_tensor(
+    counts |= _of_tensor(
         "output",
         l2_size=tiles["output"],
         l1_size=_DOUBLE * tile,
         accesses=(top.sum_valid(costs.leaving), outputs + back, macs, macs),
     )
-    return found | _totals(found)
+    return counts | _totals(counts)
 
 
-def l1_writes(one: Invocation, role: Role, known: dict[int, int]) -> int:
+def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
     """Return the elements of an input that all PEs of an invocation together write to their L1.
 
     A tile stays in L1 from one step to the next as far as it is the same, unless the
     sub-cluster inside goes through several tiles and so holds another one at its end.
     """
-    if id(one) not in known:
-        delivered, occurrences = one.of(one.costs.delivered[role]), one.of(one.costs.occurrences)
-        if one.shares:
-            inside, is_cycled = _written_inside(one, role, known)
-            held = np.maximum(one.of(one.costs.held[role]), 1)
+    if id(invocation) not in known:
+        delivered, occurrences = (
+            invocation.of(invocation.costs.delivered[role]),
+            invocation.of(invocation.costs.occurrences),
+        )
+        if invocation.shares:
+            inside, is_cycled = _written_inside(invocation, role, known)
+            held = np.maximum(invocation.of(invocation.costs.held[role]), 1)
             delivered = np.where(is_cycled, inside, _part(inside, delivered, held))
-        known[id(one)] = exact_sum(occurrences, delivered)
-    return known[id(one)]
+        known[id(invocation)] = exact_sum(occurrences, delivered)
+    return known[id(invocation)]
 
 
 def _written_inside(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
@@ -134,21 +137,21 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
     all that those go through stays. Without such a loop a tile is enough. Two slots where
     loops outside bring the next part.
     """
-    found: dict[Role, int] = {}
+    tiles: dict[Role, int] = {}
     for role in ROLES:
         dims = _loops(layer, role)
-        moving = [at for at, one in enumerate(level.maps) if _iterates(level, at)]
+        moving = [at for at, directive in enumerate(level.maps) if _iterates(level, at)]
         inner = max((at for at in moving if level.maps[at].dim in dims), default=-1)
         again = [at for at in moving if level.maps[at].dim not in dims and at < inner]
         border = again[0] if again else len(level.maps)
-        whole = {one.dim: level.sizes[one.dim] for one in level.maps}
+        whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
         sizes = {
-            one.dim: whole[one.dim] if at > border else _covered(level, at)
-            for at, one in enumerate(level.maps)
+            directive.dim: whole[directive.dim] if at > border else _covered(level, at)
+            for at, directive in enumerate(level.maps)
         }
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
-        found[role] = _volume(layer, role, sizes) * (_DOUBLE if is_cut else 1)
-    return found
+        tiles[role] = _volume(layer, role, sizes) * (_DOUBLE if is_cut else 1)
+    return tiles
 
 
 def _tried(one: Invocation) -> int:

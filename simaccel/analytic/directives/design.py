@@ -37,7 +37,7 @@ class NoDesignError(SimaccelError):
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """What is swept; L1 and L2 in bytes, of elements of ``element_bytes``.
+    """The designs of a sweep; L1 and L2 in bytes, of elements of ``element_bytes``.
 
     Without sizes of L1 or L2, each design has exactly what the analysis demands.
     """
@@ -121,21 +121,21 @@ class Designs:
                 "no design within the limits of area and power, and with L1 and L2 large enough "
                 f"({int(self.l1_demand.min()):,} B and {int(self.l2_demand.min()):,} B or more)"
             )
-        some = pes, bandwidth
-        order = np.lexsort((least[some], self.cycles[some], self.values(objective)[some]))[:most]
-        found = []
-        for one in order:
-            at = int(pes[one]), int(bandwidth[one])
+        able = pes, bandwidth
+        order = np.lexsort((least[able], self.cycles[able], self.values(objective)[able]))[:most]
+        designs = []
+        for number in order:
+            at = int(pes[number]), int(bandwidth[number])
             buffers = np.unravel_index(int(area[at].argmin()), self.is_valid.shape[2:])
-            found.append(self.design((*at, *map(int, buffers))))
-        return found
+            designs.append(self.design((*at, *map(int, buffers))))
+        return designs
 
     def columns(self, at: tuple[Ints, ...]) -> dict[str, NDArray[Any]]:
         """Return the figures of designs by name, from their places on the four axes."""
         pes, bandwidth, l1, l2 = at
         sizes = (self.l1_bytes, self.l1_demand, l1), (self.l2_bytes, self.l2_demand, l2)
         l1_bytes, l2_bytes = (
-            given[place] if len(given) else demand[pes] for given, demand, place in sizes
+            sizes_of[place] if len(sizes_of) else demand[pes] for sizes_of, demand, place in sizes
         )
         cycles = self.cycles[pes, bandwidth]
         return {

@@ -35,7 +35,7 @@ inside moves it. In space: each instance has a tile of its own (``apart``), or a
 
 @dataclass(frozen=True, kw_only=True)
 class Coupling:
-    """What a dimension does to one tensor on its way to the next memory inside (``level``)."""
+    """The effect of a dimension on one tensor on its way to the next memory inside (``level``)."""
 
     tensor: str
     effect: Effect
@@ -87,7 +87,7 @@ def _dimensions(
         way += _folds(seen, sizes, array, leaf)
     else:
         way += [_Step((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
-    found = []
+    dimensions = []
     for at, step in enumerate(way):
         if isinstance(step, Keep) or not any(_moved(space, step, view) for _, view in seen.uses):
             continue
@@ -97,7 +97,7 @@ def _dimensions(
         kind = "SpatialMap" if step.where else "TemporalMap"
         on = f" on {step.where}" if step.where else ""
         directive = f"{kind}({step.tile},{step.tile}) {'*'.join(step.ranks)}{on}"
-        found.append(
+        dimensions.append(
             Dimension(
                 operator=seen.name,
                 directive=directive,
@@ -106,7 +106,7 @@ def _dimensions(
                 couplings=couplings,
             )
         )
-    return found
+    return dimensions
 
 
 def _way(space: Space, outside: Sequence[Node]) -> tuple[list[_Step | Keep], dict[str, int]]:
@@ -131,18 +131,18 @@ def _folds(seen: Seen, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> 
         tuple(rank for rank, own in parts.items() if own == part)
         for part in PLACES[leaf.stationarity or "ws"]
     )
-    found: list[_Step] = []
+    folds: list[_Step] = []
     sides = [(high, array.rows, "rows"), (wide, array.cols, "cols")]
     for ranks, side, _ in sides:
         whole = math.prod(sizes[rank] for rank in ranks)
         if whole > side:
-            found.append(_Step(ranks, side, -(-whole // side), ""))
+            folds.append(_Step(ranks, side, -(-whole // side), ""))
     for ranks, side, name in sides:
         whole = math.prod(sizes[rank] for rank in ranks)
         if whole > 1:
-            found.append(_Step(ranks, 1, min(whole, side), name))
+            folds.append(_Step(ranks, 1, min(whole, side), name))
     length = math.prod(sizes[rank] for rank in stream)
-    return [*found, *([_Step(stream, 1, length, "")] if length > 1 else [])]
+    return [*folds, *([_Step(stream, 1, length, "")] if length > 1 else [])]
 
 
 def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_Step]:
@@ -166,17 +166,17 @@ def _coupling(
     assert isinstance(step, _Step)  # noqa: S101 - narrows the type
     is_sum = number == len(seen.inputs)
     end, level = _home(way, at, name)
-    mine = _moved(space, step, view)
+    is_moved = _moved(space, step, view)
     inside = [
-        one
-        for one in way[at + 1 : end]
-        if isinstance(one, _Step) and not one.where and _moved(space, one, view)
+        node
+        for node in way[at + 1 : end]
+        if isinstance(node, _Step) and not node.where and _moved(space, node, view)
     ]
     effect: Effect
     if step.where:
         own: Effect = "overlaps" if _is_window(view, step.ranks) else "apart"
-        effect = own if mine else "summed" if is_sum else "multicast"
-    elif mine:
+        effect = own if is_moved else "summed" if is_sum else "multicast"
+    elif is_moved:
         effect = "slides" if not inside and _is_window(view, step.ranks) else "moves"
     elif inside:
         effect = "returns" if is_sum else "again"
@@ -212,7 +212,7 @@ def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
     if len(leaves) > len(space.operators):
         return {}
     uses = Counter(name for seen in space.operators for name, _ in seen.uses)
-    found: dict[str, int] = {}
+    moved: dict[str, int] = {}
     untold: set[str] = set()
     for outside, leaf in leaves:
         seen = space.seen(leaf.operator)
@@ -232,8 +232,8 @@ def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
             every = math.prod(times.values())
             if number == len(seen.inputs):  # sums that come back; what is made anew doesn't
                 every = 2 * every - math.prod(n for r, n in times.items() if r not in seen.ranks)
-            found[tensor] = found.get(tensor, 0) + view.n_bytes * every
-    return {name: n_bytes for name, n_bytes in found.items() if name not in untold}
+            moved[tensor] = moved.get(tensor, 0) + view.n_bytes * every
+    return {name: n_bytes for name, n_bytes in moved.items() if name not in untold}
 
 
 def _times(space: Space, outside: Sequence[Node], name: str, view: View) -> dict[str, int] | None:
@@ -258,7 +258,7 @@ def _times(space: Space, outside: Sequence[Node], name: str, view: View) -> dict
     for loop in loops[: last + 1]:
         if loop.rank in pieces:
             pieces[loop.rank] = cut(pieces[loop.rank], loop.tile)
-    return {rank: sum(one.values()) for rank, one in pieces.items()}
+    return {rank: sum(piece.values()) for rank, piece in pieces.items()}
 
 
 def cut(pieces: Mapping[int, int], tile: int) -> dict[int, int]:

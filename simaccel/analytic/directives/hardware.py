@@ -33,7 +33,7 @@ _PAIR = 2
 
 @dataclass(frozen=True, kw_only=True)
 class DirectiveHardware:
-    """What the analysis knows of an accelerator.
+    """The figures of an accelerator that the analysis knows.
 
     Bandwidths in elements per cycle and latencies in cycles; those of the NoC for each cluster
     level from the outermost, the last for all further ones. ``simd_lanes``: MACs at once in a PE,
@@ -70,7 +70,7 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
 
     """
     faults: list[Fault] = []
-    found: dict[str, int] = {}
+    fields: dict[str, int] = {}
     words = [
         (number, word.start() + 1, word[0])
         for number, line in enumerate(text.splitlines(), 1)
@@ -83,22 +83,22 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
         least = 0 if key == "NoC_NumHops" else 1
         if key not in _KEYS:
             faults.append(Fault(source, where, key, suggest(key, _KEYS)))
-        elif _KEYS[key] in found:
+        elif _KEYS[key] in fields:
             faults.append(Fault(source, where, key, "each field once"))
         elif not re.fullmatch(r"[0-9]{1,20}", str(value)) or not least <= int(str(value)) <= _MOST:
             allowed = f"a whole number from {least} to {_MOST}"
             faults.append(Fault(source, f"{where} ({key})", value, allowed))
         else:
-            found[_KEYS[key]] = int(str(value))
+            fields[_KEYS[key]] = int(str(value))
     if faults:
         raise InputError(faults)
     return DirectiveHardware(
-        pes=found.get("pes", 1),
-        noc_bandwidth=(found.get("noc_bandwidth", UNLIMITED),),
-        noc_latency=(found.get("noc_latency", 1),),
-        offchip_bandwidth=found.get("offchip_bandwidth", UNLIMITED),
-        l1_size=found.get("l1", UNLIMITED),
-        l2_size=found.get("l2", UNLIMITED),
+        pes=fields.get("pes", 1),
+        noc_bandwidth=(fields.get("noc_bandwidth", UNLIMITED),),
+        noc_latency=(fields.get("noc_latency", 1),),
+        offchip_bandwidth=fields.get("offchip_bandwidth", UNLIMITED),
+        l1_size=fields.get("l1", UNLIMITED),
+        l2_size=fields.get("l2", UNLIMITED),
     )
 
 

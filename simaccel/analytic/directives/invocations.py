@@ -168,17 +168,17 @@ class Invocations(Generic[OneLevel]):
     def make(self, depth: int, sizes: Mapping[str, int]) -> Invocation:
         """Return the invocation of a level with these actual sizes of its dimensions."""
         level = self.levels[depth]
-        key = (depth, level.units, tuple(sizes[one.dim] for one in level.maps))
-        found: Invocation | None = self.known.get(key)
-        if found is None:
+        key = (depth, level.units, tuple(sizes[directive.dim] for directive in level.maps))
+        invocation: Invocation | None = self.known.get(key)
+        if invocation is None:
             costs = self.costs_of(depth, level, sizes)
             valid = np.flatnonzero(costs.is_valid)
             shares: tuple[Share, ...] = ()
             if depth + 1 < len(self.levels):
-                shares = tuple(self._share(depth, one, valid) for one in costs.inside)
+                shares = tuple(self._share(depth, inner, valid) for inner in costs.inside)
                 costs = _passed_on(costs, shares, valid)
-            found = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
-        return found
+            invocation = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
+        return invocation
 
     def _share(self, depth: int, inside: Inside, valid: Ints) -> Share:
         dims = [one.dim for one in self.levels[depth].maps]

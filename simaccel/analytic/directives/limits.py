@@ -1,4 +1,4 @@
-"""What limits each cluster level: the cycles of its steps by what takes longest in them."""
+"""The limit of each cluster level: the cycles of its steps by what takes longest in them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LevelLimits:
 
     @property
     def cause(self) -> str:
-        """What takes most of its cycles."""
+        """The cause of most of its cycles."""
         return max(CAUSES, key=lambda cause: self.cycles[cause])
 
 
@@ -41,16 +41,16 @@ def limits_of(top: Invocation, times: Times, point: int = 0) -> list[LevelLimits
     weights: dict[int, int] = defaultdict(int)
     waiting: list[dict[int, Invocation]] = [{id(top): top}]
     weights[id(top)] = 1
-    found = []
+    limits = []
     while waiting[-1]:
         level = waiting[-1]
-        found.append(_level(list(level.values()), weights, times, point))
+        limits.append(_level(list(level.values()), weights, times, point))
         waiting.append({})
-        for one in level.values():
-            for inner, count in _longest(one, times, point):
-                weights[id(inner)] += count * weights[id(one)]
+        for invocation in level.values():
+            for inner, count in _longest(invocation, times, point):
+                weights[id(inner)] += count * weights[id(invocation)]
                 waiting[-1][id(inner)] = inner
-    return found
+    return limits
 
 
 def _level(
@@ -58,47 +58,51 @@ def _level(
 ) -> LevelLimits:
     cycles = dict.fromkeys(CAUSES, 0)
     peak, total, steps = 0, 0.0, 0
-    for one in invocations:
-        weight, step = weights[id(one)], times.steps(one)
+    for invocation in invocations:
+        weight, step = weights[id(invocation)], times.steps(invocation)
         parts = [part[:, point] for part in (step.compute, step.ingress, step.egress)]
-        counts = one.of(one.costs.occurrences) * weight
-        is_start = one.starts
+        counts = invocation.of(invocation.costs.occurrences) * weight
+        is_start = invocation.starts
         longest = np.argmax(np.array(parts), axis=0)
-        delays = times.delays(one)[:, point]
+        delays = times.delays(invocation)[:, point]
         hidden = np.where(is_start, parts[0], delays)
         for at, cause in enumerate(CAUSES[:3]):
-            mine = is_start if at == 0 else np.zeros_like(is_start)
-            cycles[cause] += int((counts * hidden * (mine | (~is_start & (longest == at)))).sum())
+            is_longest = is_start if at == 0 else np.zeros_like(is_start)
+            cycles[cause] += int(
+                (counts * hidden * (is_longest | (~is_start & (longest == at)))).sum()
+            )
         cycles[CAUSES[3]] += int((counts * (delays - hidden)).sum())
-        needed = np.maximum(one.of(one.costs.arriving), one.of(one.costs.leaving))
+        needed = np.maximum(
+            invocation.of(invocation.costs.arriving), invocation.of(invocation.costs.leaving)
+        )
         compute = np.maximum(parts[0], 1)
         peak = max(peak, int((needed // compute).max(initial=0)))
         total += float((counts * needed / compute).sum())
         steps += int(counts.sum())
     return LevelLimits(
-        units=int(max(one.costs.active.max() for one in invocations)),
-        invocations=sum(weights[id(one)] for one in invocations),
+        units=int(max(invocation.costs.active.max() for invocation in invocations)),
+        invocations=sum(weights[id(invocation)] for invocation in invocations),
         cycles=cycles,
         peak_bandwidth=peak,
         mean_bandwidth=total / max(steps, 1),
     )
 
 
-def _longest(one: Invocation, times: Times, point: int) -> list[tuple[Invocation, int]]:
+def _longest(invocation: Invocation, times: Times, point: int) -> list[tuple[Invocation, int]]:
     """Return what is inside of each case and takes longest, with how often it happens."""
-    if not one.shares:
+    if not invocation.shares:
         return []
-    counts = one.of(one.costs.occurrences)
-    cycles = np.full((len(one.shares), len(one.cases)), -1)
-    for row, share in enumerate(one.shares):
+    counts = invocation.of(invocation.costs.occurrences)
+    cycles = np.full((len(invocation.shares), len(invocation.cases)), -1)
+    for row, share in enumerate(invocation.shares):
         if share.invocations:
             runtimes = np.array([times.runtime(each)[point] for each in share.invocations])
             cycles[row] = np.where(share.units > 0, runtimes[share.at], -1)
     chosen = np.argmax(cycles, axis=0)
-    found: list[tuple[Invocation, int]] = []
-    for row, share in enumerate(one.shares):
+    inner_invocations: list[tuple[Invocation, int]] = []
+    for row, share in enumerate(invocation.shares):
         for at, inner in enumerate(share.invocations):
             count = int((counts * ((chosen == row) & (share.at == at) & (share.units > 0))).sum())
             if count:
-                found.append((inner, count))
-    return found
+                inner_invocations.append((inner, count))
+    return inner_invocations

@@ -26,7 +26,7 @@ INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRules:
-    """How the cases of a level are counted.
+    """The rules by which the cases of a level are counted.
 
     ``edge_tiles``: a smaller tile of the level above has smaller tiles inside. ``stride``:
     outputs of a tile follow from the stride. ``wrapped``: a tile that comes again after a dimension
@@ -60,7 +60,7 @@ class _Tiles:
 
 
 class PaperTraffic:
-    """What the cases of one invocation move and compute."""
+    """Elements that the cases of one invocation move and compute."""
 
     def __init__(
         self, axes: Axes, level: OutputLevel, sizes: Mapping[str, int], rules: CaseRules
@@ -68,10 +68,12 @@ class PaperTraffic:
         """Find the steps of each map, and the tiles that each case has."""
         self.axes, self.level, self.rules = axes, level, rules
         steps = [
-            steps_of(one, sizes[one.dim], level.units)
+            steps_of(directive, sizes[directive.dim], level.units)
             if rules.edge_tiles
-            else nominal_steps(one, sizes[one.dim], level.sizes[one.dim], level.units)
-            for one in level.maps
+            else nominal_steps(
+                directive, sizes[directive.dim], level.sizes[directive.dim], level.units
+            )
+            for directive in level.maps
         ]
         self.cases = Cases(level.maps, steps)
         self.place = level.maps.index(level.spatial)
@@ -120,7 +122,9 @@ class PaperTraffic:
         volume = self._volume("output", self.union)
         copies = self.copies()
         is_new = self._is_new(dims)
-        sums = [place for place, one in enumerate(self.cases.maps) if one.dim not in dims]
+        sums = [
+            place for place, directive in enumerate(self.cases.maps) if directive.dim not in dims
+        ]
         is_begun = (self.cases.positions[sums] != INIT).any(axis=0) & is_new
         if not self.rules.sums:
             is_new, is_begun = np.ones_like(is_new), np.zeros_like(is_begun)
@@ -201,35 +205,35 @@ class PaperTraffic:
         cases, dims = self.cases, self.dims(role)
         places = [cases.index[dim] for dim in sorted(dims)]
         wraps, whole = self._wraps(places), self._volume(role, sizes)
-        found: Ints = np.zeros_like(whole)
+        new: Ints = np.zeros_like(whole)
         for place in places:
             moved = self._moved(role, place, sizes, is_union=is_union)
-            found = np.where(cases.changing == place, np.where(wraps, whole, moved), found)
+            new = np.where(cases.changing == place, np.where(wraps, whole, moved), new)
         if self.rules.wrapped:
             is_outside = (np.array(places)[:, None] != cases.changing).all(axis=0)
-            found = np.where(is_outside & wraps, whole, found)
-        return np.where(cases.changing < 0, whole, found)
+            new = np.where(is_outside & wraps, whole, new)
+        return np.where(cases.changing < 0, whole, new)
 
     def _moved(self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
         """New elements where one map alone has moved: all but what its last tile had, too."""
-        one = self.cases.maps[place]
-        units = self.level.units if one.spatial else 1
-        step = one.offset * units
-        size = one.size
-        if one.spatial and is_union:
-            size += (units - 1) * min(one.offset, one.size)
-        before = _Tiles({**sizes, one.dim: np.full(self.cases.count, size)})
+        directive = self.cases.maps[place]
+        units = self.level.units if directive.spatial else 1
+        step = directive.offset * units
+        size = directive.size
+        if directive.spatial and is_union:
+            size += (units - 1) * min(directive.offset, directive.size)
+        before = _Tiles({**sizes, directive.dim: np.full(self.cases.count, size)})
         now = _Tiles(sizes)
-        found: Ints = np.ones(self.cases.count, dtype=np.int64)
+        moved: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes[role]:
             span = now.span(axis)
             shift = step * np.minimum(axis[2], sizes[axis[1]]) if axis[1] else step
-            if one.dim == axis[1]:
+            if directive.dim == axis[1]:
                 span = span - _still_there(axis, before.sizes, sizes, step)
-            elif one.dim == axis[0]:
+            elif directive.dim == axis[0]:
                 span = np.maximum(span - np.maximum(before.span(axis) - shift, 0), 0)
-            found = found * span
-        return found
+            moved = moved * span
+        return moved
 
 
 def _still_there(
@@ -253,8 +257,8 @@ def _still_there(
     later, into = divmod(step, stride)
     over = np.clip(was - into, 0, size) * np.maximum(outputs - later, 0)
     over_next = np.clip(into + size - stride, 0, was) * np.maximum(outputs - later - 1, 0)
-    found: Ints = np.where(was >= stride, in_stretch, over + over_next)
-    return found
+    kept: Ints = np.where(was >= stride, in_stretch, over + over_next)
+    return kept
 
 
 def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
@@ -267,7 +271,7 @@ def paper_couplings(layer: DescribedLayer) -> Mapping[Role, tuple[str, ...]]:
 
 def layer_axes(layer: DescribedLayer) -> Axes:
     """Return the dimensions of a layer's tensors over outputs."""
-    found: dict[Role, tuple[Axis, ...]] = {}
+    by_role: dict[Role, tuple[Axis, ...]] = {}
     for role, dims in paper_couplings(layer).items():
         axes: list[Axis] = []
         for dim in dims:
@@ -276,8 +280,8 @@ def layer_axes(layer: DescribedLayer) -> Axes:
                 axes.append((OUTPUT_OF[dim], reach, layer.stride_of(dim)))
             else:
                 axes.append((dim, "", 1))
-        found[role] = tuple(axes)
-    return found
+        by_role[role] = tuple(axes)
+    return by_role
 
 
 def paper_costs(

@@ -44,19 +44,21 @@ def passes_of(
     whole = space.sizes.get(axis or "", 1)
     cutting = [
         at
-        for at, one in enumerate(way)
-        if isinstance(one, Loop) and one.rank == axis and one.tile < whole
+        for at, node in enumerate(way)
+        if isinstance(node, Loop) and node.rank == axis and node.tile < whole
     ]
     pieces = sum(pieces_of(space, [axis], way)[axis].values()) if axis and cutting else 1
     names = ["whole"] if pieces == 1 else ["statistics", "normalise"]
-    shared = pieces > 1 and any(_common(way, one) > cutting[0] for one in others if one is not way)
-    again, found = repeats_of(space, seen, way), []
+    shared = pieces > 1 and any(
+        _common(way, other) > cutting[0] for other in others if other is not way
+    )
+    again, passes = repeats_of(space, seen, way), []
     for name in ["online"] if shared else names:
         number = _passes(accelerator, steps[name])
         for sizes, blocks in sizes_of_blocks(space, seen, way):
             elements = math.prod(sizes[rank] for rank in seen.ranks)
-            found.append(Pass(number, elements, again * blocks))
-    return found + (list(_corrections(space, seen, way, steps)) if shared else [])
+            passes.append(Pass(number, elements, again * blocks))
+    return passes + (list(_corrections(space, seen, way, steps)) if shared else [])
 
 
 def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
@@ -90,12 +92,12 @@ def _corrections(space: Space, seen: Seen, way: Way, steps: Mapping[str, Step]) 
         pieces = pieces_of(space, [*ranks, axis], way)
         again = sum(pieces.pop(axis).values())
         elements = {1: 1}
-        for one in pieces.values():
-            found: dict[int, int] = {}
+        for parts in pieces.values():
+            further: dict[int, int] = {}
             for size, count in elements.items():
-                for more, n in one.items():
-                    found[size * more] = found.get(size * more, 0) + count * n
-            elements = found
+                for more, n in parts.items():
+                    further[size * more] = further.get(size * more, 0) + count * n
+            elements = further
         for size, count in elements.items():
             yield Pass(steps["rescale"].passes, size, count * (again - 1))
             yield Pass(steps["divide"].passes, size, count)

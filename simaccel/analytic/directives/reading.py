@@ -1,4 +1,4 @@
-"""How a dataflow is read: as the released tool does, or as the paper means; corrections."""
+"""Readings of a dataflow: as the released tool does, or as the paper means; corrections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simaccel.analytic.directives.paper import CaseRules
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How figures are made.
+    """A way to make figures.
 
     ``released``: all as the public tool prints it; nothing else counts then. ``fan_out``: L1
     writes count every PE that takes an element. ``resident``: the L2 requirement is what has to

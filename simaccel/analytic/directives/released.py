@@ -76,21 +76,21 @@ def _of_output(rows: Extent, reach: Extent, offset: int) -> Extent:
 
 def edge_units(level: ClusterLevel) -> int:
     """Return the active sub-clusters of the first spatial map at its edge."""
-    one = level.spatial[0]
-    size, units = level.sizes[one.dim], level.units
-    covered = one.offset * (units - 1) + one.size
+    directive = level.spatial[0]
+    size, units = level.sizes[directive.dim], level.units
+    covered = directive.offset * (units - 1) + directive.size
     if size > covered:
-        steady = quotient(quotient(size - one.size, one.offset) + 1, units) - 1
-        left = size - (steady + 1) * one.offset * units
-        return 1 if left < one.size else quotient(left - one.size, one.offset) + 1
-    if size > one.size:
-        active = quotient(size - one.size, one.offset) + 1
-        return active + (one.offset * (active - 1) + one.size < size)
+        steady = quotient(quotient(size - directive.size, directive.offset) + 1, units) - 1
+        left = size - (steady + 1) * directive.offset * units
+        return 1 if left < directive.size else quotient(left - directive.size, directive.offset) + 1
+    if size > directive.size:
+        active = quotient(size - directive.size, directive.offset) + 1
+        return active + (directive.offset * (active - 1) + directive.size < size)
     return 1
 
 
 class ReleasedTraffic:
-    """What the cases of one invocation move and compute."""
+    """Elements that the cases of one invocation move and compute."""
 
     def __init__(
         self,
@@ -209,14 +209,14 @@ class ReleasedTraffic:
         coupled = np.array(places)[:, None]
         resets = (cases.positions[places] == INIT) & (coupled > cases.changing)
         is_reset = (resets & ~cases.unrolled[places]).any(axis=0)
-        found = self._ones
+        arriving = self._ones
         for place in places:
-            one = cases.maps[place]
-            factor = self._moved_in_space if one.spatial else self._moved_in_time
-            found = found * factor(place, is_reset, first=first, partial=partial)
+            directive = cases.maps[place]
+            factor = self._moved_in_space if directive.spatial else self._moved_in_time
+            arriving = arriving * factor(place, is_reset, first=first, partial=partial)
         is_changing = (coupled == cases.changing).any(axis=0)
         start = self._resident(places, first=first, partial=partial)
-        return np.where(cases.changing < 0, start, np.where(is_changing, found, 0))
+        return np.where(cases.changing < 0, start, np.where(is_changing, arriving, 0))
 
     def _moved_in_time(self, place: int, is_reset: Bools, *, first: bool, partial: bool) -> Ints:  # noqa: ARG002 - one form
         extent, cases = self.extents[self.cases.maps[place].dim], self.cases
@@ -237,32 +237,32 @@ class ReleasedTraffic:
 
     def _resident(self, places: Sequence[int], *, first: bool, partial: bool) -> Ints:
         """Volume of a sub-cluster's whole tile, at the very start."""
-        found = self._ones
+        resident = self._ones
         for place in places:
-            one, is_edge = self.cases.maps[place], self.cases.edges[place]
-            extent = self.extents[one.dim]
+            directive, is_edge = self.cases.maps[place], self.cases.edges[place]
+            extent = self.extents[directive.dim]
             edge = extent.mapped_edge
-            if one.spatial and self.edge_units > 1 and not partial:
+            if directive.spatial and self.edge_units > 1 and not partial:
                 edge = extent.mapped
-            if one.spatial and self.edge_units == 1 and not (first or partial):
+            if directive.spatial and self.edge_units == 1 and not (first or partial):
                 edge = 1
-            found = found * np.where(is_edge, edge, extent.mapped)
-        return found
+            resident = resident * np.where(is_edge, edge, extent.mapped)
+        return resident
 
     def _outputs(
         self, *, first: bool, partial: bool, sums: bool = False, overlap: bool = True
     ) -> Ints:
         """Outputs of one sub-cluster; with ``sums``, times the products that each adds up."""
-        coupled, found = set(self._places("output")), self._ones
-        for place, one in enumerate(self.cases.maps):
+        coupled, summed = set(self._places("output")), self._ones
+        for place, directive in enumerate(self.cases.maps):
             if place in coupled:
-                outer = _OUTPUT.get(one.dim, one.dim) if self.slides else one.dim
-                found = found * self._part(
+                outer = _OUTPUT.get(directive.dim, directive.dim) if self.slides else directive.dim
+                summed = summed * self._part(
                     place, outer, first=first, partial=partial, overlap=overlap
                 )
             elif sums:
-                found = found * self._summed(place, first=first, partial=partial)
-        return found
+                summed = summed * self._summed(place, first=first, partial=partial)
+        return summed
 
     def _part(self, place: int, outer: str, *, first: bool, partial: bool, overlap: bool) -> Ints:
         one, cases, extent = self.cases.maps[place], self.cases, self.extents[outer]
@@ -301,7 +301,7 @@ def released_costs(
     layer: DescribedLayer, level: ClusterLevel, sizes: Mapping[str, int]
 ) -> CaseCosts:
     """Return what the tool says of an invocation whose dimensions have these actual sizes."""
-    states = [states_of(one, sizes[one.dim], level.units) for one in level.maps]
+    states = [states_of(directive, sizes[directive.dim], level.units) for directive in level.maps]
     cases = Cases(level.maps, states)
     coupled = couplings(layer)
     traffic = ReleasedTraffic(level, cases, coupled, slides=layer.slides)

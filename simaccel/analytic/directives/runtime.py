@@ -44,7 +44,7 @@ _Leaves = Sequence[tuple[Way, Do]]
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorTime:
-    """What the directives say of an operator's time, once through its group, or why nothing.
+    """Time of an operator by the directives, once through its group, or the reason for none.
 
     ``transfers``: how many of the ``cycles`` a NoC without limits would save; None of what has no
     NoC. ``written``: the directives of its largest block, with how many blocks there are.
@@ -64,17 +64,17 @@ def operator_times(
     leaves: dict[str, list[tuple[Way, Do]]] = {name: [] for name in group.operators}
     for way, leaf in ways_of(group.tree):
         leaves[leaf.operator].append((way, leaf))
-    every = [way for some in leaves.values() for way, _ in some]
-    found = []
-    for name, some in leaves.items():
+    every = [way for ways in leaves.values() for way, _ in ways]
+    times = []
+    for name, ways in leaves.items():
         seen = space.seen(name)
         if isinstance(seen.operator, Vector):
-            found.append(_vector_time(space, seen, some, every, accelerator))
+            times.append(_vector_time(space, seen, ways, every, accelerator))
         elif isinstance(accelerator.array, ArraySpec):
-            found.append(_folds_time(space, seen, some, accelerator))
+            times.append(_folds_time(space, seen, ways, accelerator))
         else:
-            found.append(_clusters_time(space, seen, some, accelerator))
-    return tuple(found)
+            times.append(_clusters_time(space, seen, ways, accelerator))
+    return tuple(times)
 
 
 def _blocks_text(blocks: int, sizes: str) -> str:
@@ -87,9 +87,13 @@ def _blocks_text(blocks: int, sizes: str) -> str:
 def _vector_time(
     space: Space, seen: Seen, leaves: _Leaves, every: Sequence[Way], accelerator: Accelerator
 ) -> OperatorTime:
-    passes = [one for way, _ in leaves for one in passes_of(space, seen, way, every, accelerator)]
-    blocks = sum(one.blocks for one in passes)
-    most = max(passes, key=lambda one: one.elements)
+    passes = [
+        vector_pass
+        for way, _ in leaves
+        for vector_pass in passes_of(space, seen, way, every, accelerator)
+    ]
+    blocks = sum(vector_pass.blocks for vector_pass in passes)
+    most = max(passes, key=lambda vector_pass: vector_pass.elements)
     times = f"{most.passes} passes" if most.passes > 1 else "a pass"
     each = f"{times} each: SpatialMap(1,1) elements on {accelerator.sfu.lanes:,} lanes"
     return OperatorTime(
@@ -111,8 +115,8 @@ def _clusters_time(
     pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
-        border = max((at + 1 for at, one in enumerate(way) if isinstance(one, Share)), default=0)
-        inside = [one for one in way[border:] if not isinstance(one, Share)]
+        border = max((at + 1 for at, node in enumerate(way) if isinstance(node, Share)), default=0)
+        inside = [node for node in way[border:] if not isinstance(node, Share)]
         again = repeats_of(space, seen, way)
         for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
             count = again * blocks_here
@@ -120,13 +124,15 @@ def _clusters_time(
             points = clusters.points_of(
                 levels, _bandwidth(seen, accelerator), accelerator.lead_latency_cycles, pace
             )
-            with_noc, without = (int(one) for one in clusters.time_of(seen, levels, points))
+            with_noc, without = (int(fold) for fold in clusters.time_of(seen, levels, points))
             cycles, ideal, blocks = (
                 cycles + count * with_noc,
                 ideal + count * without,
                 blocks + count,
             )
-            largest = max(largest, (clusters.written(levels), without), key=lambda one: one[1])
+            largest = max(
+                largest, (clusters.written(levels), without), key=lambda written: written[1]
+            )
     number = f"{blocks:,} blocks: " if blocks > 1 else ""
     if any(clusters.is_uneven(way) for way, _ in leaves):
         number = f"{_UNEVEN}: {number}"
@@ -162,10 +168,15 @@ def _folds_time(
     for way, leaf in leaves:
         for block, count in blocks_of(space, seen, way).items():
             blocks[block, leaf.stationarity or "ws"] += count
-    directed = [_directed(seen.name, *one, array) for one in blocks]
-    found = [one.columns["runtime_cycles"] for one in analyse(directed, _points(seen, accelerator))]
+    directed = [_directed(seen.name, *block, array) for block in blocks]
+    runtimes = [
+        column.columns["runtime_cycles"] for column in analyse(directed, _points(seen, accelerator))
+    ]
     cycles, ideal = (
-        sum(count * int(one[at]) for count, one in zip(blocks.values(), found, strict=True))
+        sum(
+            count * int(analysed[at])
+            for count, analysed in zip(blocks.values(), runtimes, strict=True)
+        )
         for at in (0, 1)
     )
     kinds = list(blocks)

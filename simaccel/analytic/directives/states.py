@@ -1,4 +1,4 @@
-"""Where each dimension stands in an invocation of a cluster level: first, steady and last tiles.
+"""States of each dimension in an invocation of a cluster level: first, steady and last tiles.
 
 A *case* is one combination of the states of all maps; it occurs as often as the product says.
 All arrays are over cases, so that what a case moves is a product of arrays. Divisions truncate
@@ -66,21 +66,21 @@ def _temporal(one: DimMap, size: int) -> tuple[State, ...]:
     return tuple(found)
 
 
-def _spatial(one: DimMap, size: int, units: int) -> tuple[State, ...]:
-    covered = one.size + one.offset * (units - 1)
-    steps = quotient(quotient(size - one.size, one.offset) + 1, units) - 1
-    stride = one.offset * units
+def _spatial(dim_map: DimMap, size: int, units: int) -> tuple[State, ...]:
+    covered = dim_map.size + dim_map.offset * (units - 1)
+    steps = quotient(quotient(size - dim_map.size, dim_map.offset) + 1, units) - 1
+    stride = dim_map.offset * units
     first = State(INIT, unrolled=size <= covered, edge=size < covered, partial=size < covered)
-    found = [first]
+    states = [first]
     if covered < size and steps > 0:
-        found.append(State(STEADY, steps))
+        states.append(State(STEADY, steps))
     is_left = (steps + 1) * stride + covered > size and steps * stride + covered != size
     if not first.unrolled and is_left:
         left = size - (steps + 1) * stride
-        active = 1 if left < one.size else quotient(left - one.size, one.offset) + 1
-        partial = (active - 1) * one.offset + one.size < left
-        found.append(State(EDGE, edge=True, partial=partial))
-    return tuple(found)
+        active = 1 if left < dim_map.size else quotient(left - dim_map.size, dim_map.offset) + 1
+        partial = (active - 1) * dim_map.offset + dim_map.size < left
+        states.append(State(EDGE, edge=True, partial=partial))
+    return tuple(states)
 
 
 class Cases:
@@ -135,7 +135,7 @@ class Cases:
 
     @cached_property
     def occurrences(self) -> Ints:
-        """How often each case occurs in the invocation."""
+        """Times that each case occurs in the invocation."""
         found = np.ones(self.count, dtype=np.int64)
         for place in range(len(self.maps)):
             found = found * self.of(place, "count")

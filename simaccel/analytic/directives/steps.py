@@ -24,7 +24,7 @@ class Step:
     last: int
 
 
-def steps_of(one: DimMap, size: int, units: int) -> tuple[Step, ...]:
+def steps_of(dim_map: DimMap, size: int, units: int) -> tuple[Step, ...]:
     """Return the states of a map over ``size`` positions, shared by ``units`` where it is spatial.
 
     >>> [(step.position, step.count, step.active, step.last)
@@ -33,25 +33,25 @@ def steps_of(one: DimMap, size: int, units: int) -> tuple[Step, ...]:
     >>> [(step.count, step.size) for step in steps_of(DimMap("K", 4, 4), 10, 1)]
     [(1, 4), (1, 4), (1, 2)]
     """
-    at_once = units if one.spatial else 1
-    tiles = 1 if size <= one.size else -(-(size - one.size) // one.offset) + 1
-    tiles = min(tiles, -(-size // one.offset))
-    last = min(size - (tiles - 1) * one.offset, one.size)
+    at_once = units if dim_map.spatial else 1
+    tiles = 1 if size <= dim_map.size else -(-(size - dim_map.size) // dim_map.offset) + 1
+    tiles = min(tiles, -(-size // dim_map.offset))
+    last = min(size - (tiles - 1) * dim_map.offset, dim_map.size)
     full, rest = divmod(tiles, at_once)
-    if rest == 0 and last < one.size and full:
+    if rest == 0 and last < dim_map.size and full:
         full, rest = full - 1, at_once
-    whole = min(one.size, size)
+    whole = min(dim_map.size, size)
     if full == 0:
         first = Step(INIT, 1, unrolled=True, active=rest, size=whole, last=last)
         return (replace(first, size=last) if rest == 1 else first,)
     is_all = full == 1 and rest == 0
-    found = [Step(INIT, 1, unrolled=is_all, active=at_once, size=whole, last=whole)]
+    steps = [Step(INIT, 1, unrolled=is_all, active=at_once, size=whole, last=whole)]
     if full > 1:
-        found.append(replace(found[0], position=STEADY, count=full - 1))
+        steps.append(replace(steps[0], position=STEADY, count=full - 1))
     if rest:
-        size_of = last if rest == 1 else one.size
-        found.append(Step(EDGE, 1, unrolled=False, active=rest, size=size_of, last=last))
-    return tuple(found)
+        size_of = last if rest == 1 else dim_map.size
+        steps.append(Step(EDGE, 1, unrolled=False, active=rest, size=size_of, last=last))
+    return tuple(steps)
 
 
 def nominal_steps(one: DimMap, size: int, nominal: int, units: int) -> tuple[Step, ...]:

@@ -41,16 +41,16 @@ class Points:
 def points_of(hardware: Sequence[DirectiveHardware], depth: int) -> Points:
     """Return hardware points of as many PEs as arrays for dataflows of ``depth`` cluster levels."""
 
-    def by_level(given: tuple[int, ...]) -> list[int]:
-        return [given[min(at, len(given) - 1)] for at in range(depth)]
+    def by_level(by_depth: tuple[int, ...]) -> list[int]:
+        return [by_depth[min(at, len(by_depth) - 1)] for at in range(depth)]
 
     return Points(
         pes=hardware[0].pes,
-        noc_bandwidth=np.array([by_level(one.noc_bandwidth) for one in hardware]),
-        noc_latency=np.array([by_level(one.noc_latency) for one in hardware]),
-        offchip_bandwidth=np.array([one.offchip_bandwidth for one in hardware]),
-        simd_lanes=np.array([one.simd_lanes for one in hardware]),
-        cycles_per_mac=np.array([one.cycles_per_mac for one in hardware]),
+        noc_bandwidth=np.array([by_level(point.noc_bandwidth) for point in hardware]),
+        noc_latency=np.array([by_level(point.noc_latency) for point in hardware]),
+        offchip_bandwidth=np.array([point.offchip_bandwidth for point in hardware]),
+        simd_lanes=np.array([point.simd_lanes for point in hardware]),
+        cycles_per_mac=np.array([point.cycles_per_mac for point in hardware]),
     )
 
 

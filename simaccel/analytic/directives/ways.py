@@ -15,7 +15,7 @@ from simaccel.mapping.tree import Do, Fork, Loop, Node, Part, Tree
 
 @dataclass(frozen=True)
 class Share:
-    """What a branch of a ``Part`` gets of its rank: positions from ``start``; None: the rest."""
+    """Positions that a branch of a ``Part`` gets of its rank: from ``start``; None: the rest."""
 
     rank: str
     start: int

@@ -27,7 +27,7 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     with sound(a) as first, sound(b) as second:
         from simaccel.experiment.difference import compare
 
-        found = compare(first, second, engine)
+        difference = compare(first, second, engine)
     from simaccel.report.trace_diff import (
         causes_table,
         difference_json,
@@ -36,7 +36,7 @@ def diff(a: str, b: str, engine: str, as_json: bool) -> None:
     )
 
     if as_json:
-        show_json(difference_json(found))
+        show_json(difference_json(difference))
         return
-    show(f"A: {a}", f"B: {b}", "", groups_table(found), causes_table(found))
-    show(*difference_lines(found))
+    show(f"A: {a}", f"B: {b}", "", groups_table(difference), causes_table(difference))
+    show(*difference_lines(difference))

@@ -82,12 +82,12 @@ def export(
         raise InputError([fault("--format", name, suggest(name, TRACE_FORMATS))])
     require_stdout_free(output, "-o", others={"--json": as_json})
     require_target(output, force=force, inputs=(file,), text=True)
-    given = {"--bins": bins, "--at-most": at_most, "--from": start or "0", "--to": end}
-    _numbers(None, given)  # what the run needs not say
+    options = {"--bins": bins, "--at-most": at_most, "--from": start or "0", "--to": end}
+    _numbers(None, options)  # what the run needs not say
     with sound(file) as trace:
         from simaccel.trace.exports import FORMATS, WindowTooLargeError, excerpt
 
-        window = _numbers(trace.cycles, given)
+        window = _numbers(trace.cycles, options)
         how: dict[str, Any] = {
             "lanes": [lane.strip() for lane in lanes.split(",")],
             "bins": window["--bins"],
@@ -113,23 +113,23 @@ def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
         excerpt,
     )
 
-    found = default_window(trace)
-    length = found.end - found.start
+    steady = default_window(trace)
+    length = steady.end - steady.start
     while True:
         try:
-            return excerpt(trace, found.start, found.start + length, **how)
+            return excerpt(trace, steady.start, steady.start + length, **how)
         except WindowTooLargeError:
             if length == 1:
                 raise
             length //= 2
 
 
-def _numbers(cycles: int | None, given: dict[str, str | None]) -> dict[str, int]:
+def _numbers(cycles: int | None, options: dict[str, str | None]) -> dict[str, int]:
     """Read the options that are numbers, and report all faults together.
 
     ``cycles`` of the run: None before they are known. No ``--to`` is the end of the run.
     """
-    first, last = number(given["--from"] or ""), MAX_CYCLE if cycles is None else cycles
+    first, last = number(options["--from"] or ""), MAX_CYCLE if cycles is None else cycles
     after = first if isinstance(first, int) and 0 <= first < last else 0
     ends = ("on", "on") if cycles is None else (f"to {max(last - 1, 0)}", f"to {last}")
     low = min(after + 1, last)
@@ -139,18 +139,18 @@ def _numbers(cycles: int | None, given: dict[str, str | None]) -> dict[str, int]
         "--bins": (1, 100_000, "1 to 100000 bins"),
         "--at-most": (1, 10**9, "1 to 1000000000 events"),
     }
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     faults: list[Fault] = []
     for option, (least, most, allowed) in limits.items():
-        text = given[option]
+        text = options[option]
         value = last if text is None else number(text)
         if isinstance(value, int) and least <= value <= most:
-            found[option] = value
+            numbers[option] = value
         else:
             faults.append(fault(option, text, allowed))
     if faults:
         raise InputError(faults)
-    return found
+    return numbers
 
 
 def _tell(part: Excerpt, output: str, *, as_json: bool) -> None:

@@ -58,25 +58,25 @@ def _found(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _rows(trace: Trace, found: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(trace: Trace, figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Say the same for people."""
-    given = found["reproduced_by"]
+    recipe = figures["reproduced_by"]
     rows = [
-        ("version", found["version"]),
-        ("schema version", str(found["schema_version"])),
-        ("file size", bytes_text(found["file_bytes"])),
-        ("rows", cycles_text(found["rows"])),
-        ("segments", cycles_text(found["segments"])),
+        ("version", figures["version"]),
+        ("schema version", str(figures["schema_version"])),
+        ("file size", bytes_text(figures["file_bytes"])),
+        ("rows", cycles_text(figures["rows"])),
+        ("segments", cycles_text(figures["segments"])),
         ("run", _run(trace)),
         ("engines", ", ".join(trace.engines)),
         ("channels", ", ".join(trace.channels)),
         ("tiles", ", ".join(trace.tiles)),
     ]
-    if all(name in given for name in _REPRODUCE):
+    if all(name in recipe for name in _REPRODUCE):
         files = "--hw, --workload and --mapping of `simaccel run`"
         rows.append(("reproduced by", f"header/{', header/'.join(_REPRODUCE)}: {files}"))
-    elif given:
-        rows.append(("reproduced by", f"header/{', header/'.join(given)}"))
+    elif recipe:
+        rows.append(("reproduced by", f"header/{', header/'.join(recipe)}"))
     if missing := trace.unreadable():
         rows.append(("can't be shown", missing))
     tiled = "rows of every engine tile the cycles without gap or overlap"

@@ -61,7 +61,7 @@ def plot(
         from simaccel.report.figures.page import Asked, plot_trace
 
         shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
-    for one in kinds:
-        first, last = shown.cycles(one)
-        show(f"{one}: cycles {cycles_text(first)} to {cycles_text(last)}")
+    for name in kinds:
+        first, last = shown.cycles(name)
+        show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")
     show(f"figure: {output}")

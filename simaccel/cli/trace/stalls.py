@@ -63,16 +63,16 @@ def stalls(
 
         if not opened.cycles:
             raise TraceError(opened.path, "holds no cycle", "a trace of a run")
-        found = diagnose(opened, *window(start, end, opened.cycles))
-        found.part(operator)
+        diagnosis = diagnose(opened, *window(start, end, opened.cycles))
+        diagnosis.part(operator)
         accelerator = _accelerator(opened)
         freed, reason = _what_if(opened, accelerator) if what_if else (None, "")
-        proposal = _proposal(opened, found) if what_if and freed else None
-        analysis = analysis_of(opened, found, freed, proposal)
+        proposal = _proposal(opened, diagnosis) if what_if and freed else None
+        analysis = analysis_of(opened, diagnosis, freed, proposal)
         if as_json:
             show_json(stalls_json(analysis, operator))
         else:
-            show(_title(opened, found))
+            show(_title(opened, diagnosis))
             _show(analysis, operator, each=each)
             _show_what_if(opened, analysis, operator, reason)
 
@@ -158,17 +158,17 @@ def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
         waits_table,
     )
 
-    found = analysis.diagnosis
-    part = found.part(operator)
+    diagnosis = analysis.diagnosis
+    part = diagnosis.part(operator)
     lead, *said = verdicts(analysis, part)
     if said:
         show("", lead, "")
     else:
         said = [lead]
     if operator is None:
-        show(overview_table(found))
-    for one in (*(found.operators if each and operator is None else ()), part):
-        show(engines_table(one))
+        show(overview_table(diagnosis))
+    for shown in (*(diagnosis.operators if each and operator is None else ()), part):
+        show(engines_table(shown))
     waits = waits_table(part)
     if waits is not None:
         show(waits)

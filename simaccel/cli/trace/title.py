@@ -1,4 +1,4 @@
-"""What ran, as the trace commands say it."""
+"""The title of a run, in the trace commands."""
 
 from __future__ import annotations
 

@@ -74,17 +74,17 @@ def understand(text: str, source: str, meaning: Callable[[Description, str], _Me
     faults = list(read.faults)
     rest = read.rest()
     if rest is not None:
-        known = {one.field for one in faults}
+        known = {fault.field for fault in faults}
         try:
             meaning(rest, source)
         except InputError as error:
-            faults += [one for one in error.faults if one.field not in known]
+            faults += [fault for fault in error.faults if fault.field not in known]
     raise InputError(faults)
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What a text was read as: its faults, and a tree with what was put in; None without one.
+    """The result of reading a text: its faults, and a tree with what was put in; None without one.
 
     ``skipped`` are the lines and columns of what was left out.
     """
@@ -97,24 +97,24 @@ class _Read:
         """Return the layers of which nothing was left out; None if nothing can be said of any."""
         if self.description is None:
             return None
-        starts = [(one.place.line, one.place.column) for one in self.description.layers]
+        starts = [(each.place.line, each.place.column) for each in self.description.layers]
         damaged = {sum(start <= at for start in starts) - 1 for at in self.skipped}
         if -1 in damaged:
             return None
         whole: set[int] = set()
         is_known = True
         for number, layer in enumerate(self.description.layers):
-            if any(isinstance(one, DataflowBlock) for one in layer.members):
+            if any(isinstance(member, DataflowBlock) for member in layer.members):
                 is_known = number not in damaged
             elif number in damaged:
                 is_known = False
             if is_known:
                 whole.add(id(layer))
         items = tuple(
-            replace(one, layers=tuple(layer for layer in one.layers if id(layer) in whole))
-            if isinstance(one, Network)
-            else one
-            for one in self.description.items
+            replace(item, layers=tuple(layer for layer in item.layers if id(layer) in whole))
+            if isinstance(item, Network)
+            else item
+            for item in self.description.items
         )
         return replace(self.description, items=items) if whole else None
 
@@ -195,9 +195,9 @@ class _Recovery:
             return False
         self._ended = at_end
         if not self._follows_skipped(token):
-            found = ABSENT if at_end else str(token)
+            text = ABSENT if at_end else str(token)
             line, column = self._end() if at_end else (token.line, token.column)
-            self._note(line, column, found, self._allowed(parser, token))
+            self._note(line, column, text, self._allowed(parser, token))
         if len(self.faults) >= _MOST_FAULTS:
             return False
         if self._inserted(parser, token):

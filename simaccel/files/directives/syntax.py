@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands, both from 1."""
+    """A place in a text, both from 1."""
 
     line: int
     column: int
@@ -26,7 +26,7 @@ NOWHERE = Place(0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What all nodes have: a place, and comments before it and at the end of its line."""
+    """A place, with comments before it and at the end of its line: what all nodes have."""
 
     place: Place = field(default=NOWHERE, compare=False, repr=False)
     above: tuple[str, ...] = ()
@@ -219,13 +219,13 @@ def _member(member: Member) -> Iterator[str]:
         yield f"    Type: {member.kind}{_behind(member)}"
     elif isinstance(member, DataflowBlock):
         yield f"    Dataflow {{{_behind(member)}"
-        for one in member.directives:
-            yield from _above(one, "      ")
-            yield f"      {_directive(one)}{_behind(one)}"
-        yield from (f"      {one}" for one in member.at_end)
+        for directive in member.directives:
+            yield from _above(directive, "      ")
+            yield f"      {_directive(directive)}{_behind(directive)}"
+        yield from (f"      {comment}" for comment in member.at_end)
         yield "    }"
     else:
-        entries = ", ".join(f"{one.dim}: {one.value}" for one in member.entries)
+        entries = ", ".join(f"{entry.dim}: {entry.value}" for entry in member.entries)
         yield f"    {type(member).__name__} {{ {entries} }}{_behind(member)}"
 
 

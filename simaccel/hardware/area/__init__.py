@@ -1,1 +1,1 @@
-"""What a part of an accelerator takes of the chip: published figures, and an accelerator's own."""
+"""Areas of an accelerator's parts on the chip: published figures, and its own."""

@@ -38,7 +38,7 @@ def area_of(accelerator: Accelerator) -> Area:
     (6704.0, 9082.88)
     """
     areas, array = accelerator.areas, accelerator.array
-    found = {
+    um2 = {
         "mac": array.pes * areas.mac_um2,
         "sfu": accelerator.sfu.lanes * areas.sfu_um2_per_lane,
     }
@@ -56,9 +56,9 @@ def area_of(accelerator: Accelerator) -> Area:
         memories.append(("buffer", "buffer", areas.buffer_um2_per_byte, n_bytes))
     for part, _, um2_per_byte, capacity in memories:
         if capacity is not None:
-            found[part] = found.get(part, 0.0) + capacity * um2_per_byte
+            um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
-    return Area(found, unlimited)
+    return Area(um2, unlimited)
 
 
 def area_and_power(

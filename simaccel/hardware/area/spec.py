@@ -79,9 +79,9 @@ class AreaSpec(Spec):
             "buffer_um2_per_byte": SRAM_UM2_PER_BYTE,
             "sfu_um2_per_lane": MAC_UM2["fp32"],
         }
-        given = {name: getattr(self, name) for name in table}
+        own_areas = {name: getattr(self, name) for name in table}
         return Areas(
-            **{name: ratio * table[name] if own is None else own for name, own in given.items()}
+            **{name: ratio * table[name] if own is None else own for name, own in own_areas.items()}
         )
 
     def table_source(self, node: Node = NODE) -> str:

@@ -36,7 +36,7 @@ def default_map(part: DramPart) -> str:
 
 @dataclass(frozen=True)
 class Places:
-    """Where bursts are: number of the bank in the channel, and row."""
+    """Places of bursts: number of the bank in the channel, and row."""
 
     banks: Ints
     rows: Ints
@@ -63,17 +63,17 @@ def places(part: DramPart, name: str, bursts: Ints) -> Places:
         "rank": part.ranks,
         "row": part.rows,
     }
-    found: dict[str, Ints] = {}
+    fields: dict[str, Ints] = {}
     rest, pseudo = np.divmod(bursts, part.pseudo_channels)
     for field in MAPS[name]:
-        rest, found[field] = np.divmod(rest, sizes[field])
+        rest, fields[field] = np.divmod(rest, sizes[field])
     if mixed:
-        found["column"] = found["column"] * low + found["low"]
-        mixer = found["column"]
+        fields["column"] = fields["column"] * low + fields["low"]
+        mixer = fields["column"]
         for field in ("rank", "group", "bank"):
-            found[field] = found[field] ^ (mixer % sizes[field])
+            fields[field] = fields[field] ^ (mixer % sizes[field])
             mixer = mixer // sizes[field]
-        found["row"] = found["row"] ^ mixer
-    unit = found["rank"] * part.pseudo_channels + pseudo
-    banks = (unit * part.bank_groups + found["group"]) * part.banks_per_group
-    return Places(banks + found["bank"], found["row"])
+        fields["row"] = fields["row"] ^ mixer
+    unit = fields["rank"] * part.pseudo_channels + pseudo
+    banks = (unit * part.bank_groups + fields["group"]) * part.banks_per_group
+    return Places(banks + fields["bank"], fields["row"])

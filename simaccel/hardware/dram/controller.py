@@ -61,7 +61,7 @@ class Traffic:
 
 @dataclass
 class Served:
-    """What has been served so far."""
+    """Counters of what has been served so far."""
 
     bursts: int = 0
     """On the data bus."""
@@ -303,9 +303,9 @@ class Controller:
         answered = [at, *self.merged.pop(key, ())]
         self.flying.append((back, len(answered)))
         served.merged += len(answered) - 1
-        for one in answered:
+        for request in answered:
             served.reads += 1
-            served.latency += back - self.asked[one]
+            served.latency += back - self.asked[request]
 
     def _move(self) -> bool:
         """Move a burst to the queue of its bank: the first whose bank has room."""

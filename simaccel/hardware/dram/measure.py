@@ -1,4 +1,4 @@
-"""What an access pattern gets from a DRAM part: efficiency and latency in the steady state."""
+"""Efficiency and latency of an access pattern on a DRAM part in the steady state."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def idle_latencies(part: DramPart) -> dict[str, float]:
     under way delays some of them.
     """
     columns = part.page_bytes // part.burst_bytes
-    found = {}
+    latencies = {}
     for name, rows, keys in (
         ("hit", 1, min(_NEIGHBOURS, columns)),
         ("conflict", 2, 1),
@@ -113,5 +113,5 @@ def idle_latencies(part: DramPart) -> dict[str, float]:
         )
         controller = CONTROLLERS[part.controller](part, ControllerSpec(), asked)
         controller.run((_IDLE_READS + 2) * _IDLE_CLOCKS)
-        found[name] = controller.served.latency / _IDLE_READS * part.clock_ps / 1000
-    return found
+        latencies[name] = controller.served.latency / _IDLE_READS * part.clock_ps / 1000
+    return latencies

@@ -19,7 +19,7 @@ _SEED = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """What is asked for. Sizes are in bytes; a field that a pattern does not have is unused.
+    """A pattern of accesses. Sizes are in bytes; a field that a pattern does not have is unused.
 
     ``kind``: ``sequential``; ``random-chunk``, ``chunk`` bytes in a row at random multiples of it;
     ``strided-tile``, tiles of ``tile_rows`` rows of ``row`` bytes that are ``pitch`` bytes apart,
@@ -106,15 +106,15 @@ def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> Traff
     """Return the first ``count`` bursts of a pattern, with their places in the part."""
     stream = KINDS[pattern.kind](pattern, part, count)
     bursts = stream.addresses % SPACE_BYTES // part.burst_bytes
-    found = places(part, mapping, bursts)
+    placed = places(part, mapping, bursts)
     arrivals = None
     if pattern.load is not None:
         chance = pattern.load * part.pseudo_channels / part.burst
         gaps = np.random.default_rng(_SEED + 2).geometric(min(1.0, chance), count)
         arrivals = np.cumsum(gaps).tolist()
     return Traffic(
-        banks=found.banks.tolist(),
-        rows=(found.rows % part.rows).tolist(),
+        banks=placed.banks.tolist(),
+        rows=(placed.rows % part.rows).tolist(),
         writes=stream.writes.tolist(),
         keys=bursts.tolist(),
         waits=stream.waits,

@@ -1,4 +1,4 @@
-"""What a tile costs on a DRAM channel: the busiest of data bus, activates, a bank, a bank group.
+"""Cycles of a tile on a DRAM channel: the busiest of data bus, activates, a bank, a bank group.
 
 A tile is some rows of bytes, a pitch apart. Its rows are hits in the pages that they share, as a
 controller that serves row hits first makes them. Between tiles banks overlap; so what a tile costs
@@ -155,7 +155,7 @@ def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: 
 
 
 class _Visits:
-    """How a tile visits pages, banks and bank groups of one data bus."""
+    """Visits of a tile to pages, banks and bank groups of one data bus."""
 
     def __init__(self, part: DramPart, mapping: str, rows: Rows, ways: int) -> None:
         self.part, self.rows, self.ways = part, rows, ways

@@ -1,1 +1,1 @@
-"""What an action costs in energy: published figures, and an accelerator's own."""
+"""Energies of actions: published figures, and an accelerator's own."""

@@ -1,4 +1,4 @@
-"""What can't be made small where nobody gives energies."""
+"""Objectives that need energies, refused where nobody gives them."""
 
 from __future__ import annotations
 

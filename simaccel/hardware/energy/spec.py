@@ -92,8 +92,8 @@ class EnergySpec(Spec):
             dram = dram_pj_per_byte(part)
         if dram is None and self.known:
             return None
-        found = {**self._on_chip(capacity_bytes), DRAM: dram}
-        return Prices(**{name: price or 0.0 for name, price in found.items()})
+        prices = {**self._on_chip(capacity_bytes), DRAM: dram}
+        return Prices(**{name: price or 0.0 for name, price in prices.items()})
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
         """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
@@ -158,11 +158,11 @@ class Prices:
         >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
         {'mac': 3, 'sfu': 0, 'buffer': 0, 'noc': 0, 'dram': 300}
         """
-        found: dict[str, Any] = {"mac": macs * self.mac_pj}
-        found["sfu"] = elements * self.sfu_pj_per_element
+        energies: dict[str, Any] = {"mac": macs * self.mac_pj}
+        energies["sfu"] = elements * self.sfu_pj_per_element
         for place in ("buffer", "noc", "dram"):
             at = [n for (level, _), n in moved.items() if level.partition("_")[0] == place]
-            found[place] = sum(at) * self.of(place)
+            energies[place] = sum(at) * self.of(place)
         if self.leakage_pj_per_cycle and cycles is not None:
-            found["leakage"] = cycles * self.leakage_pj_per_cycle
-        return found
+            energies["leakage"] = cycles * self.leakage_pj_per_cycle
+        return energies

@@ -119,10 +119,10 @@ def sram_pj_per_byte(node: Node, capacity_bytes: int | None) -> float:
     sizes = sorted(NODES[node].sram_pj)
     energies = NODES[node].sram_pj
     size = sizes[-1] if capacity_bytes is None else min(max(capacity_bytes, sizes[0]), sizes[-1])
-    above = next(one for one in sizes if one >= size)
+    above = next(larger_size for larger_size in sizes if larger_size >= size)
     if above == size:
         return energies[size] / _SRAM_ACCESS_BYTES
-    below = max(one for one in sizes if one < size)
+    below = max(smaller_size for smaller_size in sizes if smaller_size < size)
     share = math.log(size / below) / math.log(above / below)
     return _between(share, energies[below], energies[above]) / _SRAM_ACCESS_BYTES
 

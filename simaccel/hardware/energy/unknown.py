@@ -19,9 +19,9 @@ def unknown_energies(
     Memories of PEs without any price count as one, where not all are known. So do links between
     several chips.
     """
-    found = [f"energy.{name}" for name in energy.unknown(part)]
+    fields = [f"energy.{name}" for name in energy.unknown(part)]
     if isinstance(array, SpatialArraySpec) and not energy.known:
         prices = array.memories.prices()
-        found += ["array.memories"] if prices and not any(prices.values()) else []
-    found += ["chips.pj_per_bit"] if chips.count > 1 and chips.pj_per_bit is None else []
-    return tuple(found)
+        fields += ["array.memories"] if prices and not any(prices.values()) else []
+    fields += ["chips.pj_per_bit"] if chips.count > 1 and chips.pj_per_bit is None else []
+    return tuple(fields)

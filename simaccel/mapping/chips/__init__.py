@@ -1,1 +1,1 @@
-"""What each of several chips does of a mapping, and what goes over links between them."""
+"""Shards: the part of a mapping on each of several chips, and the exchanges over their links."""

@@ -16,13 +16,13 @@ def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
     What is kept around groups has the name that the first of them that knows another gives it.
     """
     body: list[Group | Around] = []
-    for one in mapping.body:
-        if isinstance(one, Group):
-            body.append(_group(one, in_group(one)))
+    for part in mapping.body:
+        if isinstance(part, Group):
+            body.append(_group(part, in_group(part)))
             continue
-        ways = [in_group(group) for group in one.groups]
-        keeps = tuple(_around(keep, ways) for keep in one.keeps)
-        pairs = zip(one.groups, ways, strict=True)
+        ways = [in_group(group) for group in part.groups]
+        keeps = tuple(_around(keep, ways) for keep in part.keeps)
+        pairs = zip(part.groups, ways, strict=True)
         body.append(Around(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
     return replace(mapping, body=tuple(body))
 

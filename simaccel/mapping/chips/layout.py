@@ -1,4 +1,4 @@
-"""How a tensor lies on chips: which digits of a chip's number cut which dimension.
+"""Layout of a tensor on chips: which digits of a chip's number cut which dimension.
 
 Spreads at the outside of a group are the digits of a chip's number, the first one the most
 significant; digits that no spread takes are of chips that do the same. A digit is a `ChipAxis`:
@@ -33,7 +33,7 @@ def refined(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
 
     """
     end = axis.stride * axis.size
-    inside = sorted((one for one in strides if axis.stride < one < end), reverse=True)
+    inside = sorted((length for length in strides if axis.stride < length < end), reverse=True)
     for stride in (*inside, axis.stride):
         if end % stride or stride % axis.stride:
             raise NoCommonDigitsError
@@ -47,14 +47,14 @@ def runs(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     >>> runs([ChipAxis(8, 8), ChipAxis(1, 8)]), runs([ChipAxis(8, 2), ChipAxis(1, 4)])
     (((1, 64),), ((1, 4), (8, 2)))
     """
-    found: list[ChipAxis] = []
-    for one in sorted(digits):
-        last = found[-1] if found else None
-        if last is not None and last.stride * last.size == one.stride:
-            found[-1] = ChipAxis(last.stride, last.size * one.size)
+    chip_axiss: list[ChipAxis] = []
+    for digit in sorted(digits):
+        last = chip_axiss[-1] if chip_axiss else None
+        if last is not None and last.stride * last.size == digit.stride:
+            chip_axiss[-1] = ChipAxis(last.stride, last.size * digit.size)
         else:
-            found.append(one)
-    return tuple(found)
+            chip_axiss.append(digit)
+    return tuple(chip_axiss)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ChipLayout:
 
     @property
     def pieces(self) -> int:
-        """How many pieces the tensor is cut into."""
+        """Number of pieces that the tensor is cut into."""
         return math.prod(one.size for dim in self.dims for one in dim)
 
     def box(self, shape: Sequence[int], chip: int) -> tuple[slice, ...]:
@@ -75,14 +75,14 @@ class ChipLayout:
         >>> ChipLayout(((ChipAxis(2, 2),), ())).box((6, 5), 3)
         (slice(3, 6, None), slice(0, 5, None))
         """
-        found = []
+        slices = []
         for size, digits in zip(shape, self.dims, strict=True):
             start, left = 0, size
-            for one in digits:
-                left //= one.size
-                start += left * (chip // one.stride % one.size)
-            found.append(slice(start, start + left))
-        return tuple(found)
+            for digit in digits:
+                left //= digit.size
+                start += left * (chip // digit.stride % digit.size)
+            slices.append(slice(start, start + left))
+        return tuple(slices)
 
 
 @dataclass(frozen=True)
@@ -107,28 +107,34 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[Move]:
     >>> [one.kind for one in moves(cut, whole)], list(moves(whole, cut))
     (['all_gather'], [])
     """
-    here = made
+    chip_layout = made
     scattered = _scattered(made, read)
     if scattered is not None:
-        here = ChipLayout(scattered, made.partial - _digits(scattered))
-        yield Move("reduce_scatter", _sorted(made.partial & _digits(scattered)), here)
-    if here.partial:
-        digits, here = _sorted(here.partial), ChipLayout(here.dims)
-        yield Move("all_reduce", digits, here)
-    kept = [_common(mine, its) for mine, its in zip(here.dims, read.dims, strict=True)]
-    rest = {one for dim, n in zip(here.dims, kept, strict=True) for one in dim[n:]}
-    more = {one for dim, n in zip(read.dims, kept, strict=True) for one in dim[n:]}
+        chip_layout = ChipLayout(scattered, made.partial - _digits(scattered))
+        yield Move("reduce_scatter", _sorted(made.partial & _digits(scattered)), chip_layout)
+    if chip_layout.partial:
+        digits, chip_layout = _sorted(chip_layout.partial), ChipLayout(chip_layout.dims)
+        yield Move("all_reduce", digits, chip_layout)
+    kept = [_common(own, its) for own, its in zip(chip_layout.dims, read.dims, strict=True)]
+    rest = {digit for dim, n in zip(chip_layout.dims, kept, strict=True) for digit in dim[n:]}
+    more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
     if swapped := rest & more:
         dims = tuple(
-            (*mine[:n], *_in(its[n:], swapped), *(one for one in mine[n:] if one not in swapped))
-            for mine, its, n in zip(here.dims, read.dims, kept, strict=True)
+            (
+                *own[:n],
+                *_in(its[n:], swapped),
+                *(digit for digit in own[n:] if digit not in swapped),
+            )
+            for own, its, n in zip(chip_layout.dims, read.dims, kept, strict=True)
         )
-        here = ChipLayout(dims)
-        yield Move("all_to_all", _sorted(swapped), here)
+        chip_layout = ChipLayout(dims)
+        yield Move("all_to_all", _sorted(swapped), chip_layout)
     if gathered := rest - more:
-        dims = tuple(tuple(one for one in dim if one not in gathered) for dim in here.dims)
-        here = ChipLayout(dims)
-        yield Move("all_gather", _sorted(gathered), here)
+        dims = tuple(
+            tuple(digit for digit in dim if digit not in gathered) for dim in chip_layout.dims
+        )
+        chip_layout = ChipLayout(dims)
+        yield Move("all_gather", _sorted(gathered), chip_layout)
 
 
 def _scattered(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:

@@ -59,20 +59,20 @@ class Naming:
                 self.found.append((f"{one.name}: {name}", allowed))
             self.makers[name] = layout, one.name
 
-    def operator(self, one: Operator) -> Operator:
+    def operator(self, operator: Operator) -> Operator:
         """Return what a chip does of an operator."""
-        cuts = self.cuts[one.name]
+        cuts = self.cuts[operator.name]
         ranks = {
             rank: size // math.prod(axis.size for axis in cuts.get(rank, ()))
-            for rank, size in one.ranks.items()
+            for rank, size in operator.ranks.items()
         }
         inputs = tuple(
-            replace(given, tensor=self._read(given.tensor, layout_of(one, given, cuts)))
-            for given in one.inputs
+            replace(operand, tensor=self._read(operand.tensor, layout_of(operator, operand, cuts)))
+            for operand in operator.inputs
         )
-        made = self.makers[one.output.tensor][0]
-        output = replace(one.output, tensor=self._name(one.output.tensor, made, ""))
-        return replace(one, ranks=ranks, inputs=inputs, output=output)
+        made = self.makers[operator.output.tensor][0]
+        output = replace(operator.output, tensor=self._name(operator.output.tensor, made, ""))
+        return replace(operator, ranks=ranks, inputs=inputs, output=output)
 
     def in_group(self, operators: Sequence[str]) -> Callable[[str], str]:
         """Return what gives a tensor of some operators the name that it has on a chip."""
@@ -98,9 +98,13 @@ class Naming:
         """Note tensors that a repeated layer hands on in another way than it takes them."""
         if self.workload.repeat == 1:
             return
-        layer = [one for one in self.workload.operators if one.name not in self.workload.once]
-        read = {given.tensor for one in layer for given in one.inputs}
-        made = {one.output.tensor for one in layer}
+        layer = [
+            operator
+            for operator in self.workload.operators
+            if operator.name not in self.workload.once
+        ]
+        read = {operand.tensor for operator in layer for operand in operator.inputs}
+        made = {operator.output.tensor for operator in layer}
         kinds = self.workload.tensors
         taken = [n for n in read - made if kinds[n].kind not in ("weight", "cache")]
         for name in sorted(made - read):
@@ -108,10 +112,10 @@ class Naming:
                 if self.workload.shapes[name] != self.workload.shapes[other]:
                     continue
                 ways = {
-                    layout_of(one, given, self.cuts[one.name]).dims
-                    for one in layer
-                    for given in one.inputs
-                    if given.tensor == other
+                    layout_of(operator, operand, self.cuts[operator.name]).dims
+                    for operator in layer
+                    for operand in operator.inputs
+                    if operand.tensor == other
                 }
                 layout = self.makers[name][0]
                 if layout.partial or ways != {layout.dims}:
@@ -120,12 +124,15 @@ class Naming:
 
     def _set_kinds(self) -> None:
         """Give each tensor its kind: what goes to an exchange leaves, what comes enters."""
-        sources = {one.source for one in self.exchanges} | set(self.parts.values())
-        targets = {one.target for one in self.exchanges} | set(self.parts)
+        sources = {exchange.source for exchange in self.exchanges} | set(self.parts.values())
+        targets = {exchange.target for exchange in self.exchanges} | set(self.parts)
         read = {
-            self.names[given.tensor, ChipLayout(layout_of(one, given, self.cuts[one.name]).dims)]
-            for one in self.workload.operators
-            for given in one.inputs
+            self.names[
+                operand.tensor,
+                ChipLayout(layout_of(operator, operand, self.cuts[operator.name]).dims),
+            ]
+            for operator in self.workload.operators
+            for operand in operator.inputs
         }
         for name in list(self.tensors):
             if name in targets and name not in read:
@@ -165,7 +172,7 @@ class Naming:
 
     def _bring(self, tensor: str, made: ChipLayout, read: ChipLayout) -> None:
         """Add the exchanges from how a tensor is made to how it is read."""
-        here, source = made, self._name(tensor, made, "")
+        layout, source = made, self._name(tensor, made, "")
         whole = self.workload.tensors[tensor]
         sizes = math.prod(self.workload.shapes[tensor])
         for move in moves(made, read):
@@ -184,18 +191,18 @@ class Naming:
                     tensor=tensor,
                     source=source,
                     target=target,
-                    elements=(sizes // here.pieces, sizes // move.behind.pieces),
+                    elements=(sizes // layout.pieces, sizes // move.behind.pieces),
                     bits=whole.bits,
                     digits=move.digits,
                     rings=rings,
                     after=self.makers[tensor][1],
-                    before=here,
+                    before=layout,
                     behind=move.behind,
                 )
             )
-            here, source = move.behind, target
+            layout, source = move.behind, target
         else:
-            if here != read:
+            if layout != read:
                 self.parts[self._name(tensor, read, "part")] = source
 
     def _no_ring(self, tensor: str, digits: Collection[ChipAxis]) -> tuple[str, str]:

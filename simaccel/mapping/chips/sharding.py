@@ -31,7 +31,7 @@ Finding = tuple[str, object, str]
 
 @dataclass(frozen=True)
 class Pod:
-    """What each chip does, and what goes over links between.
+    """The mapping of one chip of several, and the exchanges between them.
 
     ``workload`` and ``mapping`` are of one chip. ``parts``: tensors of the chip that are parts of
     others that it has, by their names. ``layouts``: how each tensor of the chip lies on all chips,
@@ -93,9 +93,9 @@ def pod_of(workload: Workload, mapping: MappingTree, chips: ChipsSpec) -> Pod:
     """
     if not is_sharded(mapping):
         return Pod(workload, mapping, (), {}, {}, {})
-    pod, found = shard(workload, mapping, chips)
+    pod, findings = shard(workload, mapping, chips)
     if pod is None:
-        raise InputError([Fault("mapping", *one) for one in dict.fromkeys(found)])
+        raise InputError([Fault("mapping", *finding) for finding in dict.fromkeys(findings)])
     return pod
 
 
@@ -137,7 +137,7 @@ class _Sharding:
 
     @cached_property
     def count(self) -> int:
-        """How many chips there are."""
+        """Number of chips."""
         return self.spec.count
 
     @cached_property
@@ -156,14 +156,16 @@ class _Sharding:
         digits: dict[str, list[tuple[str, ChipAxis]]] = {}
         for place, group in self.groups:
             for at, node in enumerate(group.tree[len(spreads(group)) :], len(spreads(group))):
-                inside = [one for one in nodes((node,)) if isinstance(one, Spread)]
+                inside = [
+                    inner_node for inner_node in nodes((node,)) if isinstance(inner_node, Spread)
+                ]
                 self.found += [
-                    (f"{place}.tree[{at}]", node_text(one), "a place before all other nodes")
-                    for one in inside
-                    if one.level == CHIPS
+                    (f"{place}.tree[{at}]", node_text(spread), "a place before all other nodes")
+                    for spread in inside
+                    if spread.level == CHIPS
                 ]
             sizes = self._sizes(group)
-            left, mine = self.count, []
+            left, own = self.count, []
             for at, (rank, n) in enumerate(self._pieces(group, sizes, place)):
                 if left % n:
                     allowed = f"a number of pieces that divides {left} of {self.count} chips"
@@ -171,9 +173,9 @@ class _Sharding:
                     self.found.append((f"{place}.tree[{at}]", f"{text}: {n} pieces", allowed))
                     break
                 left //= n
-                mine.append((rank, ChipAxis(left, n)))
-            digits[group.name] = [(rank, axis) for rank, axis in mine if axis.size > 1]
-        strides = {axis.stride for some in digits.values() for _, axis in some}
+                own.append((rank, ChipAxis(left, n)))
+            digits[group.name] = [(rank, axis) for rank, axis in own if axis.size > 1]
+        strides = {axis.stride for pairs in digits.values() for _, axis in pairs}
         for place, group in self.groups:
             self._cut(place, group, digits[group.name], strides)
         if not self.found:
@@ -227,10 +229,10 @@ class _Sharding:
             except NoCommonDigitsError:
                 allowed = f"pieces that refine those of other groups: strides {sorted(strides)}"
                 self.found.append((f"{place}.tree", f"{rank}: every {axis.stride}th chip", allowed))
-        for at, one in enumerate(operators):
-            self.cuts[one.name] = {
+        for at, operator in enumerate(operators):
+            self.cuts[operator.name] = {
                 rank: tuple(by_rank[name])
-                for rank in one.ranks
+                for rank in operator.ranks
                 if (name := classes.name((at, rank))) in by_rank
             }
 
@@ -239,29 +241,29 @@ class _Sharding:
         known = self.workload.by_name
         made = {known[name].output.tensor: known[name] for name in group.operators}
         for at, name in enumerate(group.operators):
-            one, cuts, where = known[name], self.cuts[name], f"{place}.operators[{at}]"
-            for rank, allowed in _apart(one, cuts, self.workload):
+            operator, cuts, where = known[name], self.cuts[name], f"{place}.operators[{at}]"
+            for rank, allowed in _apart(operator, cuts, self.workload):
                 self.found.append((where, f"{name}: {rank} over chips", allowed))
-            for given in one.inputs:
-                maker = made.get(given.tensor)
+            for operand in operator.inputs:
+                maker = made.get(operand.tensor)
                 if maker is None:
                     continue
                 there = layout_of(maker, maker.output, self.cuts[maker.name])
-                here = layout_of(one, given, cuts)
+                layout = layout_of(operator, operand, cuts)
                 if there.partial:
                     allowed = f"another group for {name}: {maker.name} leaves partial sums"
-                    value = f"{name} reads partial sums of {given.tensor} that nobody adds"
+                    value = f"{name} reads partial sums of {operand.tensor} that nobody adds"
                     self.found.append((where, value, allowed))
-                elif there.dims != here.dims:
+                elif there.dims != layout.dims:
                     allowed = f"another group for {name}: {maker.name} makes other parts on a chip"
-                    self.found.append((where, f"{name} reads {given.tensor}", allowed))
+                    self.found.append((where, f"{name} reads {operand.tensor}", allowed))
 
     # -- what a chip does -------------------------------------------------------------------------
 
     def share(self, mapping: MappingTree) -> Pod | None:
         """Return what each chip does of a mapping without its spreads over chips."""
         naming = Naming(self.workload, self.cuts, self.spec)
-        operators = tuple(naming.operator(one) for one in self.workload.operators)
+        operators = tuple(naming.operator(operator) for operator in self.workload.operators)
         naming.close()
         self.found += [("groups", *wrong) for wrong in naming.found]
         if naming.found:

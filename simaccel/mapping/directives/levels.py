@@ -65,17 +65,17 @@ def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[Clust
     written, clusters = split(dataflow)
     sizes: dict[str, int] = dict(layer.sizes)
     above: tuple[DimMap, ...] = ()
-    found = []
+    levels = []
     for depth, own in enumerate(written):
         units = clusters[depth - 1] if depth else pes // prod(clusters)
         maps = _unrolled(layer, sizes, _inherited(above, _by_inputs(own)))
-        maps = tuple(_strided(layer, one, is_top=depth == 0) for one in maps)
-        found.append(ClusterLevel(maps, dict(sizes), units))
+        maps = tuple(_strided(layer, directive, is_top=depth == 0) for directive in maps)
+        levels.append(ClusterLevel(maps, dict(sizes), units))
         above = maps
-        known = {one.dim: one for one in maps}
+        known = {directive.dim: directive for directive in maps}
         inputs = _input_dims(layer)
         sizes = {dim: min(known[dim].size, sizes[dim]) for dim in inputs if dim in known}
-    return tuple(found)
+    return tuple(levels)
 
 
 def _input_dims(layer: DescribedLayer) -> list[str]:

@@ -51,7 +51,7 @@ def over_outputs(
             a level that are no diagonal.
 
     """
-    found = []
+    converted = []
     sizes = dict(levels[0].sizes)
     for dim, outer in OUTPUT_OF.items() if layer.slides else ():
         sizes[outer] = positions(sizes[dim], sizes[SLIDING[dim]], layer.stride_of(dim))
@@ -60,17 +60,17 @@ def over_outputs(
         maps = list(level.maps)
         for dim, outer in OUTPUT_OF.items() if layer.slides else ():
             maps = _of_outputs(layer, level, maps, dim, sizes[outer])
-        spatial = [one for one in maps if one.spatial]
+        spatial = [directive for directive in maps if directive.spatial]
         if len(spatial) != 1:
             names = " and ".join(map(str, spatial))
             raise NotDirectedError(
                 f"layer {layer.name}: {names} at level {depth} share the sub-clusters; two spatial "
                 "maps have to be of Y and R, or X and S, with the same size and offset"
             )
-        own = {one.dim: sizes[one.dim] for one in maps}
-        found.append(OutputLevel(tuple(maps), own, level.units))
-        sizes = {one.dim: min(one.size, own[one.dim]) for one in maps}
-    return tuple(found)
+        own = {directive.dim: sizes[directive.dim] for directive in maps}
+        converted.append(OutputLevel(tuple(maps), own, level.units))
+        sizes = {directive.dim: min(directive.size, own[directive.dim]) for directive in maps}
+    return tuple(converted)
 
 
 def _require_once(layer: DescribedLayer, level: ClusterLevel, depth: int) -> None:
@@ -84,7 +84,7 @@ def _of_outputs(
     layer: DescribedLayer, level: ClusterLevel, maps: list[DimMap], dim: str, outputs: int
 ) -> list[DimMap]:
     """Replace the map of Y (or X) by one of the outputs that its tiles hold."""
-    known = {one.dim: one for one in maps}
+    known = {directive.dim: directive for directive in maps}
     rows, reach = known[dim], known[SLIDING[dim]]
     at = maps.index(rows)
     filter_rows = level.sizes[SLIDING[dim]]

@@ -89,15 +89,15 @@ def parse_directives(text: str, source: str = "description") -> Directives:
 def directives_of(description: Description, file: str) -> Directives:
     """Return the layers and dataflows of a description; raises as ``load_directives``."""
     layers, evaluator = described_layers(description, file)
-    known = {id(one.node): one for one in layers}
-    found: list[Directed] = []
+    known = {id(described.node): described for described in layers}
+    directeds: list[Directed] = []
     notes: list[Fault] = []
     writer: _Block | None = None
     for node in description.layers:
         layer = known.get(id(node))
-        own = [one for one in node.members if isinstance(one, DataflowBlock)]
-        for one in own[1:]:
-            evaluator.fault(one, "Dataflow", "one Dataflow in a layer")
+        own = [member for member in node.members if isinstance(member, DataflowBlock)]
+        for repeated in own[1:]:
+            evaluator.fault(repeated, "Dataflow", "one Dataflow in a layer")
         if own and layer is None:
             _look_through(own[0], node, evaluator)
         if own and own[0].directives and layer is not None:
@@ -110,11 +110,13 @@ def directives_of(description: Description, file: str) -> Directives:
         reader = _Reader(layer, writer, evaluator)
         dataflow = reader.read()
         notes += reader.notes
-        found.append(Directed(layer=layer, dataflow=dataflow, nodes=writer.block.directives))
+        directeds.append(Directed(layer=layer, dataflow=dataflow, nodes=writer.block.directives))
     if evaluator.faults:
         raise InputError(list(dict.fromkeys(evaluator.faults)))
-    name = next((one.name.text for one in description.networks if one.name.text), "Network")
-    return Directives(file=file, name=name, layers=tuple(found), notes=tuple(notes))
+    name = next(
+        (network.name.text for network in description.networks if network.name.text), "Network"
+    )
+    return Directives(file=file, name=name, layers=tuple(directeds), notes=tuple(notes))
 
 
 def require_pes(directives: Directives, pes: int) -> None:
@@ -125,11 +127,11 @@ def require_pes(directives: Directives, pes: int) -> None:
 
     """
     faults = []
-    for one in directives.layers:
-        needed = pes_of_cluster(one.dataflow)
+    for layer in directives.layers:
+        needed = pes_of_cluster(layer.dataflow)
         if needed > pes:
-            clusters = [node for node in one.nodes if isinstance(node, ClusterDirective)]
-            where = f"{clusters[0].place} (layer {one.name})" if clusters else one.name
+            clusters = [node for node in layer.nodes if isinstance(node, ClusterDirective)]
+            where = f"{clusters[0].place} (layer {layer.name})" if clusters else layer.name
             allowed = f"clusters of at most {pes} PEs, as many as there are"
             faults.append(Fault(directives.file, where, f"{needed} PEs in a cluster", allowed))
     if faults:
@@ -140,15 +142,15 @@ def _look_through(block: DataflowBlock, layer: Layer, evaluator: Evaluator) -> N
     """Note what is wrong with a dataflow whatever the sizes of its layer, which has faults."""
     choices = choices_of(layer)
     sizes = dict.fromkeys(choices, 1)
-    for one in block.directives:
-        if isinstance(one, ClusterDirective):
-            evaluator.value(one.units, sizes)
+    for directive in block.directives:
+        if isinstance(directive, ClusterDirective):
+            evaluator.value(directive.units, sizes)
             continue
-        for value in (one.size, one.offset):
+        for value in (directive.size, directive.offset):
             evaluator.value(value, sizes, at_least=None)
-        if one.dim.text not in choices:
+        if directive.dim.text not in choices:
             allowed = f"a dimension of {layer.name}: one of {', '.join(choices)}"
-            evaluator.fault(one.dim, one.dim.text, allowed)
+            evaluator.fault(directive.dim, directive.dim.text, allowed)
 
 
 class _Block:
@@ -160,14 +162,18 @@ class _Block:
         for outer, dim in OF_INPUT.items() if layer.slides else ():
             sizes[outer] = sizes[dim] - sizes[SLIDING[dim]] + 1
         known = len(evaluator.faults)
-        found: list[DimMap | Cluster] = []
-        for one in block.directives:
-            if isinstance(one, ClusterDirective):
-                found.append(Cluster(evaluator.value(one.units, sizes)))
+        clusters: list[DimMap | Cluster] = []
+        for directive in block.directives:
+            if isinstance(directive, ClusterDirective):
+                clusters.append(Cluster(evaluator.value(directive.units, sizes)))
             else:
-                size, offset = (evaluator.value(v, sizes) for v in (one.size, one.offset))
-                found.append(DimMap(one.dim.text, size, offset, one.keyword == _SPATIAL))
-        self.dataflow = tuple(found)
+                size, offset = (
+                    evaluator.value(v, sizes) for v in (directive.size, directive.offset)
+                )
+                clusters.append(
+                    DimMap(directive.dim.text, size, offset, directive.keyword == _SPATIAL)
+                )
+        self.dataflow = tuple(clusters)
         self.is_sound = len(evaluator.faults) == known
 
 
@@ -186,9 +192,9 @@ class _Reader:
             return self.block.dataflow
         known = len(self.evaluator.faults)
         self.dataflow = tuple(map(self._covering, self.block.dataflow))
-        for one, node in zip(self.dataflow, self.block.block.directives, strict=True):
-            if isinstance(one, DimMap) and isinstance(node, MapDirective):
-                self._map(one, node)
+        for directive, node in zip(self.dataflow, self.block.block.directives, strict=True):
+            if isinstance(directive, DimMap) and isinstance(node, MapDirective):
+                self._map(directive, node)
         if self.layer.up != (1, 1):
             note = "an analysis as a CONV, as the tool's: up-sampling is --workload's alone"
             self.notes.append(self._at(self.block.block, "TRCONV", note))
@@ -215,23 +221,23 @@ class _Reader:
                 nodes[-1].append(node)
         yield from zip(split(self.dataflow)[0], nodes, strict=True)
 
-    def _map(self, one: DimMap, node: MapDirective) -> None:
+    def _map(self, dim_map: DimMap, node: MapDirective) -> None:
         outer = OF_INPUT if self.layer.slides else {}
-        dim = outer.get(one.dim, one.dim)
+        dim = outer.get(dim_map.dim, dim_map.dim)
         if dim not in self.layer.sizes:
             names = ", ".join((*self.layer.sizes, *outer))
-            self._fault(node.dim, one.dim, f"a dimension of {self.layer.name}: one of {names}")
+            self._fault(node.dim, dim_map.dim, f"a dimension of {self.layer.name}: one of {names}")
             return
         size = self.layer.sizes[dim]
-        if one.dim in outer:
+        if dim_map.dim in outer:
             size -= self.layer.sizes[SLIDING[dim]] - 1
         is_filter = self.layer.slides and dim in SLIDING.values()
-        if is_filter and not one.spatial and not one.size == one.offset == size:
+        if is_filter and not dim_map.spatial and not dim_map.size == dim_map.offset == size:
             allowed = f"({size},{size}): a TemporalMap of {dim} has all of it"
-            self._fault(node, f"({one.size},{one.offset})", allowed)
-        elif one.size > size:
-            note = f"at most {size}, all of {one.dim}, to fill a tile"
-            self.notes.append(self._at(node.size, one.size, note))
+            self._fault(node, f"({dim_map.size},{dim_map.offset})", allowed)
+        elif dim_map.size > size:
+            note = f"at most {size}, all of {dim_map.dim}, to fill a tile"
+            self.notes.append(self._at(node.size, dim_map.size, note))
 
     def _level(self, depth: int, maps: Sequence[DimMap], nodes: Sequence[Node]) -> None:
         where: Node = nodes[0] if nodes else self.block.block
@@ -242,7 +248,7 @@ class _Reader:
             return
         named = [node for node in nodes if isinstance(node, MapDirective)]
         self._once(maps, named)
-        spatial = [node for one, node in zip(maps, named, strict=True) if one.spatial]
+        spatial = [node for directive, node in zip(maps, named, strict=True) if directive.spatial]
         if not spatial:
             self._fault(where, ABSENT, "a SpatialMap at each level")
         for node in spatial[_MOST_SPATIAL:]:
@@ -260,18 +266,18 @@ class _Reader:
 
     def _coupled(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
         """Refuse what the tool can't know: Y' without R, and dimensions of no input below."""
-        here = {one.dim for one in maps}
+        dims = {directive.dim for directive in maps}
         coupled = couplings(self.layer)
         inputs = {*coupled["input"], *coupled["filter"]}
-        has_clusters = any(isinstance(one, Cluster) for one in self.dataflow)
-        for one, node in zip(maps, nodes, strict=True):
-            dim = OF_INPUT.get(one.dim, one.dim)
-            if one.dim in OF_INPUT and self.layer.slides and SLIDING[dim] not in here:
+        has_clusters = any(isinstance(nested, Cluster) for nested in self.dataflow)
+        for directive, node in zip(maps, nodes, strict=True):
+            dim = OF_INPUT.get(directive.dim, directive.dim)
+            if directive.dim in OF_INPUT and self.layer.slides and SLIDING[dim] not in dims:
                 allowed = f"a map of {SLIDING[dim]} at the same level, or {dim}"
-                self._fault(node.dim, one.dim, allowed)
+                self._fault(node.dim, directive.dim, allowed)
             if has_clusters and dim in self.layer.sizes and dim not in inputs:
                 allowed = f"no {dim} with clusters: no input of a {self.layer.kind} has it"
-                self._fault(node.dim, one.dim, allowed)
+                self._fault(node.dim, directive.dim, allowed)
 
     def _outputs(self) -> None:
         """Note maps of fewer rows than the filter's, from which no output comes."""
@@ -279,7 +285,7 @@ class _Reader:
         for (_, nodes), level in zip(
             self._levels(), complete(self.layer, self.dataflow, pes), strict=True
         ):
-            known = {one.dim: one for one in level.maps}
+            known = {directive.dim: directive for directive in level.maps}
             for dim, reach in SLIDING.items() if self.layer.slides else ():
                 if known[dim].size >= known[reach].size:
                     continue

@@ -59,10 +59,10 @@ def directed_mapping(
 
     """
     groups = []
-    for one in directed:
-        operator = workload.operator(one.name)
+    for described in directed:
+        operator = workload.operator(described.name)
         assert isinstance(operator, Einsum)  # noqa: S101 - layers are einsums
-        groups.append(_group(one, operator, accelerator.spatial))
+        groups.append(_group(described, operator, accelerator.spatial))
     return Mapping(
         workload=WorkloadReference(workload.name, workload.fingerprint),
         dataflow=DIRECTIVES,
@@ -80,17 +80,21 @@ class _Nest:
     inside: list[Loop] = field(default_factory=list)
 
 
-def _group(one: Directed, operator: Einsum, array: SpatialArraySpec) -> Group:
-    layer, pes = one.layer, array.rows * array.cols
+def _group(described: Directed, operator: Einsum, array: SpatialArraySpec) -> Group:
+    layer, pes = described.layer, array.rows * array.cols
     if layer.up != (1, 1):
-        raise NotDirectedError(f"layer {one.name}: directives don't say how a TRCONV up-samples")
-    needed = pes_of_cluster(one.dataflow)
+        raise NotDirectedError(
+            f"layer {described.name}: directives don't say how a TRCONV up-samples"
+        )
+    needed = pes_of_cluster(described.dataflow)
     if needed > pes:
-        raise NotDirectedError(f"layer {one.name}: a cluster has {needed} PEs, the array {pes}")
-    levels = over_outputs(layer, complete(layer, one.dataflow, pes))
-    nest = _nest(layer, levels, _fans(one.name, levels, array))
+        raise NotDirectedError(
+            f"layer {described.name}: a cluster has {needed} PEs, the array {pes}"
+        )
+    levels = over_outputs(layer, complete(layer, described.dataflow, pes))
+    nest = _nest(layer, levels, _fans(described.name, levels, array))
     work = [Loop(rank, 1) for rank, size in nest.sizes.items() if size > 1]
-    keeps = [Keep(given.tensor, PE, 2) for _, given in operands_of(operator)]
+    keeps = [Keep(operand.tensor, PE, 2) for _, operand in operands_of(operator)]
     tree: list[Node] = [
         *_buffered(operator, nest, array),
         *nest.spreads,
@@ -109,29 +113,31 @@ def _nest(layer: DescribedLayer, levels: Sequence[OutputLevel], fans: Sequence[F
     spread: set[str] = set()
     is_inside = False
     for level, fan in zip(levels, fans, strict=True):
-        for one in level.maps:
-            rank = ranks[one.dim]
-            at_once = one.size * (level.units if one.spatial else 1)
-            if one.offset != one.size < level.sizes[one.dim]:
+        for directive in level.maps:
+            rank = ranks[directive.dim]
+            at_once = directive.size * (level.units if directive.spatial else 1)
+            if directive.offset != directive.size < level.sizes[directive.dim]:
                 raise NotDirectedError(
-                    f"layer {layer.name}: {one} (over outputs) repeats or leaves out positions; a "
-                    "tree cuts a rank into pieces that follow each other"
+                    f"layer {layer.name}: {directive} (over outputs) repeats or leaves out "
+                    "positions; a tree cuts a rank into pieces that follow each other"
                 )
-            if at_once >= level.sizes[one.dim]:
+            if at_once >= level.sizes[directive.dim]:
                 continue
             is_inside = is_inside or rank in spread
-            if is_inside and one.spatial:
+            if is_inside and directive.spatial:
                 raise NotDirectedError(
-                    f"layer {layer.name}: {one} takes several rounds inside of a loop that cuts "
-                    f"what an outer level spreads; a tree has all spreads outside of such loops"
+                    f"layer {layer.name}: {directive} takes several rounds inside of a loop that "
+                    "cuts what an outer level spreads; a tree has all spreads outside of such loops"
                 )
             (nest.inside if is_inside else nest.outside).append(Loop(rank, at_once))
             nest.sizes[rank] = min(nest.sizes[rank], at_once)
-        one = level.spatial
-        if one.size < level.sizes[one.dim] or not nest.spreads:  # PEs loop behind a spread only
-            tile = min(one.size, level.sizes[one.dim])
-            nest.spreads.append(Spread(ranks[one.dim], tile, fan))
-            spread.add(ranks[one.dim])
+        spatial = level.spatial
+        if (
+            spatial.size < level.sizes[spatial.dim] or not nest.spreads
+        ):  # PEs loop behind a spread only
+            tile = min(spatial.size, level.sizes[spatial.dim])
+            nest.spreads.append(Spread(ranks[spatial.dim], tile, fan))
+            spread.add(ranks[spatial.dim])
         for each in level.maps:
             rank = ranks[each.dim]
             nest.sizes[rank] = min(nest.sizes[rank], each.size)
@@ -176,15 +182,15 @@ def _buffered(operator: Einsum, nest: _Nest, array: SpatialArraySpec) -> list[No
     stays around that loop; one that isn't used again stays around the spreads.
     """
     keeps: dict[int, list[Node]] = {}
-    for role, (_, given) in zip(_ROLES, operands_of(operator), strict=True):
+    for role, (_, operand) in zip(_ROLES, operands_of(operator), strict=True):
         if role in array.bypass_buffer:
             continue
-        moves = [loop.rank in given.ranks for loop in nest.outside]
+        moves = [loop.rank in operand.ranks for loop in nest.outside]
         last = max((at for at, is_moved in enumerate(moves) if is_moved), default=-1)
         border = next((at for at in range(last) if not moves[at]), len(moves))
         slots = 2 if any(moves[:border]) else 1
-        keeps.setdefault(border, []).append(Keep(given.tensor, BUFFER, slots))
-    found: list[Node] = []
+        keeps.setdefault(border, []).append(Keep(operand.tensor, BUFFER, slots))
+    nodes: list[Node] = []
     for at, loop in enumerate(nest.outside):
-        found += [*keeps.get(at, []), loop]
-    return found + keeps.get(len(nest.outside), [])
+        nodes += [*keeps.get(at, []), loop]
+    return nodes + keeps.get(len(nest.outside), [])

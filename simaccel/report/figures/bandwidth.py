@@ -1,4 +1,4 @@
-"""What DRAM, buffer ports and NoC move over a run, against the most that they can."""
+"""Bytes that DRAM, buffer ports and NoC move over a run, against the most that they can."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
 
 
 def _ticks(flow: Flow, scale: float) -> Locator:
-    """Where numbers stand; a low plot has room for nothing and the limit."""
+    """Return the places of numbers; a low plot has room for nothing and the limit."""
     if flow.is_low and flow.limit is not None:
         return FixedLocator([0, flow.limit * scale])
     return MaxNLocator(_TICKS)

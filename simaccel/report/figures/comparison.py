@@ -45,7 +45,7 @@ _NUMBERED = 7.0
 
 @dataclass(frozen=True)
 class Look:
-    """How a dataflow is drawn: a colour for its family, a marker of its own."""
+    """The style of a dataflow: a colour for its family, a marker of its own."""
 
     colour: str
     hatch: str
@@ -61,17 +61,17 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     """
     families = list(dict.fromkeys((*_FAMILIES, *map(_family, names))))
     seen: dict[str, int] = {}
-    found: dict[str, Look] = {}
+    by_name: dict[str, Look] = {}
     for name in dict.fromkeys(names):
         family = families.index(_family(name))
         nth = seen[_family(name)] = seen.get(_family(name), -1) + 1
-        found[name] = Look(
+        by_name[name] = Look(
             SERIES_COLOURS[family % len(SERIES_COLOURS)],
             SERIES_HATCHES[nth % len(SERIES_HATCHES)],
-            SERIES_MARKERS[len(found) % len(SERIES_MARKERS)],
+            SERIES_MARKERS[len(by_name) % len(SERIES_MARKERS)],
             _LINES[nth % len(_LINES)],
         )
-    return found
+    return by_name
 
 
 def _family(name: str) -> str:
@@ -156,13 +156,13 @@ def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[flo
             axes.text(1, place, "does not run", va="center_baseline", style="italic")
             continue
         share = 100 * row.result["utilisation"]
-        one = look[row.dataflow]
+        style = look[row.dataflow]
         axes.barh(
             place,
             share,
             _BAR,
-            color=one.colour,
-            hatch=one.hatch,
+            color=style.colour,
+            hatch=style.hatch,
             edgecolor=EDGE_COLOUR,
             linewidth=EDGE_POINTS,
         )

@@ -24,12 +24,12 @@ MOST_POINTS: Final = 20_000
 _LOG_RATIO: Final = 8
 
 
-def draw_designs(found: DirectedDesigns, title: str) -> Figure:
+def draw_designs(directed_designs: DirectedDesigns, title: str) -> Figure:
     """Draw the designs within the limits, coloured by PEs, and the best by each objective.
 
     Call it inside ``style()``.
     """
-    designs = found.designs
+    designs = directed_designs.designs
     places = np.nonzero(designs.is_valid)
     every = max(1, -(-len(places[0]) // MOST_POINTS))
     points = designs.columns(tuple(at[::every] for at in places))
@@ -46,9 +46,9 @@ def draw_designs(found: DirectedDesigns, title: str) -> Figure:
     if n_bytes.min() * _LOG_RATIO <= n_bytes.max():
         panels[1].set_xscale("log", base=2)
     panels[1].xaxis.set_major_formatter(lambda value, _: bytes_text(round(value)))
-    first = [one for one in found.best if one.rank == 1]
-    for number, one in enumerate(first):
-        design = one.design
+    first = [best for best in directed_designs.best if best.rank == 1]
+    for number, best in enumerate(first):
+        design = best.design
         where = design.area_um2 / 1e6, design.buffer_bytes
         for axes, x in zip(panels, where, strict=True):
             axes.plot(
@@ -58,7 +58,7 @@ def draw_designs(found: DirectedDesigns, title: str) -> Figure:
                 markersize=9 - 2 * number,
                 markerfacecolor="none",
                 markeredgecolor=(SERIES_COLOURS[5], LIMIT_COLOUR, SERIES_COLOURS[3])[number],
-                label=f"best by {one.objective}",
+                label=f"best by {best.objective}",
             )
     panels[0].set_ylabel("MACs per cycle")
     if shown is not None:

@@ -60,29 +60,29 @@ def _granularity(rows: Sequence[Row], title: str) -> Figure:
     figure = _new(title, -(-len(names) // 6), _PANEL * down + 0.8, DOUBLE_COLUMN_INCHES)
     grid = figure.subplots(down, across, sharey=True, squeeze=False)
     column = next(name for name in rows[0] if name not in {"seq_len", "dataflow"})
-    for axes, (length, mine) in zip(grid.flat, panels.items(), strict=False):
-        for dataflow, one in looks(names).items():
-            points = [row for row in mine if row["dataflow"] == dataflow]
+    for axes, (length, panel_rows) in zip(grid.flat, panels.items(), strict=False):
+        for dataflow, style in looks(names).items():
+            points = [row for row in panel_rows if row["dataflow"] == dataflow]
             axes.plot(
                 [row[column] for row in points],
                 [
                     float("nan") if row["utilisation"] is None else 100 * row["utilisation"]
                     for row in points
                 ],
-                color=one.colour,
-                linestyle=one.line,
-                marker=one.marker,
+                color=style.colour,
+                linestyle=style.line,
+                marker=style.marker,
                 markersize=4,
                 markeredgecolor="white",
                 markeredgewidth=0.4,
                 label=dataflow,
             )
-        values = sorted({row[column] for row in mine})
+        values = sorted({row[column] for row in panel_rows})
         if column.endswith("bytes"):
             axes.set_xscale("log", base=2)
             axes.minorticks_off()
             shown = values[:: -(-len(values) // max(2, 10 // across))]
-            axes.set_xticks(shown, [bytes_text(one) for one in shown])
+            axes.set_xticks(shown, [bytes_text(n_bytes) for n_bytes in shown])
         axes.set_ylim(0, 105)
         axes.set_title("" if length is None or len(panels) == 1 else f"{length} tokens")
         axes.set_xlabel(column.replace("_bytes", " (bytes)").replace("_", " "))
@@ -103,11 +103,11 @@ def _breakdown(rows: Sequence[Row], title: str) -> Figure:
     axes = figure.subplots()
     below = dict.fromkeys(keys, 0.0)
     for number, part in enumerate(PARTS):
-        mine = [row for row in rows if row["part"] == part]
-        if not mine:
+        part_rows = [row for row in rows if row["part"] == part]
+        if not part_rows:
             continue
-        at = [(row["seq_len"], row["dataflow"]) for row in mine]
-        heights = [row["normalised"] for row in mine]
+        at = [(row["seq_len"], row["dataflow"]) for row in part_rows]
+        heights = [row["normalised"] for row in part_rows]
         axes.bar(
             [places[key] for key in at],
             heights,
@@ -150,24 +150,24 @@ def _bandwidth(rows: Sequence[Row], title: str) -> Figure:
     axes = figure.subplots()
     lengths = list(dict.fromkeys(row["seq_len"] for row in rows))
     names = list(dict.fromkeys(row["dataflow"] for row in rows))
-    for dataflow, one in looks(names).items():
-        mine = {
+    for dataflow, style in looks(names).items():
+        by_length = {
             row["seq_len"]: row["bytes_per_second"] for row in rows if row["dataflow"] == dataflow
         }
-        values = [mine.get(length) for length in lengths]
+        values = [by_length.get(length) for length in lengths]
         axes.plot(
             range(len(lengths)),
             [float("nan") if value is None else value / _GIGA for value in values],
-            color=one.colour,
-            linestyle=one.line,
-            marker=one.marker,
+            color=style.colour,
+            linestyle=style.line,
+            marker=style.marker,
             markersize=4,
             label=dataflow,
         )
         for at, value in enumerate(values):
             if value is None:
-                axes.plot(at, 0.02, "x", color=one.colour, transform=axes.get_xaxis_transform())
-    axes.set_xticks(range(len(lengths)), [_length(one) for one in lengths])
+                axes.plot(at, 0.02, "x", color=style.colour, transform=axes.get_xaxis_transform())
+    axes.set_xticks(range(len(lengths)), [_length(seq_len) for seq_len in lengths])
     axes.set_xlim(-0.3, len(lengths) - 0.7)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("sequence length (tokens); x: no bandwidth is enough")

@@ -127,13 +127,13 @@ def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
     axis.set_major_formatter(write)
 
 
-def _draw_on(ax: Axes, some: Sequence[ExploredPoint], x: str, y: str) -> None:
+def _draw_on(ax: Axes, points: Sequence[ExploredPoint], x: str, y: str) -> None:
     """Draw the frontier, the best marked; few designs have their settings beside them."""
-    for one in some:
-        figures = one.figures or {}
-        if len(some) <= _MOST_NAMED:
+    for point in points:
+        figures = point.figures or {}
+        if len(points) <= _MOST_NAMED:
             ax.annotate(
-                ", ".join(setting.text for setting in one.design.settings),
+                ", ".join(setting.text for setting in point.design.settings),
                 (_value(figures, x), _value(figures, y)),
                 xytext=(3, 3),
                 textcoords="offset points",
@@ -142,13 +142,13 @@ def _draw_on(ax: Axes, some: Sequence[ExploredPoint], x: str, y: str) -> None:
         ax.scatter(
             [_value(figures, x)],
             [_value(figures, y)],
-            s=30 if one.best else 14,
-            marker="*" if one.best else "o",
-            color=SERIES_COLOURS[5] if one.best else _ON,
+            s=30 if point.best else 14,
+            marker="*" if point.best else "o",
+            color=SERIES_COLOURS[5] if point.best else _ON,
             edgecolors=LIMIT_COLOUR,
             linewidths=0.4,
-            zorder=4 if one.best else 3,
-            label="best" if one.best else "frontier",
+            zorder=4 if point.best else 3,
+            label="best" if point.best else "frontier",
         )
 
 
@@ -166,22 +166,26 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
         figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
 
 
-def draw_sensitivity(found: Exploration, title: str) -> Figure:
+def draw_sensitivity(exploration: Exploration, title: str) -> Figure:
     """Draw the objective at each setting of each axis: the best design, and the geometric mean.
 
     A line for each scenario; relative to the best design of its scenario. Call it inside
     ``style()``.
     """
-    shown = [one for one in found.dimensions if one.of != "workload" and len(one.settings) > 1]
+    shown = [
+        dimension
+        for dimension in exploration.dimensions
+        if dimension.of != "workload" and len(dimension.settings) > 1
+    ]
     rows = max(1, -(-len(shown) // _ACROSS))
     figure = new_figure(DOUBLE_COLUMN_INCHES, 2.0 * rows + 0.7)
     grid = figure.subplots(rows, _ACROSS, squeeze=False, sharey=True)
-    for ax, one in zip(grid.flat, shown, strict=False):
-        _draw_axis(ax, found, found.dimensions.index(one))
+    for ax, dimension in zip(grid.flat, shown, strict=False):
+        _draw_axis(ax, exploration, exploration.dimensions.index(dimension))
     for ax in [*grid.flat][len(shown) :]:
         ax.set_axis_off()
     for ax in grid[:, 0]:
-        ax.set_ylabel(f"{found.plan.objective}, relative to the best")
+        ax.set_ylabel(f"{exploration.plan.objective}, relative to the best")
     handles, labels = grid.flat[0].get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
@@ -189,20 +193,20 @@ def draw_sensitivity(found: Exploration, title: str) -> Figure:
     return figure
 
 
-def _draw_axis(ax: Axes, found: Exploration, number: int) -> None:
-    dimension = found.dimensions[number]
+def _draw_axis(ax: Axes, exploration: Exploration, number: int) -> None:
+    dimension = exploration.dimensions[number]
     settings = dimension.settings
     groups: dict[tuple[str, ...], list[ExploredPoint]] = {}
-    for one in _drawn(found):
-        if one.within:
-            groups.setdefault(one.design.scenario, []).append(one)
-    for (scenario, some), colour, marker in zip(
+    for point in _drawn(exploration):
+        if point.within:
+            groups.setdefault(point.design.scenario, []).append(point)
+    for (scenario, group), colour, marker in zip(
         groups.items(), SERIES_COLOURS, SERIES_MARKERS, strict=False
     ):
         values: dict[str, list[float]] = {setting.text: [] for setting in settings}
-        for one in some:
-            objective = objective_of(one.figures or {}, found.plan.objective)
-            values[one.design.settings[number].text].append(objective)
+        for point in group:
+            objective = objective_of(point.figures or {}, exploration.plan.objective)
+            values[point.design.settings[number].text].append(objective)
         least = min((v for many in values.values() for v in many if v > 0), default=math.nan)
         name = ", ".join(scenario)
         lines = {

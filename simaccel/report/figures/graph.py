@@ -94,8 +94,8 @@ def _banded(
         detours = sum(
             places[operator.name][1] - places[name][1] > 1
             for operator in workload.operators
-            for one in operator.inputs
-            for name in makers.get(one.tensor, [])
+            for read in operator.inputs
+            for name in makers.get(read.tensor, [])
             if number[name] == number[operator.name] == at
         )
         right = max(scale[name][0] for name in inside) + _BOX_WIDTH / 2
@@ -124,10 +124,10 @@ def _places(workload: Workload) -> dict[str, Place]:
     Where no operator reads what another makes, they stand in their order.
     """
     makers = _makers(workload)
-    linked = any(one.tensor in makers for each in workload.operators for one in each.inputs)
+    linked = any(read.tensor in makers for each in workload.operators for read in each.inputs)
     rows: dict[str, int] = {}
     for at, operator in enumerate(workload.operators):
-        made = [name for one in operator.inputs for name in makers.get(one.tensor, [])]
+        made = [name for read in operator.inputs for name in makers.get(read.tensor, [])]
         before = [rows[name] for name in made if name in rows]
         rows[operator.name] = (1 + max(before, default=-1)) if linked else at
     counts, taken = Counter(rows.values()), Counter[int]()
@@ -151,12 +151,12 @@ def _draw_edges(
     makers, labelled = _makers(workload), set[str]()
     lanes, stubs = {band.number: band.right for band in bands.values()}, Counter[str]()
     for operator in workload.operators:
-        for one in operator.inputs:
-            for name in makers.get(one.tensor, []):
+        for read in operator.inputs:
+            for name in makers.get(read.tensor, []):
                 start, end, band = places[name], places[operator.name], bands[name].number
                 if band != bands[operator.name].number:
                     _draw_stub(
-                        axes, end, shortened(one.tensor, 12), 1 if stubs[operator.name] else -1
+                        axes, end, shortened(read.tensor, 12), 1 if stubs[operator.name] else -1
                     )
                     stubs[operator.name] += 1
                 elif start[1] - end[1] > 1.5 * _ROW_INCHES:
@@ -167,8 +167,8 @@ def _draw_edges(
                     axes.annotate("", (end[0], high), (start[0], low), arrowprops=_ARROW)
                 if name not in labelled:
                     labelled.add(name)
-                    size = bytes_text(workload.tensor_bytes(one.tensor))
-                    text = f"{shortened(one.tensor, 12)} {size}"
+                    size = bytes_text(workload.tensor_bytes(read.tensor))
+                    text = f"{shortened(read.tensor, 12)} {size}"
                     where = (start[0] + 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
                     axes.text(*where, text, fontsize=SMALL_POINTS - 2, color="#444444", va="top")
 
@@ -210,7 +210,9 @@ def _draw_box(
         linewidth=0.5 if is_vector else 1.0,
     )
     axes.add_patch(box)
-    names = {one.tensor for one in operator.inputs if workload.tensors[one.tensor].kind == "weight"}
+    names = {
+        read.tensor for read in operator.inputs if workload.tensors[read.tensor].kind == "weight"
+    }
     weights = sum(map(workload.tensor_bytes, names))
     work = (
         f"{_short(operator.macs)} MACs" if operator.macs else f"{_short(_elements(operator))} el."

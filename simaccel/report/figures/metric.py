@@ -65,10 +65,10 @@ def _lines(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
     """Draw a line for each dataflow (and what else differs) over the swept number."""
     names = list(dict.fromkeys(map(series_of, rows)))
     for name, look in looks(names).items():
-        mine = [row for row in rows if series_of(row) == name and row.point is not None]
-        mine.sort(key=lambda row: row.point.place if row.point else 0)
-        xs = [row.point.place for row in mine if row.point]
-        ys = [_value(row, metric) for row in mine]
+        series = [row for row in rows if series_of(row) == name and row.point is not None]
+        series.sort(key=lambda row: row.point.place if row.point else 0)
+        xs = [row.point.place for row in series if row.point]
+        ys = [_value(row, metric) for row in series]
         axes.plot(
             xs,
             ys,
@@ -99,4 +99,6 @@ def _bars(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
         bars = axes.bar(at, [values[group] for group in groups], width, color=look.colour)
         bars.set_label(name)
     turned = 45 if len(groups) > _MOST_FLAT else 0
-    axes.set_xticks(range(len(groups)), [short_name(one, 20) for one in groups], rotation=turned)
+    axes.set_xticks(
+        range(len(groups)), [short_name(label, 20) for label in groups], rotation=turned
+    )

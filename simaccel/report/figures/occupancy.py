@@ -1,4 +1,4 @@
-"""Which tiles hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
+"""Tiles that hold the buffer's bytes in a window, stacked, with the buffer's capacity."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS
 
     Where there are more than ``MOST_TILES``, those with the lowest peaks are one.
     """
-    found = _steps(trace, start, end, most_steps) or _bins(trace, start, end)
-    peaks = found.n_bytes.max(axis=1, initial=0)
+    levels = _steps(trace, start, end, most_steps) or _bins(trace, start, end)
+    peaks = levels.n_bytes.max(axis=1, initial=0)
     most = np.argsort(-peaks, kind="stable")[:MOST_TILES]
     kept = np.sort(most[peaks[most] > 0])
-    tiles = tuple(found.tiles[at].removeprefix("tile ") for at in kept)
-    n_bytes, others = found.n_bytes[kept], np.delete(found.n_bytes, kept, axis=0)
+    tiles = tuple(levels.tiles[at].removeprefix("tile ") for at in kept)
+    n_bytes, others = levels.n_bytes[kept], np.delete(levels.n_bytes, kept, axis=0)
     if others.any():
         tiles = (*tiles, f"{others.any(axis=1).sum()} others")
         n_bytes = np.vstack([n_bytes, others.sum(axis=0)])
-    return Occupied(found.edges, tiles, n_bytes, found.exact)
+    return Occupied(levels.edges, tiles, n_bytes, levels.exact)
 
 
 def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | None:

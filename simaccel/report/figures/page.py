@@ -51,7 +51,7 @@ _LEFT: Final = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What to draw of a trace.
+    """The kinds and the window of a trace to draw.
 
     Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
     readable steady period with its fill (see ``default_window``), of ``operator`` if there is

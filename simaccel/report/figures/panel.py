@@ -16,7 +16,7 @@ from simaccel.trace import Trace
 
 @dataclass(frozen=True)
 class Shown:
-    """What of a trace is drawn.
+    """The part of a trace that is drawn.
 
     Attributes:
         window: the cycles of figures that look closely.

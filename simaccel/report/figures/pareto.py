@@ -42,13 +42,13 @@ def draw_pareto(rows: Sequence[Fronted], x: str, y: str, title: str) -> Figure:
     axes = figure.subplots()
     look = looks([row.dataflow for row in rows])
     for row in drawn:
-        one = look[row.dataflow]
+        style = look[row.dataflow]
         points = sorted((point[x], point[y]) for point in row.points)
         xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
         ys = [_SCALE.get(y, 1.0) * second for _, second in points]
-        axes.step(xs, ys, where=_where(x), color=one.colour, linestyle=one.line, linewidth=0.8)
+        axes.step(xs, ys, where=_where(x), color=style.colour, linestyle=style.line, linewidth=0.8)
         axes.plot(
-            xs, ys, one.marker, color=one.colour, markersize=3, label=row.dataflow, linewidth=0
+            xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
         for at in dict.fromkeys((0, len(xs) - 1)):
             axes.annotate(
@@ -58,7 +58,7 @@ def draw_pareto(rows: Sequence[Fronted], x: str, y: str, title: str) -> Figure:
                 textcoords="offset points",
                 ha="left" if at == 0 else "right",
                 fontsize="x-small",
-                color=one.colour,
+                color=style.colour,
             )
     _scales(axes, drawn, x, y)
     figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")

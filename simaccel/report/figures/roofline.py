@@ -118,17 +118,17 @@ def _slope(axes: Axes, rate: float, peak: float, label: str, colour: str, line: 
 def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: float) -> None:
     """Draw each dataflow's points: the first as rings around those of the others."""
     names = list(dict.fromkeys(dataflows))
-    for at, (dataflow, one) in enumerate(looks(names).items()):
-        mine = [row for row in rows if row["dataflow"] == dataflow]
+    for at, (dataflow, style) in enumerate(looks(names).items()):
+        points = [row for row in rows if row["dataflow"] == dataflow]
         ring = at == 0 and len(names) > 1
         axes.plot(
-            [row["macs_per_byte"] for row in mine],
-            [row["macs_per_cycle"] * hertz for row in mine],
-            one.marker,
-            color=one.colour,
+            [row["macs_per_byte"] for row in points],
+            [row["macs_per_cycle"] * hertz for row in points],
+            style.marker,
+            color=style.colour,
             markersize=7 if ring else 4,
-            markerfacecolor="none" if ring else one.colour,
-            markeredgecolor=one.colour if ring else "white",
+            markerfacecolor="none" if ring else style.colour,
+            markeredgecolor=style.colour if ring else "white",
             markeredgewidth=0.9 if ring else 0.4,
             label=dataflow,
             zorder=3,
@@ -150,7 +150,7 @@ def _name_points(axes: Axes, rows: Sequence[Row], hertz: float) -> None:
         for right, up in _PLACES:
             left = x + 0.015 if right else x - 0.015 - width
             box = (left, y + up, width)
-            if left >= 0 and left + width <= 1 and not any(_over(box, one) for one in taken):
+            if left >= 0 and left + width <= 1 and not any(_over(box, other) for other in taken):
                 taken.append(box)
                 axes.text(
                     left, y + up, text, transform=axes.transAxes, va="center", fontsize="x-small"

@@ -49,7 +49,7 @@ def draw_shares(rows: Sequence[Row]) -> Figure:
     )
     sizes = {name: [_percent(each, (name,)) for _, each in rows] for name in kinds}
     small = [
-        _percent(each, [one.assumption for one in each.shares if one.assumption not in kinds])
+        _percent(each, [other.assumption for other in each.shares if other.assumption not in kinds])
         for _, each in rows
     ]
     sizes |= {_SMALL: small} if any(small) else {}

@@ -37,15 +37,15 @@ def draw_slopes(
 ) -> None:
     """Draw what each dataflow moved as points, and below it the slopes."""
     rooms = [room for row in rows if (room := _room(row)) is not None]
-    for name, one in look.items():
-        mine = [(_room(row), row.result) for row in rows if row.dataflow == name]
-        known = [(room, dram_bytes(result)) for room, result in mine if room and result]
+    for name, style in look.items():
+        results = [(_room(row), row.result) for row in rows if row.dataflow == name]
+        known = [(room, dram_bytes(result)) for room, result in results if room and result]
         axes.plot(
             [room for room, _ in known],
             [moved for _, moved in known],
-            color=one.colour,
+            color=style.colour,
             linestyle="",
-            marker=one.marker,
+            marker=style.marker,
             markersize=4,
             markeredgecolor="white",
             markeredgewidth=0.4,
@@ -75,13 +75,13 @@ def _draw_slope(axes: Axes, slope: Slope, line: str, window: tuple[float, float]
     low, high = window
     before = [moved for room, moved in slope.points if room <= low]
     inside = [(room, moved) for room, moved in slope.points if low < room < high]
-    found = [*([(low, before[-1])] if before else []), *inside]
-    if not found:
+    steps = [*([(low, before[-1])] if before else []), *inside]
+    if not steps:
         return
-    found.append((high, found[-1][1]))
+    steps.append((high, steps[-1][1]))
     axes.step(
-        [room for room, _ in found],
-        [moved for _, moved in found],
+        [room for room, _ in steps],
+        [moved for _, moved in steps],
         where="post",
         color=LIMIT_COLOUR,
         linestyle=line,

@@ -1,4 +1,4 @@
-"""Where the cycles of one engine go, a bar per operator: busy, stalls by cause, idle."""
+"""Cycles of one engine, a bar per operator: busy, stalls by cause, idle."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def stall_stacks(
     if engine not in trace.engines:
         allowed = suggest(engine, trace.engines)
         raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
-    found = _accounted(trace, engine, start, end)
-    stacks = [Stack(name, found[name]) for name in _program_order(trace, found) if found[name]]
+    cycles = _accounted(trace, engine, start, end)
+    stacks = [Stack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]]
     return stacks if len(stacks) == 1 else [*_fewer(stacks), _together(TOTAL, stacks)]
 
 
@@ -74,13 +74,13 @@ def _accounted(trace: Trace, engine: str, start: int, end: int | None) -> dict[s
     Where the array has no work in an operator, it waits for the SFU: for its work, and for what it
     waits for itself.
     """
-    found: dict[str, dict[str, Counter[str]]] = {}
+    counted: dict[str, dict[str, Counter[str]]] = {}
     for row in trace.account(by=("engine", "operator", "cause"), start=start, end=end):
-        engines = found.setdefault(row.operator or NO_OPERATOR, {})
+        engines = counted.setdefault(row.operator or NO_OPERATOR, {})
         engines.setdefault(row.engine, Counter())[row.cause] += row.cycles
     return {
         name: dict(_instead(engines, engine))
-        for name, engines in found.items()
+        for name, engines in counted.items()
         if engine in engines
     }
 

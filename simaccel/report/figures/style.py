@@ -1,4 +1,4 @@
-"""How figures look: widths, type sizes, and one colour and hatch for what an engine does.
+"""Style of figures: widths, type sizes, and one colour and hatch for what an engine does.
 
 Nothing here imports matplotlib at the top: the palette also serves pages that draw without it.
 """
@@ -180,8 +180,8 @@ def require_figure_target(
     """
     if path != STDOUT and Path(path).suffix.lower() not in SUFFIXES:
         path = Path(path)
-        given = path.suffix.lower() or path.name
-        raise InputError([Fault(str(path), "suffix", given, suggest(given, SUFFIXES))])
+        suffix = path.suffix.lower() or path.name
+        raise InputError([Fault(str(path), "suffix", suffix, suggest(suffix, SUFFIXES))])
     return require_target(path, force=force, inputs=inputs)
 
 

@@ -77,8 +77,8 @@ def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = Non
     ).flat
     _draw_lines(upper, panels, looks(names), upper_rows)
     upper.suptitle(title, fontsize="medium", x=0.01, ha="left")
-    for one in middle:
-        _draw_moved(one, panels, looks(names), upper_rows, slopes or {})
+    for panel_figure in middle:
+        _draw_moved(panel_figure, panels, looks(names), upper_rows, slopes or {})
     if lower_rows:
         _draw_stacks(lower, panels, names, lower_rows)
     return figure
@@ -121,8 +121,8 @@ def _draw_lines(
     every = [row for rows in panels.values() for row in rows]
     strips = _strips(every)
     for axes, (panel, rows) in zip(grid, panels.items(), strict=False):
-        for name, one in look.items():
-            _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), one)
+        for name, style in look.items():
+            _draw_line(axes, _in_order([row for row in rows if row.dataflow == name]), style)
         _draw_failures(axes, rows, strips)
         first = [row for row in rows if row.dataflow == rows[0].dataflow]
         _set_ticks(axes, [_point(row) for row in _in_order(first)], _MOST_TICKS // across)
@@ -167,14 +167,14 @@ def _spread(heights: Sequence[float]) -> list[float]:
     >>> _spread([10.0, 95.0, 96.0, 99.0])
     [10.0, 87.0, 93.5, 100.0]
     """
-    found: list[float] = []
+    placed: list[float] = []
     for height in heights:
-        found.append(max(height, found[-1] + _LINE_OF_TEXT) if found else height)
+        placed.append(max(height, placed[-1] + _LINE_OF_TEXT) if placed else height)
     top = 100.0
-    for at in range(len(found) - 1, -1, -1):
-        found[at] = min(found[at], top)
-        top = found[at] - _LINE_OF_TEXT
-    return found
+    for at in range(len(placed) - 1, -1, -1):
+        placed[at] = min(placed[at], top)
+        top = placed[at] - _LINE_OF_TEXT
+    return placed
 
 
 def _draw_moved(
@@ -222,9 +222,9 @@ def _draw_line(axes: Axes, rows: Sequence[Compared], look: Look) -> None:
 
 def _draw_failures(axes: Axes, rows: Sequence[Compared], strips: dict[str, float]) -> None:
     for name, height in strips.items():
-        mine = _in_order([row for row in rows if row.dataflow == name])
-        places = _places([_point(row) for row in mine])
-        fails = [place for place, row in zip(places, mine, strict=True) if row.result is None]
+        line = _in_order([row for row in rows if row.dataflow == name])
+        places = _places([_point(row) for row in line])
+        fails = [place for place, row in zip(places, line, strict=True) if row.result is None]
         axes.plot(
             fails,
             [height] * len(fails),
@@ -263,8 +263,8 @@ def _draw_stacks(
     for number, (panel, rows) in enumerate(panels.items()):
         block = grid[number * rows_each : (number + 1) * rows_each].ravel()
         for axes, name in zip(block, names, strict=False):
-            mine = _in_order([row for row in rows if row.dataflow == name])
-            _draw_stack(axes, mine, causes, _MOST_TICKS // across)
+            line = _in_order([row for row in rows if row.dataflow == name])
+            _draw_stack(axes, line, causes, _MOST_TICKS // across)
             axes.set_title(f"{name}, {panel}" if panel else name)
             axes.set_xlabel(_axis(rows).label)
         for axes in block[len(names) :]:

@@ -1,4 +1,4 @@
-"""What each engine does in a window of cycles, as bars coloured by activity and stall cause.
+"""Activities of each engine in a window of cycles, as bars coloured by stall cause.
 
 Where a window holds more events than an eye can part, each lane is cut into bins, and a bin is
 filled with the shares of what is done in it.
@@ -54,7 +54,7 @@ class Timeline:
 
     @property
     def causes(self) -> list[str]:
-        """What occurs, in the order of legends."""
+        """Causes that occur, in the order of legends."""
         return in_order({cause for lane in self.lanes for cause in lane.bars})
 
     def shares(self) -> dict[str, float]:
@@ -88,7 +88,7 @@ class BinnedTimeline:
 
     @property
     def causes(self) -> list[str]:
-        """What occurs, in the order of legends."""
+        """Causes that occur, in the order of legends."""
         occurs = self.utilisation.cycles.any(axis=(0, 2))
         return in_order(np.array(self.utilisation.causes)[occurs].tolist())
 
@@ -204,9 +204,11 @@ def _draw_bars(axes: Axes, drawn: Timeline) -> None:
         for cause in in_order(lane.bars):
             bars = lane.bars[cause] - (drawn.start, 0)
             wide = bars[:, 1] >= least
-            for some, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
-                if len(some):
-                    axes.broken_barh(some.tolist(), place, label=cause, **{**look(cause), **plain})
+            for drawn_bars, plain in ((bars[wide], {}), (bars[~wide], {"hatch": None})):
+                if len(drawn_bars):
+                    axes.broken_barh(
+                        drawn_bars.tolist(), place, label=cause, **{**look(cause), **plain}
+                    )
 
 
 def _draw_bins(axes: Axes, drawn: BinnedTimeline) -> None:

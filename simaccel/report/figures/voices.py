@@ -30,22 +30,28 @@ def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
     """Draw cycles and DRAM bytes in panels of their own. Call it inside ``style()``."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
-    machine = [one.run.cycles for one in explained]
-    _said(cycles, machine, [one.directives.cycles for one in explained], 2, _TOLD)
-    bounds = [one.prediction.bound_cycles for one in explained]
+    machine = [group.run.cycles for group in explained]
+    _said(cycles, machine, [group.directives.cycles for group in explained], 2, _TOLD)
+    bounds = [group.prediction.bound_cycles for group in explained]
     _said(cycles, machine, bounds, 1, "bound")
     crossed = [
-        sum(one.dram_bytes for one in explained if one.together == each.together)
+        sum(group.dram_bytes for group in explained if group.together == each.together)
         for each in explained
     ]
-    _said(moved, crossed, [one.floor.least_bytes for one in explained], 1, "")
-    _said(moved, [one.dram_bytes for one in explained], [_told(one) for one in explained], 2, "")
+    _said(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
+    _said(
+        moved,
+        [group.dram_bytes for group in explained],
+        [_told(group) for group in explained],
+        2,
+        "",
+    )
     for axes, what in ((cycles, "cycles"), (moved, "bytes to and from DRAM")):
         axes.axvline(1, color=LIMIT_COLOUR, linewidth=0.8, label="machine")
         axes.set_xlim(0, max(_LEAST_END, axes.get_xlim()[1]))
         axes.set_xlabel(f"{what}, as multiples of the machine's")
         axes.grid(visible=True, axis="x", linewidth=0.3, alpha=0.6)
-    cycles.set_yticks(range(len(explained)), [one.run.name for one in explained])
+    cycles.set_yticks(range(len(explained)), [group.run.name for group in explained])
     cycles.set_ylim(len(explained) - 0.5, -0.5)
     figure.legend(*cycles.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

@@ -1,4 +1,4 @@
-"""Which cycles a figure shows when nobody says: one steady period with the fill before it.
+"""The cycles of a figure by default: one steady period with the fill before it.
 
 A trace knows what repeats: its segments. The segments of one period in which the run spends most
 of its cycles are its steady state. If one of their periods, with all that comes before it since
@@ -98,9 +98,9 @@ def default_window(trace: Trace, operator: str | None = None) -> Window:
     for root in _by_weight(trace, roots, operator):
         heaviest = heaviest or root
         places = list(_places(roots, _begin(trace, root, 0)))
-        found = _search(trace, root, operator, places, alone)
-        if found or alone:
-            return found or alone[0]
+        window = _search(trace, root, operator, places, alone)
+        if window or alone:
+            return window or alone[0]
     start, end = (0, trace.cycles) if heaviest is None else _period(heaviest)
     return _readable(trace, *_span(trace, operator, start, end))
 
@@ -123,9 +123,9 @@ def _search(
                 return window
         alone.append(_with_fill(trace, _Place(segment, segment.start)))
     for child in _by_weight(trace, segment.children, operator):
-        found = _search(trace, child, operator, places, alone)
-        if found is not None:
-            return found
+        inner = _search(trace, child, operator, places, alone)
+        if inner is not None:
+            return inner
     return None
 
 

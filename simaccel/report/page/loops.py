@@ -87,7 +87,7 @@ class _Stretch:
 
 
 class Work:
-    """What one engine did, by site."""
+    """Work of one engine, by site."""
 
     def __init__(self, tree: Tree, causes: np.ndarray, sites: np.ndarray) -> None:
         """Measure a lane; ``causes`` and ``sites`` are those of the activities, by number."""
@@ -193,18 +193,18 @@ def _lines(program: Program) -> Iterator[_Line]:
     def visit(
         body: Sequence[Node], depth: int, trips: tuple[int, ...], seen: int
     ) -> tuple[list[_Line], int]:
-        found: list[_Line] = []
+        numbered: list[_Line] = []
         for node in body:
             text, first = next(lines), seen
             if isinstance(node, Loop | Operator):
                 around = (*trips, node.trips) if isinstance(node, Loop) else (*trips, 1)
                 kind = "loop" if isinstance(node, Loop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
-                found += [_Line(text, kind, depth, around, range(first, seen)), *inner]
+                numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
             else:
                 seen += 1
-                found.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
-        return found, seen
+                numbered.append(_Line(text, "command", depth, (*trips, 1), range(first, seen)))
+        return numbered, seen
 
     yield from visit(program.body, 0, (), 0)[0]
 
@@ -218,17 +218,19 @@ def _place(
 ) -> Place:
     there = [*sites] if end is None else [*sites, end]
     cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
-    lane = "array" if cycles.get("array") else max(cycles, key=lambda one: cycles[one], default="")
-    found = bool(lane and cycles[lane])
-    window, exact = _window(line, sites, works, cycles) if complete and found else (None, False)
+    lane = (
+        "array" if cycles.get("array") else max(cycles, key=lambda name: cycles[name], default="")
+    )
+    is_used = bool(lane and cycles[lane])
+    window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
     return Place(
         text=line.text,
         kind=line.kind,
         depth=line.depth,
         site=sites[0] if line.kind == "command" and sites else 0,
-        lane=lane if found else "",
-        cycles=cycles[lane] if found else 0,
-        busy=sum(works[lane].busy[site] for site in sites) if found else 0,
+        lane=lane if is_used else "",
+        cycles=cycles[lane] if is_used else 0,
+        busy=sum(works[lane].busy[site] for site in sites) if is_used else 0,
         executions=prod(line.trips),
         window=window,
         exact=exact,
@@ -239,7 +241,7 @@ def _window(
     line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
 ) -> tuple[Window | None, bool]:
     """Find the middle iteration, on an engine of fixed pace where there is one."""
-    lanes = sorted(works, key=lambda one: (one != "array", one not in FIXED_PACE, -cycles[one]))
+    lanes = sorted(works, key=lambda name: (name != "array", name not in FIXED_PACE, -cycles[name]))
     for lane in lanes:
         busy = works[lane].busy
         working = [site for site in sites if busy[site]]

@@ -95,8 +95,8 @@ def _codes(rows: Events) -> Cycles:
         column -= column.min()
         size = int(column.max()) + 1
         if many * size >= _MOST_CODES:  # of so many rows, fewer differ
-            found, codes = np.unique(codes, return_inverse=True)
-            many = len(found)
+            distinct, codes = np.unique(codes, return_inverse=True)
+            many = len(distinct)
         codes *= size
         codes += column
         many *= size

@@ -20,7 +20,7 @@ _FLAT = 3
 def attention_node(place: Place) -> Entry:
     """Map an attention of ONNX; a causal mask leaves nothing out, as no dense product does."""
     node, shapes = place.node, place.network.shapes
-    heads, shared = (place.attribute(f"{one}_num_heads", 0) for one in ("q", "kv"))
+    heads, shared = (place.attribute(f"{kind}_num_heads", 0) for kind in ("q", "kv"))
     if len(place.shape(0)) > _FLAT:
         heads, shared = place.shape(0)[1], place.shape(1)[1]
     if not heads or not shared or heads % shared:
@@ -33,12 +33,12 @@ def attention_node(place: Place) -> Entry:
     values = _repeated(_heads(place, 2, (shared,), lengths[1]), group)
     turned = keys.transposed((0, 1, 3, 2))
     names = (f"{place.name}.L", f"{place.name}.softmax", f"{place.name}.A")
-    given: tuple[Given, Given, Given] = (
+    operands: tuple[Given, Given, Given] = (
         (asked, asked.shape),
         (turned, turned.shape),
         (values, values.shape),
     )
-    made = attention(place.building, names, given)
+    made = attention(place.building, names, operands)
     flat = len(place.made) == _FLAT
     place.makes(made.transposed((0, 2, 1, 3)).reshaped(place.made) if flat else made)
     batch, _, rows, size = asked.shape
@@ -57,7 +57,7 @@ def _heads(place: Place, number: int, heads: tuple[int, ...], past: int) -> View
     if view is not None:
         seen = view.transposed(order)
         single = len(seen.dims[2]) == len(seen.dims[3]) == 1
-        if single and tuple(one.size for one in seen.dims[1]) == heads:
+        if single and tuple(span.size for span in seen.dims[1]) == heads:
             return seen
     building.part(name)
     wide = (
@@ -69,11 +69,13 @@ def _heads(place: Place, number: int, heads: tuple[int, ...], past: int) -> View
     root = building.root(f"{place.name}.{'QKV'[number]}", kind, bits=building.bits_of(name))
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
-    found = View(root, (*dims[:first], merged, *dims[first + len(heads) :]))
+    merged_view = View(root, (*dims[:first], merged, *dims[first + len(heads) :]))
     if not past:
-        whole = (*found.dims[:2], (*merged, *found.dims[3])) if flat else found.dims
+        whole = (
+            (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
+        )
         building.claim(name, View(root, whole))
-    return found.transposed(order)
+    return merged_view.transposed(order)
 
 
 def _repeated(view: View, group: int) -> View:

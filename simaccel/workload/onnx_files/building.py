@@ -160,8 +160,8 @@ class Building:
     ) -> Root:
         """Return a new stored tensor."""
         wide = self.made_bits if bits is None else bits
-        found = self.roots[name] = Root(name, list(sizes), kind, made, wide)
-        return found
+        root = self.roots[name] = Root(name, list(sizes), kind, made, wide)
+        return root
 
     def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> Use:
         """Return how an operator reads a tensor of its own with these ranks."""
@@ -193,9 +193,9 @@ class Building:
         ranks = list(chain(*dims))
         root = self.root(name, kind, [sizes[rank] for rank in ranks], bits=self.bits_of(source))
         spans = {rank: Span(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
-        found = View(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
-        self.claim(source, found)
-        return self.linked(source, {span: rank for rank, span in spans.items()}, found)
+        factor_view = View(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+        self.claim(source, factor_view)
+        return self.linked(source, {span: rank for rank, span in spans.items()}, factor_view)
 
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
@@ -213,20 +213,20 @@ class Building:
             made.append(tuple(spans))
         return View(root, tuple(made)), Use(root, slots)
 
-    def add(self, one: Pending) -> None:
+    def add(self, pending: Pending) -> None:
         """Add an operator; of two parts of one tensor that it reads the second is its own."""
-        inputs = list(one.inputs)
+        inputs = list(pending.inputs)
         for at, use in enumerate(inputs):
             for other in inputs[:at]:
-                if other.root is use.root and other.box(one.ranks) != use.box(one.ranks):
+                if other.root is use.root and other.box(pending.ranks) != use.box(pending.ranks):
                     use.root.keep()
                     self.parted.add(use.root.name)
-                    sizes = [after - before for before, after in use.box(one.ranks)]
-                    name = f"{one.name}.{'ABCD'[at]}"
+                    sizes = [after - before for before, after in use.box(pending.ranks)]
+                    name = f"{pending.name}.{'ABCD'[at]}"
                     root = self.root(name, "input", sizes, bits=use.root.bits)
                     terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
                     inputs[at] = Use(root, terms)
-        self.pending.append(replace(one, inputs=tuple(inputs)))
+        self.pending.append(replace(pending, inputs=tuple(inputs)))
 
     def join(self, name: str, parts: Sequence[str], axis: int) -> View | None:
         """Return tensors put one behind the other, if they are made for nothing else."""
@@ -245,11 +245,15 @@ class Building:
             if name in self.views:
                 self.views[name].root.keep()
         self.parted |= {name for name, root in self.forms.items() if root.read}
-        for one in self.pending:
-            for use in (*one.inputs, one.output):
-                use.settle(one.ranks)
-        operators = [one.operator() for one in self.pending]
-        stored = {given.tensor for one in operators for given in (*one.inputs, one.output)}
+        for pending in self.pending:
+            for use in (*pending.inputs, pending.output):
+                use.settle(pending.ranks)
+        operators = [pending.operator() for pending in self.pending]
+        stored = {
+            operand.tensor
+            for operator in operators
+            for operand in (*operator.inputs, operator.output)
+        }
         tensors = {
             name: Tensor(
                 name,
@@ -270,15 +274,15 @@ class Building:
         name: str,
         kind: str,
         shape: Shape,
-        given: Sequence[Given],
+        operands: Sequence[Given],
         axis: int | None = None,
     ) -> View:
         """Add a vector operator over elements of a shape; all but the first may be broadcast."""
-        alone = len(given) == 1 and axis is None
-        source, view = self.whole(name, (given[0][0], shape), axis, repeats=alone)
+        alone = len(operands) == 1 and axis is None
+        source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
         uses = [self.linked(source, ranks, view)]
-        for number, (other, size) in enumerate(given[1:]):
+        for number, (other, size) in enumerate(operands[1:]):
             wide = (1,) * (len(shape) - len(size)) + size
             uses.append(self._other(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
         along = None if axis is None else ranks[view.dims[axis][0]]
@@ -288,13 +292,13 @@ class Building:
         return made
 
     def whole(
-        self, name: str, given: Given, axis: int | None = None, *, repeats: bool = False
+        self, name: str, operand: Given, axis: int | None = None, *, repeats: bool = False
     ) -> tuple[Source, View]:
         """Return a view of an operator's first input, or a tensor of its own of the same shape.
 
         ``repeats``: it may have elements that come several times.
         """
-        source, shape = given
+        source, shape = operand
         view = self.view(source)
         if view is not None and (view.shape != shape or not view.spans):
             view = None
@@ -306,20 +310,20 @@ class Building:
         keep = () if axis is None else (axis,)
         root = self.root(f"{name}.I", self.kind_of(source), bits=self.bits_of(source))
         splits = {} if axis is not None else self.splits
-        found = fresh(root, shape, keep, splits)
-        self.claim(source, found)
-        return source, found
+        fresh_view = fresh(root, shape, keep, splits)
+        self.claim(source, fresh_view)
+        return source, fresh_view
 
-    def _other(self, name: str, given: Given, like: View, ranks: Mapping[Span, str]) -> Use:
+    def _other(self, name: str, operand: Given, like: View, ranks: Mapping[Span, str]) -> Use:
         """Return how an operand is read that may be broadcast to another."""
-        source, shape = given
+        source, shape = operand
         view = self.view(source)
         if view is not None and not view.fixed and view.spans:
             dims = ((),) * (len(shape) - len(view.dims)) + view.dims
             pairs = list(zip(dims, like.dims, strict=True))
-            if all(not one or sizes_of(one) == sizes_of(two) for one, two in pairs):
+            if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
                 own = {
-                    a: ranks[b] for one, two in pairs if one for a, b in zip(one, two, strict=True)
+                    a: ranks[b] for dim, two in pairs if dim for a, b in zip(dim, two, strict=True)
                 }
                 return self.linked(source, own, view)
         known = self.shapes.get(source, shape) if isinstance(source, str) else shape
@@ -352,12 +356,12 @@ class Building:
         }
         return View(root, dims, tuple(new[span] for span in view.fixed)), Use(root, slots)
 
-    def reduction(self, name: str, given: Given, axes: Collection[int], *, keeps: bool) -> View:
+    def reduction(self, name: str, operand: Given, axes: Collection[int], *, keeps: bool) -> View:
         """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
-        source, view = self.whole(name, given)
+        source, view = self.whole(name, operand)
         gone = {span for at in axes for span in view.dims[at]}
         if not gone:  # dimensions of size 1: each element is its own mean
-            made = self.vector(name, "scale", given[1], [given])
+            made = self.vector(name, "scale", operand[1], [operand])
             left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
             return View(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
@@ -365,7 +369,7 @@ class Building:
             if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
                 self.views.pop(source, None)  # claimed just now, in another form
             root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
-            whole = fresh(root, (1, *given[1]), (0,))
+            whole = fresh(root, (1, *operand[1]), (0,))
             source, view = None, View(whole.root, whole.dims[1:], whole.dims[0])
             gone = {span for dim in view.dims for span in dim}
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}

@@ -29,7 +29,7 @@ _EXTERNAL: Final = 1
 
 @dataclass
 class Constants:
-    """What a model's graphs have as constants: values by name, and others as (typed) tensors.
+    """Constants of a model's graphs: values by name, and others as (typed) tensors.
 
     ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
     constants, by kind.
@@ -46,9 +46,9 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
 
     Those of small size and known value stay, as initializers of their graph.
     """
-    found = Constants()
+    taken = Constants()
     main = model.graph
-    found.sparse = tuple(one.values.name for one in main.sparse_initializer)
+    taken.sparse = tuple(sparse.values.name for sparse in main.sparse_initializer)
     for sparse in main.sparse_initializer:
         tensor = main.initializer.add()
         tensor.CopyFrom(sparse.values)
@@ -56,32 +56,32 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
         tensor.dims.extend(sparse.dims)
         tensor.ClearField("raw_data")
     del main.sparse_initializer[:]
-    names = {one.name for one in (*main.initializer, *main.input)}
+    names = {declared.name for declared in (*main.initializer, *main.input)}
     for number, graph in enumerate(_graphs(main)):
         count = _constant_nodes(graph)
         if graph is main and count:
-            found.folded["Constant"] = count
+            taken.folded["Constant"] = count
         kept = []
-        for one in graph.initializer:
-            value = constant_value(onnx, one, folder)
+        for tensor in graph.initializer:
+            value = constant_value(onnx, tensor, folder)
             if value is not None:
-                kept.append(onnx.numpy_helper.from_array(value, one.name))
+                kept.append(onnx.numpy_helper.from_array(value, tensor.name))
                 if graph is main:
-                    found.values[one.name] = value
+                    taken.values[tensor.name] = value
                 continue
-            name = one.name
+            name = tensor.name
             if graph is not main and name in names:
                 name = f"{name}.{number}"
-                rename(graph, {one.name: name})
+                rename(graph, {tensor.name: name})
             names.add(name)
-            found.without_values.append(_typed(onnx, name, one))
+            taken.without_values.append(_typed(onnx, name, tensor))
         del graph.initializer[:]
         graph.initializer.extend(kept)
-    constants = {*found.values, *(one.name for one in found.without_values)}
-    inputs = [one for one in main.input if one.name not in constants]
+    constants = {*taken.values, *(without_value.name for without_value in taken.without_values)}
+    inputs = [declared for declared in main.input if declared.name not in constants]
     del main.input[:]
-    main.input.extend([*inputs, *found.without_values])
-    return found
+    main.input.extend([*inputs, *taken.without_values])
+    return taken
 
 
 def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray[np.generic] | None:
@@ -99,16 +99,16 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
         copy.ClearField("data_location")
         copy.raw_data = data
     try:
-        found: npt.NDArray[np.generic] = onnx.numpy_helper.to_array(copy)
+        ndarray: npt.NDArray[np.generic] = onnx.numpy_helper.to_array(copy)
     except Exception:  # noqa: BLE001 - files without values have whatever they have instead
         return None
-    return found if found.size == count else None
+    return ndarray if ndarray.size == count else None
 
 
 def _beside(tensor: Proto, folder: Path) -> bytes | None:
     """Return the bytes of a constant from a file in the model's folder."""
-    given = {one.key: one.value for one in tensor.external_data}
-    place = Path(given.get("location", ""))
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    place = Path(entries.get("location", ""))
     if place.is_absolute() or ".." in place.parts or not place.parts:
         return None
     file = folder / place
@@ -116,7 +116,7 @@ def _beside(tensor: Proto, folder: Path) -> bytes | None:
         inside = file.resolve().is_relative_to(folder.resolve())
         if not inside or not file.is_file():
             return None
-        offset, length = int(given.get("offset", 0)), int(given.get("length", _MOST_BYTES))
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", _MOST_BYTES))
         if not (offset >= 0 and 0 <= length <= _MOST_BYTES):
             return None
         with file.open("rb") as stream:
@@ -130,7 +130,7 @@ def _constant_nodes(graph: Proto) -> int:
     """Make initializers of the nodes of a graph that are tensors; return how many there were."""
     left = []
     for node in graph.node:
-        tensors = [one.t for one in node.attribute if one.name == "value"]
+        tensors = [attribute.t for attribute in node.attribute if attribute.name == "value"]
         if node.op_type != "Constant" or node.domain or not tensors:
             left.append(node)
             continue
@@ -139,7 +139,7 @@ def _constant_nodes(graph: Proto) -> int:
         made.name = node.output[0]
     count = len(graph.node) - len(left)
     if count:
-        copies = [type(one).FromString(one.SerializeToString()) for one in left]
+        copies = [type(node).FromString(node.SerializeToString()) for node in left]
         del graph.node[:]
         graph.node.extend(copies)
     return count

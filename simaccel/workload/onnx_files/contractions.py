@@ -30,8 +30,8 @@ def contraction(building: Building, name: str, operands: Sequence[Lettered], out
     uses = []
     for number, ((source, shape), letters) in enumerate(operands):
         dims = [
-            ranks[one] if size == whole[one] else []
-            for one, size in zip(letters, shape, strict=True)
+            ranks[letter] if size == whole[letter] else []
+            for letter, size in zip(letters, shape, strict=True)
         ]
         label = f"{name}.{'IWCDEFGH'[min(number, 7)]}"
         uses.append(building.factor(label, source, dims, sizes, building.kind_of(source)))
@@ -55,12 +55,12 @@ def _parts(
     building: Building, operands: Sequence[Lettered], whole: dict[str, int]
 ) -> dict[str, list[int]]:
     """Return the sizes of the ranks of each letter: several where a tensor is stored so."""
-    found = {letter: [size] if size > 1 else [] for letter, size in whole.items()}
+    ranks = {letter: [size] if size > 1 else [] for letter, size in whole.items()}
     for (source, shape), letters in operands:
         view = building.view(source)
         if view is None or view.shape != shape or view.fixed:
             continue
         for letter, dim in zip(letters, view.dims, strict=True):
-            if len(dim) > 1 and len(found[letter]) == 1:
-                found[letter] = sizes_of(dim)
-    return found
+            if len(dim) > 1 and len(ranks[letter]) == 1:
+                ranks[letter] = sizes_of(dim)
+    return ranks

@@ -1,4 +1,4 @@
-"""What nodes of ONNX Runtime's own domain make: shapes that ONNX's inference doesn't know."""
+"""Outputs of nodes of ONNX Runtime's own domain: shapes that ONNX's inference doesn't know."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def made_by(
     node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
 ) -> list[Made | None] | None:
     """Return what the outputs of a node are; None where that isn't known."""
-    given = [shapes.get(name) for name in node.input]
+    inputs = [shapes.get(name) for name in node.input]
     kind, make = node.op_type, _MADE.get(node.op_type)
-    if not given or given[0] is None:
+    if not inputs or inputs[0] is None:
         return None
     if kind in _ALIKE:
-        made: Shape | None = _wide(given) if kind in {"QLinearAdd", "QLinearMul"} else given[0]
+        made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
     else:
-        made = make(node, given) if make else None
+        made = make(node, inputs) if make else None
     if made is None:
         return None
     return [(made, _type(node, types))]

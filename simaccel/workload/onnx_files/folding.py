@@ -1,4 +1,4 @@
-"""What is known of an ONNX model before it runs: shapes, constants, and branches that are taken."""
+"""Facts of an ONNX model before it runs: shapes, constants, and branches that are taken."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ class Folder:
     ) -> None:
         self.onnx, self.model = onnx, model
         self.values: dict[str, Value] = dict(constants.values)
-        self.constants = {*self.values, *(one.name for one in constants.without_values)}
+        self.constants = {
+            *self.values,
+            *(without_value.name for without_value in constants.without_values),
+        }
         self.folded: dict[str, int] = dict(constants.folded)
         self.errors: tuple[type[Exception], ...] = (
             onnx.shape_inference.InferenceError,
@@ -75,7 +78,7 @@ class Folder:
             RuntimeError,
             ValueError,
         )
-        self._opsets = {one.domain: one.version for one in model.opset_import}
+        self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._stored: dict[str, int] = {}
         self._types: dict[str, int] = {}
         self._declared = self._forget(dims)
@@ -97,7 +100,7 @@ class Folder:
             graph.node.extend(inlined)
             self._keep(shapes, *before)
         shapes |= {name: value.shape for name, value in self.values.items()}
-        shapes = {name: one[0] for name, one in self._declared.items()} | shapes
+        shapes = {name: kind[0] for name, kind in self._declared.items()} | shapes
         names = {number: name for name, number in self.onnx.TensorProto.DataType.items()}
         bits = {name: _BITS[names[t]] for name, t in self._types.items() if names[t] in _BITS}
         return shapes, bits | self._stored
@@ -106,20 +109,20 @@ class Folder:
 
     def _forget(self, dims: Mapping[str, int]) -> dict[str, tuple[Shape, int]]:
         """Take away what the file says of the shapes of what nodes make; return it."""
-        graph, found = self.model.graph, {}
-        for one in (*graph.value_info, *graph.output):
-            kind = one.type.tensor_type
+        graph, forgotten = self.model.graph, {}
+        for info in (*graph.value_info, *graph.output):
+            kind = info.type.tensor_type
             sizes = [
                 dims.get(d.dim_param, d.dim_value) if d.dim_param else d.dim_value
                 for d in kind.shape.dim
             ]
-            if one.type.HasField("tensor_type") and kind.HasField("shape") and all(sizes):
-                found[one.name] = tuple(sizes), kind.elem_type
+            if info.type.HasField("tensor_type") and kind.HasField("shape") and all(sizes):
+                forgotten[info.name] = tuple(sizes), kind.elem_type
         del graph.value_info[:]
-        for one in graph.output:
-            if one.type.HasField("tensor_type"):
-                one.type.tensor_type.ClearField("shape")
-        return found
+        for info in graph.output:
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+        return forgotten
 
     def _infer(self) -> dict[str, Shape]:
         graph = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
@@ -136,7 +139,7 @@ class Folder:
     def _extend(self, nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> bool:
         """Say what nodes make that ONNX's inference knows nothing of; return whether it was any."""
         grown = False
-        known = {one.name for one in self.model.graph.value_info}
+        known = {info.name for info in self.model.graph.value_info}
         for node in nodes:
             unknown = [n for n in node.output if n and n not in shapes and n not in known]
             if not unknown or not node.domain:
@@ -144,9 +147,9 @@ class Folder:
             made = made_by(node, shapes, self._types) or [
                 self._declared.get(n) for n in node.output
             ]
-            for name, one in zip(node.output, made, strict=False):
-                if name in unknown and one is not None:
-                    info = self.onnx.helper.make_tensor_value_info(name, one[1], list(one[0]))
+            for name, kind in zip(node.output, made, strict=False):
+                if name in unknown and kind is not None:
+                    info = self.onnx.helper.make_tensor_value_info(name, kind[1], list(kind[0]))
                     self.model.graph.value_info.append(info)
                     grown = True
         return grown
@@ -155,12 +158,12 @@ class Folder:
 
     def _leaves(self, node: Proto, shapes: Mapping[str, Shape]) -> bool:
         """Say whether what a node makes is known before the run, or always the same."""
-        kind, given = node.op_type, [name for name in node.input if name]
-        if kind in {"Shape", "Size"} and not node.domain and given[0] in shapes:
-            made = self._run(node, {given[0]: _hollow(shapes[given[0]])})
+        kind, inputs = node.op_type, [name for name in node.input if name]
+        if kind in {"Shape", "Size"} and not node.domain and inputs[0] in shapes:
+            made = self._run(node, {inputs[0]: _hollow(shapes[inputs[0]])})
         elif (
-            any(name not in self.constants for name in given)
-            or (not given and kind != "Constant")
+            any(name not in self.constants for name in inputs)
+            or (not inputs and kind != "Constant")
             or kind.startswith(_NEVER)
             or any(True for _ in graphs_of(node))
         ):
@@ -173,7 +176,7 @@ class Folder:
         self.values |= dict(zip(node.output, made or (), strict=False))
         self.constants.update(names)
         if made is None and kind in _KEEPS:
-            bits = self._stored.get(given[0], self._bits(given[0]))
+            bits = self._stored.get(inputs[0], self._bits(inputs[0]))
             self._stored |= dict.fromkeys(names, bits) if bits else {}
         self.folded[kind] = self.folded.get(kind, 0) + 1
         return True
@@ -192,20 +195,22 @@ class Folder:
                 return None
         return self._run(node, {name: self.values[name] for name in node.input if name})
 
-    def _run(self, node: Proto, given: Mapping[str, Value]) -> list[Value] | None:
+    def _run(self, node: Proto, values: Mapping[str, Value]) -> list[Value] | None:
         """Return what ONNX's reference makes of a node, in the version that the file says."""
         helper = self.onnx.helper
-        infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in given]
+        infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in values]
         outputs = [helper.make_value_info(name, self.onnx.TypeProto()) for name in node.output]
-        graph = helper.make_graph([node], "node", infos, [one for one in outputs if one.name])
+        graph = helper.make_graph(
+            [node], "node", infos, [output for output in outputs if output.name]
+        )
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 evaluator = self.onnx.reference.ReferenceEvaluator(graph, opsets=self._opsets)
-                made = evaluator.run(None, dict(given))
+                made = evaluator.run(None, dict(values))
         except Exception:  # noqa: BLE001 - what can't be computed stays a node
             return None
-        return [np.asarray(one) for one in made]
+        return [np.asarray(array) for array in made]
 
     def _keep(self, shapes: Mapping[str, Shape], values: set[str], constants: set[str]) -> None:
         """Give the model what has become constant: as a value, or as an input of its type."""
@@ -224,16 +229,16 @@ class Folder:
             yield node
             return
         which = "then_branch" if bool(self.values[node.input[0]].all()) else "else_branch"
-        branch = next(one.g for one in node.attribute if one.name == which)
+        branch = next(attribute.g for attribute in node.attribute if attribute.name == which)
         if len(branch.output) != len(node.output):
             text = f"{which} of {node.name or 'If'} has {len(branch.output)} outputs"
             raise ValueError(f"{text}, not {len(node.output)}")
-        inner = [one.name for one in branch.initializer]
-        inner += [name for one in branch.node for name in one.output if name]
+        inner = [tensor.name for tensor in branch.initializer]
+        inner += [name for inner_node in branch.node for name in inner_node.output if name]
         rename(branch, {name: f"{node.output[0]}/{name}" for name in inner if name in taken})
-        for one in branch.initializer:
-            self.values[one.name] = self.onnx.numpy_helper.to_array(one)
-            self.constants.add(one.name)
+        for tensor in branch.initializer:
+            self.values[tensor.name] = self.onnx.numpy_helper.to_array(tensor)
+            self.constants.add(tensor.name)
         yield from branch.node
         for made, result in zip(node.output, branch.output, strict=True):
             yield self.onnx.helper.make_node("Identity", [result.name], [made])

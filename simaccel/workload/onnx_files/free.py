@@ -16,11 +16,11 @@ def follow(place: Place) -> bool:
         building.loose(node.input[0], f"{place.name}.I")
     if not any(name in building.views for name in node.input):
         return True
-    found = _views(place) if node.output[0] in place.network.shapes else []
-    for number, view in enumerate(found):
+    views = _views(place) if node.output[0] in place.network.shapes else []
+    for number, view in enumerate(views):
         place.makes(view, number)
         building.derived.update(node.output[number : number + 1])
-    if not found or None in found:
+    if not views or None in views:
         for name in node.input:
             building.part(name)
         return False
@@ -85,14 +85,14 @@ def _sliced(place: Place, view: View) -> View | None:
         return None
     axes = _numbers(place, 3, "axes") or list(range(len(starts)))
     steps = _numbers(place, 4, "steps") or [1] * len(starts)
-    found: View | None = view
+    sliced: View | None = view
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if found is None or step != 1:
+        if sliced is None or step != 1:
             return None
         dim = axis % len(view.dims)
-        first, last, _ = slice(start, end).indices(found.shape[dim])
-        found = found.sliced(dim, first, last - first)
-    return found
+        first, last, _ = slice(start, end).indices(sliced.shape[dim])
+        sliced = sliced.sliced(dim, first, last - first)
+    return sliced
 
 
 def _split(place: Place, view: View) -> list[View | None]:

@@ -79,14 +79,14 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        kinds = ", ".join(sorted({one.kind for one in rows})[:8])
+        kinds = ", ".join(sorted({row.kind for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
     sparse = [
-        Entry(one, "not taken", "read as if its zeros were stored", "sparse tensor")
-        for one in network.sparse
+        Entry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
+        for name in network.sparse
     ]
     account = Account(path, (*rows, *building.notes, *sparse))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
@@ -113,21 +113,21 @@ class _Importer:
 
     def rows(self) -> list[Entry]:
         """Map all nodes in the file's order."""
-        found = []
+        entries = []
         for at, node in enumerate(self.network.nodes):
             if at in self.fused:
-                found.append(self.fused[at])
+                entries.append(self.fused[at])
                 continue
             place = Place(node, self.names[at], self.network, self.building)
             self.building.touched.clear()
             self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
-            found.append(self._attention(at, place) or _mapped(place))
-            if found[-1].how != "not taken":
+            entries.append(self._attention(at, place) or _mapped(place))
+            if entries[-1].how != "not taken":
                 self.building.notes += unread(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
-        return found
+        return entries
 
     def _attention(self, at: int, place: Place) -> Entry | None:
         """Map L, softmax and A as one where a product leads to them."""
@@ -150,8 +150,12 @@ class _Importer:
             node = self.network.nodes[between]
             for name in node.input:
                 self.building.part(name)
-            one = Place(node, self.names[between], self.network, self.building)
-            how = one.taken("softmax") if between == softmax else one.taken("a part of softmax")
+            between_place = Place(node, self.names[between], self.network, self.building)
+            how = (
+                between_place.taken("softmax")
+                if between == softmax
+                else between_place.taken("a part of softmax")
+            )
             self.fused[between] = how
         self.fused[attend] = last.taken("A of an attention", out.b * out.m * out.k * out.n)
         return place.taken("L of an attention", logit.b * logit.m * logit.k * logit.n)
@@ -211,12 +215,14 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     several heads.
     """
     made = {name: node for node in network.nodes for name in node.output}
-    found: dict[int, tuple[int, ...]] = {}
+    parted: dict[int, tuple[int, ...]] = {}
     for node in network.nodes:
         if node.op_type == "Tile":
-            one, many = (network.shapes.get(name, ()) for name in (node.input[0], node.output[0]))
-            pairs = zip(one[:-2], many[:-2], strict=False)
-            found |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
+            single, many = (
+                network.shapes.get(name, ()) for name in (node.input[0], node.output[0])
+            )
+            pairs = zip(single[:-2], many[:-2], strict=False)
+            parted |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
         before = made.get(node.input[0]) if node.op_type == "Reshape" else None
         if before is None or before.op_type not in {"Expand", "Tile"}:
             continue
@@ -227,8 +233,8 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
         for at, size in enumerate(wide[1:], 1):
             old = had[at - len(wide)] if len(had) >= len(wide) - at else 1
             if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
-                found[wide[at - 1] * size] = (wide[at - 1], size)
-    return found
+                parted[wide[at - 1] * size] = (wide[at - 1], size)
+    return parted
 
 
 def _addresses(place: Place) -> bool:

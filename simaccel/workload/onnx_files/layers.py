@@ -38,15 +38,15 @@ class Filters:
 
 
 def pooling(
-    building: Building, name: str, kind: str, given: Given, windows: Sequence[Window]
+    building: Building, name: str, kind: str, operand: Given, windows: Sequence[Window]
 ) -> View:
     """Add a pooling whose windows go over all dimensions behind samples and channels."""
-    source, view = image(building, name, given, windows)
-    if not any((*view.dims[:2], view.fixed)) and all(one.made == 1 for one in windows):
-        source, view = _own_image(building, name, given, windows, (0,))  # it makes a rank
+    source, view = image(building, name, operand, windows)
+    if not any((*view.dims[:2], view.fixed)) and all(window.made == 1 for window in windows):
+        source, view = _own_image(building, name, operand, windows, (0,))  # it makes a rank
     ranks = ranks_of("n", view.dims[0]) | ranks_of("g", view.dims[1]) | fixed_ranks(view)
     use, sizes = reading(building, source, view, ranks, windows)
-    places = [[one for one in [p] if one in sizes] for p, _ in ROWS[-len(windows) :]]
+    places = [[place for place in [p] if place in sizes] for p, _ in ROWS[-len(windows) :]]
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
@@ -57,7 +57,7 @@ def pooling(
 def conv(
     building: Building,
     name: str,
-    given: Given,
+    operand: Given,
     filters: Filters,
     windows: Sequence[Window],
     weights: Source = None,
@@ -65,24 +65,24 @@ def conv(
     """Add a convolution; what has several groups reads its channels as groups and their own."""
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()
-    source, view = image(building, name, given, windows, parts)
+    source, view = image(building, name, operand, windows, parts)
     letter = "c" if filters.groups == 1 else "g"
     channels = ranks_of(letter, view.dims[1])
     if mixed:
         channels = dict(zip(view.dims[1], "gc", strict=True))
     ranks = ranks_of("n", view.dims[0]) | channels | fixed_ranks(view)
     use, sizes = reading(building, source, view, ranks, windows)
-    groups = [one for one in channels.values() if one.startswith("g")]
-    inner = [one for one in channels.values() if one.startswith("c")]
+    groups = [channel for channel in channels.values() if channel.startswith("g")]
+    inner = [channel for channel in channels.values() if channel.startswith("c")]
     outer = groups
     if filters.outputs > 1 or not groups:
         sizes["m"] = filters.outputs
         outer = [*groups, "m"]
     rows = ROWS[-len(windows) :]
-    reach = [[one for one in [r] if one in sizes] for _, r in rows]
+    reach = [[tap for tap in [r] if tap in sizes] for _, r in rows]
     kind: Kind = building.kind_of(weights) if isinstance(weights, str) else "weight"
     filter_use = building.factor(f"{name}.W", weights, [outer, inner, *reach], sizes, kind)
-    places = [[one for one in [p] if one in sizes] for p, _ in rows]
+    places = [[place for place in [p] if place in sizes] for p, _ in rows]
     made_of = [[ranks[s] for s in view.dims[0]], outer, *places]
     alone = "m" not in sizes and all(n == 1 for rank, n in sizes.items() if rank not in groups)
     fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
@@ -100,7 +100,7 @@ def fixed_ranks(view: View) -> dict[Span, str]:
 def image(
     building: Building,
     name: str,
-    given: Given,
+    operand: Given,
     windows: Sequence[Window],
     channels: tuple[int, ...] = (),
 ) -> tuple[Source, View]:
@@ -108,37 +108,37 @@ def image(
 
     ``channels``: groups and the channels of each, where both are several.
     """
-    source, shape = given
+    source, shape = operand
     view = building.view(source)
     if view is not None and view.shape == shape:
         pairs = zip(view.dims[2:], windows, strict=True)
         split = not channels or sizes_of(view.dims[1]) == [*channels]
         if split and all(_fits(view, dim, window) for dim, window in pairs):
             return source, view
-    return _own_image(building, name, given, windows, channels=channels)
+    return _own_image(building, name, operand, windows, channels=channels)
 
 
 def _own_image(
     building: Building,
     name: str,
-    given: Given,
+    operand: Given,
     windows: Sequence[Window],
     keep: Collection[int] = (),
     channels: tuple[int, ...] = (),
 ) -> tuple[Source, View]:
     """Return a tensor of the reader's own; ``keep``: dimensions that are slots at size 1, too."""
-    source, shape = given
+    source, shape = operand
     building.part(source)
     root = building.root(f"{name}.I", building.kind_of(source), bits=building.bits_of(source))
-    also = {2 + at for at, one in enumerate(windows) if one.length > 1}
+    also = {2 + at for at, window in enumerate(windows) if window.length > 1}
     if channels:
         parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
         dims = (parted.dims[0], parted.dims[1] + parted.dims[2], *parted.dims[3:])
-        found = View(root, dims)
+        view = View(root, dims)
     else:
-        found = fresh(root, shape, {*keep, *also})
-    building.claim(source, found)
-    return source, found
+        view = fresh(root, shape, {*keep, *also})
+    building.claim(source, view)
+    return source, view
 
 
 def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
@@ -205,7 +205,7 @@ def product(
 
     ``turned``: the first factor is [k, m].
     """
-    batch = len(second.shape) - 2 if any(one > 1 for one in second.shape[:-2]) else 0
+    batch = len(second.shape) - 2 if any(length > 1 for length in second.shape[:-2]) else 0
     if batch and first[1][:-2] != second.shape[:-2]:
         return _apart(building, name, first, second)
     source, view = building.whole(name, first)
@@ -238,16 +238,18 @@ def _second(
 
     ``dims``: ranks of the dimensions before the columns; ``alone``: nothing else is made.
     """
-    source, given = second.given
+    source, shape_given = second.given
     shape, view = second.shape, building.view(source)
     count = shape[-1] if len(shape) > 1 else 1
-    if view is not None and view.shape == given and len(shape) > 1 and not view.fixed:
+    if view is not None and view.shape == shape_given and len(shape) > 1 and not view.fixed:
         if second.turned:
-            view = view.transposed((*range(len(given) - 2), len(given) - 1, len(given) - 2))
+            view = view.transposed(
+                (*range(len(shape_given) - 2), len(shape_given) - 1, len(shape_given) - 2)
+            )
         before = len(shape) - 1 - len(dims)
         known = view.dims[before:-1]
         columns = ranks_of("n", view.dims[-1])
-        fits = [sizes_of(dim) for dim in known] == [[sizes[r] for r in one] for one in dims]
+        fits = [sizes_of(dim) for dim in known] == [[sizes[r] for r in wanted] for wanted in dims]
         if fits and (columns or not alone) and not any(view.dims[:before]):
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
@@ -258,7 +260,7 @@ def _second(
     if second.turned:
         last.reverse()
     lead: list[list[str]] = [[] for _ in shape[: len(shape) - len(dims) - 1]]
-    lead += [[*one] for one in dims[:-1]]
+    lead += [[*lead_dim] for lead_dim in dims[:-1]]
     use = building.factor(second.name or f"{name}.W", source, [*lead, *last], sizes, second.kind)
     return use, columns_own
 
@@ -278,11 +280,11 @@ def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
 
 
 def attention(
-    building: Building, names: tuple[str, str, str], given: tuple[Given, Given, Given]
+    building: Building, names: tuple[str, str, str], operands: tuple[Given, Given, Given]
 ) -> View:
     """Add L, softmax and A of Q [..., m, k], K [..., k, c] and V [..., c, d]."""
     logit, softmax, attend = names
-    query, key, value = given
+    query, key, value = operands
     source, view = _query(building, f"{logit}.Q", query)
     shared = ranks_of("b", [span for dim in view.dims[:-2] for span in dim])
     ranks = shared | {view.dims[-2][0]: "m", view.dims[-1][0]: "k"} | fixed_ranks(view)
@@ -295,8 +297,8 @@ def attention(
     use = building.linked(source, ranks, view)
 
     scores, weights = (
-        building.own(one, [*heads, "m", "c"], sizes, "intermediate")
-        for one in (f"{logit}.S", f"{softmax}.P")
+        building.own(own, [*heads, "m", "c"], sizes, "intermediate")
+        for own in (f"{logit}.S", f"{softmax}.P")
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
@@ -307,17 +309,17 @@ def attention(
     return made
 
 
-def _query(building: Building, name: str, given: Given) -> tuple[Source, View]:
-    source, shape = given
+def _query(building: Building, name: str, operand: Given) -> tuple[Source, View]:
+    source, shape = operand
     view = building.view(source)
     if view is not None and view.shape == shape and len(view.dims[-2]) == len(view.dims[-1]) == 1:
         return source, view
     building.part(source)
     last = len(shape) - 2, len(shape) - 1
     root = building.root(name, "input", bits=building.bits_of(source))
-    found = fresh(root, shape, last, building.splits)
-    if all(len(dim) == 1 for dim in found.dims[-2:]):
-        building.claim(source, found)
+    fresh_view = fresh(root, shape, last, building.splits)
+    if all(len(dim) == 1 for dim in fresh_view.dims[-2:]):
+        building.claim(source, fresh_view)
     else:
-        found = fresh(root, shape, last)
-    return source, found
+        fresh_view = fresh(root, shape, last)
+    return source, fresh_view

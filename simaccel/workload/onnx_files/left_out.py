@@ -1,4 +1,4 @@
-"""What of an ONNX model is left out: attributes that nobody reads, and what a node hides."""
+"""Parts of an ONNX model that are left out: attributes nobody reads, and what a node hides."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def hidden(node: Proto) -> str:
     >>> hidden(helper.make_node("Loop", ["n"], ["y"], body=body))
     'control flow, which hides 1 node: 1 Conv'
     """
-    counts = Counter(one.op_type for one in _inside(node))
+    counts = Counter(inner.op_type for inner in _inside(node))
     total = sum(counts.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
     more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named

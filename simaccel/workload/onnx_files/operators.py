@@ -1,4 +1,4 @@
-"""What each kind of ONNX node becomes: an operator, nothing, or what is not taken."""
+"""Kinds of ONNX nodes: each becomes an operator, nothing, or is not taken."""
 
 from __future__ import annotations
 

@@ -78,14 +78,14 @@ def windows_of(place: Place, size: Shape, reach: Shape) -> list[Window]:
     pads = place.attribute("pads") or [0] * 2 * count
     auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
     made = place.made[2:]
-    found = []
-    for at, one in enumerate(size):
+    windows = []
+    for at, length in enumerate(size):
         span = 1 + (reach[at] - 1) * dilation[at]
-        whole = one + pads[at] + pads[at + count]
+        whole = length + pads[at] + pads[at + count]
         number = made[at] if len(made) == count else positions(whole, span, stride[at])
         before = pads[at]
         if auto.startswith("SAME"):
-            lacking = max(0, (number - 1) * stride[at] + span - one)
+            lacking = max(0, (number - 1) * stride[at] + span - length)
             before = lacking // 2 if auto == "SAME_UPPER" else -(-lacking // 2)
-        found.append(Window(number, reach[at], stride[at], dilation[at], before))
-    return found
+        windows.append(Window(number, reach[at], stride[at], dilation[at], before))
+    return windows

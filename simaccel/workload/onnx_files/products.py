@@ -52,14 +52,14 @@ def conv_transpose(place: Place) -> Entry:
     scattered = math.prod(place.shape(0)) * filters * math.prod(reach)
     if len(size) > layers.MOST_WINDOWS:
         return place.other("not taken", f"a convolution of {len(size)} dimensions", scattered)
-    phases = [_phases(place, at, one, reach[at]) for at, one in enumerate(size)]
-    if math.prod(len(one.first) for one in phases) > MOST_PHASES:
+    phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
+    if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
         return place.other("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
     of = Filters(groups, filters, channels // groups)
     before = len(place.building.pending)
     made = transposed_conv(place.building, place.name, place.given(0), of, phases)
     place.makes(made if made.shape == place.made else None)
-    added = [math.prod(one.ranks.values()) for one in place.building.pending[before:]]
+    added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
     return place.taken(f"conv of {len(added)} phases", sum(added))
 
 
@@ -107,8 +107,8 @@ def fused_matmul(place: Place) -> Entry:
     left = "km" if place.attribute("transA", 0) else "mk"
     right = "nk" if place.attribute("transB", 0) else "kn"
     operands = [
-        (one, lead[len(lead) - len(one[1]) + 2 :] + own)
-        for one, own in ((first, left), (second, right))
+        (operand, lead[len(lead) - len(operand[1]) + 2 :] + own)
+        for operand, own in ((first, left), (second, right))
     ]
     sizes = whole_sizes(operands)
     place.makes(contraction(place.building, place.name, operands, f"{lead}mn"))
@@ -126,9 +126,9 @@ def matmul_bits(place: Place) -> Entry:
     factor = Factor(weights, "weight", turned=True)
     made = layers.product(place.building, place.name, place.given(0), factor)
     place.makes(made if made.shape == place.made else made.reshaped(place.made))
-    scales = [one for one in place.node.input[2:] if one]
+    scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
-    count = sum(math.prod(shapes.get(one, ())) for one in scales)
+    count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
     why = "scales and zero points of blocks are not moved"
     note = Entry(", ".join(scales), "not taken", why, "tensor", 0, count)
     place.building.notes.append(note)
@@ -158,10 +158,10 @@ def _factor(place: Place, number: int, *, turned: bool = False) -> Factor:
 
 def einsum(place: Place) -> Entry:
     """Map an Einsum: products of two, from the left; each keeps the letters that are needed."""
-    found = _letters(place)
-    if found is None:
+    lettered = _letters(place)
+    if lettered is None:
         return place.other("not taken", "an equation with a letter twice in a term", None)
-    operands, output = found
+    operands, output = lettered
     if len(operands) == 1:
         return _of_one(place, operands[0], output)
     macs, building, made = 0, place.building, None
@@ -187,14 +187,14 @@ def _letters(place: Place) -> tuple[list[tuple[Given, str]], str] | None:
     equation = str(place.attribute("equation", "")).replace(" ", "")
     left, arrow, output = equation.partition("->")
     terms = left.split(",")
-    spare = [one for one in string.ascii_uppercase if one not in equation]
-    counts = [len(place.shape(at)) - len(one.replace("...", "")) for at, one in enumerate(terms)]
+    spare = [letter for letter in string.ascii_uppercase if letter not in equation]
+    counts = [len(place.shape(at)) - len(text.replace("...", "")) for at, text in enumerate(terms)]
     most = max((counts[at] for at, term in enumerate(terms) if "..." in term), default=0)
     wide = "".join(spare[:most])
-    terms = [one.replace("...", wide[most - counts[at] :]) for at, one in enumerate(terms)]
+    terms = [text.replace("...", wide[most - counts[at] :]) for at, text in enumerate(terms)]
     every = "".join(terms)
     if not arrow:
-        once = sorted(one for one in {*every} - {*wide} if every.count(one) == 1)
+        once = sorted(letter for letter in {*every} - {*wide} if every.count(letter) == 1)
         output = wide + "".join(once)
     output = output.replace("...", wide)
     if any(len({*term}) < len(term) for term in (*terms, output)):
@@ -204,12 +204,12 @@ def _letters(place: Place) -> tuple[list[tuple[Given, str]], str] | None:
 
 def _of_one(place: Place, operand: tuple[Given, str], output: str) -> Entry:
     """Map an equation of one operand: a transposition, or a sum."""
-    given, letters = operand
+    source, letters = operand
     left = [letter for letter in letters if letter in output]
     gone = [at for at, letter in enumerate(letters) if letter not in output]
     view: View | None
     if gone:
-        view = place.building.reduction(place.name, given, gone, keeps=False)
+        view = place.building.reduction(place.name, source, gone, keeps=False)
     else:
         view = place.building.loose(place.node.input[0], f"{place.name}.I")
         view = place.building.view(place.node.input[0]) if view is None else view

@@ -93,13 +93,13 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
     if len(model.graph.node) > MAX_OPERATORS:
         allowed = f"at most {MAX_OPERATORS} nodes"
         raise InputError([Fault(str(path), "nodes", len(model.graph.node), allowed)])
-    _set_dims(path, model, dims, {one.name for one in constants.without_values})
+    _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
     folder = Folder(onnx, model, constants, dims)
     try:
         shapes, bits = folder.fold()
     except folder.errors as error:
         raise _no_model(path, error) from None
-    outputs = tuple(one.name for one in model.graph.output)
+    outputs = tuple(output.name for output in model.graph.output)
     return Network(
         list(model.graph.node),
         shapes,
@@ -144,12 +144,12 @@ def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[
     )
     missing: dict[str, str] = {}
     used: set[str] = set()
-    for given, at, dim in _dynamic(model, constants):
-        names = [f"{given}.{at}", *([dim.dim_param] if dim.dim_param else [])]
+    for input_name, at, dim in _dynamic(model, constants):
+        names = [f"{input_name}.{at}", *([dim.dim_param] if dim.dim_param else [])]
         known = [name for name in names if name in dims]
         used.update(known)
         if not known:
-            missing[names[-1][:_LONGEST]] = f"dimension {at} of input {given[:_LONGEST]}"
+            missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
         elif not faults:
             dim.dim_value = dims[known[0]]
     faults += [

@@ -31,8 +31,8 @@ def recurrent(place: Place) -> Entry:
         name = f"{place.name}.{turn}" if turns > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
         if turns == 1 and steps == 1 and not first:
-            one = states[0]
-            place.makes(View(one.root, ((), (), *one.dims)))
+            state = states[0]
+            place.makes(View(state.root, ((), (), *state.dims)))
         else:
             for state in states:
                 place.building.part(state)
@@ -45,13 +45,13 @@ def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> lis
     """Add the steps of one direction; return the states."""
     building, (steps, batch, inner), (gates, hidden) = place.building, shape, sizes
     ahead = Factor((None, (inner, gates)), "weight")
-    given = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
+    projected = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
     weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
     states: list[View] = []
     for step in range(steps):
         before: Given = (states[-1] if states else None, (batch, hidden))
         summed = layers.product(building, f"{name}.step{step}", before, weights)
-        part = given.sliced(0, step, 1)
+        part = projected.sliced(0, step, 1)
         row = None if part is None else part.reshaped((batch, gates))
         inputs: list[Given] = [(row, (batch, gates)), (summed, (batch, gates))]
         opened = building.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)

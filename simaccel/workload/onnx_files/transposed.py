@@ -40,7 +40,7 @@ class Phases:
     @classmethod
     def of(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
         """Return the phases of a dimension; ``before``: positions cut off in front."""
-        found = []
+        windows = []
         step = dilation // math.gcd(stride, dilation)
         for phase in range(min(stride, made)):
             at = phase + before
@@ -48,35 +48,35 @@ class Phases:
             if taps:
                 first = (at - taps[-1] * dilation) // stride
                 count = -(-(made - phase) // stride)
-                found.append((phase, Window(count, len(taps), 1, step, -first)))
+                windows.append((phase, Window(count, len(taps), 1, step, -first)))
         apart = reach == stride and dilation == 1 and not before and made % stride == 0
-        return cls(made, stride, reach, tuple(found), apart and stride > 1)
+        return cls(made, stride, reach, tuple(windows), apart and stride > 1)
 
 
 def transposed_conv(
-    building: Building, name: str, given: Given, filters: Filters, phases: Sequence[Phases]
+    building: Building, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
 ) -> View:
     """Add the convolutions of all phases; return what they make together."""
-    if all(one.joined or one.stride == one.reach == 1 for one in phases):
-        ways = [[(0, Window(one.made // one.stride, 1))] for one in phases]
-        taps = [one.reach for one in phases]
+    if all(each.joined or each.stride == each.reach == 1 for each in phases):
+        ways = [[(0, Window(each.made // each.stride, 1))] for each in phases]
+        taps = [each.reach for each in phases]
     else:
-        ways, taps = [[*one.first] for one in phases], [1] * len(phases)
+        ways, taps = [[*each.first] for each in phases], [1] * len(phases)
     root = building.root(f"{name}.O", "output", made=True)
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()
     view = View(root, ())
     for number, way in enumerate(product(*ways)):
         windows = [window for _, window in way]
-        source, seen = image(building, name, given, windows, parts)
+        source, seen = image(building, name, operand, windows, parts)
         letter = "c" if filters.groups == 1 else "g"
         channels = ranks_of(letter, seen.dims[1])
         if mixed:
             channels = dict(zip(seen.dims[1], "gc", strict=True))
         ranks = ranks_of("n", seen.dims[0]) | channels | fixed_ranks(seen)
         use, sizes = reading(building, source, seen, ranks, windows)
-        outer = [one for one in channels.values() if one.startswith("g")]
-        inner = [one for one in channels.values() if one.startswith("c")]
+        outer = [channel for channel in channels.values() if channel.startswith("g")]
+        inner = [channel for channel in channels.values() if channel.startswith("c")]
         if filters.outputs > 1 or not outer:
             sizes["m"] = filters.outputs
             outer = [*outer, "m"]
@@ -111,15 +111,15 @@ def _made(
         return Span(len(stored) - 1, 0, size)
 
     dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
-    for number, (one, phase) in enumerate(zip(phases, at, strict=True)):
+    for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
         place = ROWS[-len(phases) :][number][0]
         sizes.setdefault(place, 1)
-        spans = [slot(place, -(-one.made // one.stride))]
+        spans = [slot(place, -(-phases_of.made // phases_of.stride))]
         if taps[number] > 1:
-            spans.append(slot(f"f{number}", one.stride))
-        elif one.stride > 1:
+            spans.append(slot(f"f{number}", phases_of.stride))
+        elif phases_of.stride > 1:
             sizes[f"u{number}"] = 1
-            spans.append(slot(f"u{number}", one.stride, phase))
+            spans.append(slot(f"u{number}", phases_of.stride, phase))
         dims.append(tuple(spans))
     root.sizes = stored
     return View(root, tuple(dims)), slots

@@ -60,17 +60,17 @@ def binary(place: Place) -> Entry:
     names = [*place.node.input]
     if place.node.op_type.startswith("QLinear"):  # scales and zero points stand between
         names = names[0:4:3]
-    given: list[Given] = [(name, place.network.shapes.get(name, ())) for name in names]
-    if place.attribute("broadcast", 0) and len(given[1][1]) < len(made):  # below opset 7
-        size = given[1][1]
+    operands: list[Given] = [(name, place.network.shapes.get(name, ())) for name in names]
+    if place.attribute("broadcast", 0) and len(operands[1][1]) < len(made):  # below opset 7
+        size = operands[1][1]
         lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
-        given[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
-    whole = [one for one in given if one[1] == made]
-    whole.sort(key=lambda one: _loneliness(building.view(one[0])))
+        operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
+    whole = [operand for operand in operands if operand[1] == made]
+    whole.sort(key=lambda operand: _loneliness(building.view(operand[0])))
     first: Given = whole[0] if whole else (None, made)
-    others = [one for one in given if math.prod(one[1]) > 1]
+    others = [operand for operand in operands if math.prod(operand[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
-        others = [one for one in given if building.view(one[0]) is not None]
+        others = [operand for operand in operands if building.view(operand[0]) is not None]
     if first in others:
         others.remove(first)
     if not others:
@@ -96,20 +96,22 @@ def softmax(place: Place) -> Entry:
     return place.taken("softmax")
 
 
-def _along(place: Place, kind: str, axes: tuple[int, int], given: Sequence[Given]) -> View | None:
+def _along(
+    place: Place, kind: str, axes: tuple[int, int], operands: Sequence[Given]
+) -> View | None:
     """Add a vector operator along dimensions, from the first to before the last, as one axis."""
     (first, last), made = axes, place.made
     size = math.prod(made[first:last])
     wide = (*made[:first], size, *made[last:])
     if wide == made:
-        return place.building.vector(place.name, kind, made, given, first)
-    source = given[0][0]
+        return place.building.vector(place.name, kind, made, operands, first)
+    source = operands[0][0]
     view = place.building.view(source)
     part = None if view is None or view.shape != made else view.reshaped(wide)
     if part is None:
         place.building.part(source)
-    found = place.building.vector(place.name, kind, wide, [(part, wide)], first)
-    return found.reshaped(made)
+    vector = place.building.vector(place.name, kind, wide, [(part, wide)], first)
+    return vector.reshaped(made)
 
 
 def norm(place: Place) -> Entry:
@@ -147,8 +149,8 @@ def group_norm(place: Place) -> Entry:
     part = None if view is None else view.reshaped(wide)
     if part is None:
         place.building.part(source)
-    found = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
-    place.makes(found.reshaped(made))
+    vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
+    place.makes(vector.reshaped(made))
     return place.taken("layer_norm")
 
 
@@ -204,14 +206,14 @@ def reduction(place: Place) -> Entry:
     if "Global" in place.node.op_type:
         axes = list(range(2, count))
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
-        axes = [int(one) for one in place.network.values[place.node.input[1]].reshape(-1)]
+        axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
         place.makes(place.building.vector(place.name, "scale", place.made, [place.given(0)]))
         return place.taken("scale")
-    axes = [one % count for one in axes or range(count)]
+    axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.made) == count
-    found = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
-    place.makes(found if found.shape == place.made else None)
+    reduced = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
+    place.makes(reduced if reduced.shape == place.made else None)
     return place.taken("average_pooling")
 
 

@@ -128,12 +128,12 @@ class View:
         dims = []
         for size in shape:
             group: list[Span] = []
-            while (left := size // math.prod(one.size for one in group)) > 1 and spans:
+            while (left := size // math.prod(span.size for span in group)) > 1 and spans:
                 if spans[0].slot == REPEATED and spans[0].size % left == 0 < spans[0].size // left:
                     rest = spans[0].size // left
-                    spans[:1] = [Span(REPEATED, 0, one) for one in (left, rest) if one > 1]
+                    spans[:1] = [Span(REPEATED, 0, length) for length in (left, rest) if length > 1]
                 group.append(spans.pop(0))
-            if math.prod(one.size for one in group) != size:
+            if math.prod(span.size for span in group) != size:
                 return None
             dims.append(tuple(group))
         return None if spans else View(self.root, tuple(dims), (*self.fixed, *loose))
@@ -164,7 +164,7 @@ def fresh(
     for at, size in enumerate(shape):
         has = size > 1 or at in keep
         parts = (splits or {}).get(size, (size,)) if has else ()
-        dims.append(tuple(Span(len(root.sizes) + n, 0, one) for n, one in enumerate(parts)))
+        dims.append(tuple(Span(len(root.sizes) + n, 0, part) for n, part in enumerate(parts)))
         root.sizes += parts
     return View(root, tuple(dims))
 
@@ -174,7 +174,7 @@ Terms = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class Use:
-    """How an operator reads or makes a tensor: what each slot is of its ranks, and from where."""
+    """The use of a tensor by an operator: what each slot is of its ranks, and from where."""
 
     root: Root
     slots: Mapping[int, tuple[Terms, int]]
@@ -220,24 +220,24 @@ def named(letter: str, group: Sequence[Span]) -> Iterator[tuple[Span, str]]:
 def joined(root: Root, views: Sequence[View], axis: int) -> View | None:
     """Return views of whole tensors put one behind the other along a dimension, if they can be."""
     first = views[0]
-    slots = [one.dims[axis] for one in views]
+    slots = [view.dims[axis] for view in views]
     fits = all(
-        one.root.made
-        and not (one.fixed or one.root.kept or one.root.read or one.root.into)
-        and all(map(one.is_whole, one.spans))
-        and len(one.dims[axis]) == 1
-        and one.dims[axis][0].slot == first.dims[axis][0].slot
-        and _others(one, axis) == _others(first, axis)
-        for one in views
+        view.root.made
+        and not (view.fixed or view.root.kept or view.root.read or view.root.into)
+        and all(map(view.is_whole, view.spans))
+        and len(view.dims[axis]) == 1
+        and view.dims[axis][0].slot == first.dims[axis][0].slot
+        and _others(view, axis) == _others(first, axis)
+        for view in views
         if first.dims[axis]
     )
-    if not (fits and all(slots)) or len({id(one.root) for one in views}) < len(views):
+    if not (fits and all(slots)) or len({id(view.root) for view in views}) < len(views):
         return None
     slot, at = first.dims[axis][0].slot, 0
     root.made, root.sizes = True, list(first.root.sizes)
-    for one in views:
-        one.root.into = root, slot, at
-        at += one.dims[axis][0].size
+    for view in views:
+        view.root.into = root, slot, at
+        at += view.dims[axis][0].size
     root.sizes[slot] = at
     return View(root, (*first.dims[:axis], (Span(slot, 0, at),), *first.dims[axis + 1 :]))
 
