@@ -99,7 +99,10 @@ def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
     assert (found["name"], found["macs"]) == ("mine", 3 * 4 * 5 * 6)
     refused = cli(f"workload show {file} --layer frist")
     assert refused.exit_code == 2
-    assert refused.stderr == ("error: command line: --layer: got 'frist'; did you mean 'first'?\n")
+    assert refused.stderr == (
+        "error: command line: --layer: got 'frist'; did you mean 'first'? "
+        "(allowed: first, second)\n"
+    )
 
 
 def test_the_version_is_told(cli: Call) -> None:

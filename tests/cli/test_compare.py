@@ -220,7 +220,7 @@ def test_files_that_can_not_be_written_are_refused_before_anything_runs(
     assert folder == (
         f"error: {nowhere}/a.csv: output folder: got '{nowhere}'; allowed: an existing folder"
     )
-    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; allowed: " in suffix
+    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; did you mean '.png'? (allowed: " in suffix
     assert sweep.endswith("--sweep: got 'bufer'; did you mean 'buffer'?")
     same = cli(f"compare {SWEEP} --csv {tmp_path}/a.png --plot {tmp_path}/a.png")
     assert same.stderr.endswith("allowed: another file than that of --plot\n")

@@ -127,7 +127,10 @@ def test_an_unknown_operator_gets_a_suggestion(block: Path) -> None:
     assert found.part("softmax").name == "softmax"
     with pytest.raises(InputError) as error:
         found.part("softmux")
-    assert str(error.value) == ("command line: --operator: got 'softmux'; did you mean 'softmax'?")
+    assert str(error.value) == (
+        "command line: --operator: got 'softmux'; did you mean 'softmax'? "
+        "(allowed: Q, K, V, L, softmax, A, O, FF1, FF2)"
+    )
 
 
 def _part(**busy: int) -> OperatorDiagnosis:

@@ -105,7 +105,7 @@ def test_all_faults_of_an_unknown_model_are_reported() -> None:
         "workload: model: got 'brt'; did you mean 'bert'?",
         f"workload: batch: got 'x'; allowed: {SIZE}",
         f"workload: seq_len: got 0; allowed: {SIZE}",
-        "workload: scope: got 'blok'; did you mean 'block'?",
+        "workload: scope: got 'blok'; did you mean 'block'? (allowed: la, block, model)",
     ]
 
 

@@ -85,7 +85,10 @@ def test_einsum_reports_all_faults() -> None:
             "workload: operators.mm.ranks.keys: got 1099511627777; "
             "allowed: a whole number from 1 to 1099511627776"
         ),
-        "workload: operators.mm.inputs.0.projection: got 'key'; did you mean 'keys'?",
+        (
+            "workload: operators.mm.inputs.0.projection: got 'key'; did you mean 'keys'? "
+            "(allowed: m, keys, z)"
+        ),
         "workload: operators.mm.output.projection: got 'q'; allowed: one of m, keys, z",
         "workload: operators.mm.ranks.z: got 3; allowed: only ranks that an operand uses",
     ]
