@@ -63,6 +63,18 @@ def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> Non
     assert cli(f"directives {net} --hw {file}").stderr == ""
 
 
+def test_maps_that_overlap_are_noted(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "qk.m"
+    file.write_text(
+        "Network n { Layer qk { Type: CONV Dimensions { K: 128, C: 1, R: 64, S: 1, Y: 64, X: 128 }"
+        " Dataflow { SpatialMap(2,1) K; TemporalMap(1,1) C; TemporalMap(Sz(R),Sz(R)) R;"
+        " TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X; } } }"
+    )
+    result = cli(f"directives {file}")
+    counts = f"{127 * 2 * 64 * 128:,} MACs, and its dimensions have {128 * 64 * 128:,}"
+    assert result.stderr == f"note: layer qk: {counts}; its maps overlap: some are made twice\n"
+
+
 def test_the_default_reading_lists_what_it_corrects(cli: Call, net: Path) -> None:
     (found,) = _json(cli, f"directives {net} --layer CONV2 --json")
     assert found["runtime_cycles"] == 36_273_775

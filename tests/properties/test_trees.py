@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simaccel.mapping.checks import faults
 from tests.agreement import assert_counts, assert_exact
 from tests.drawn_machines import example_machine
-from tests.drawn_trees import draw_case, draw_held
+from tests.drawn_trees import draw_case, draw_held, over_cores
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 from tests.trees import assert_computes
@@ -25,25 +25,26 @@ def _check(seed: int, *, spatial: bool) -> None:
     case = draw_case(seed, spatial=spatial)
     assume(case is not None)
     assert case is not None
+    case = over_cores(seed, case)
     assert_computes(case.of, case.mapping)
     run = assert_counts(case.of, case.mapping, case.on)
     assert_exact(case.of, case.mapping, case.on, run)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
     _check(seed, spatial=False)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_tensors_that_stay_from_group_to_group(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """Values, and bytes by tensor and level."""
     case = draw_held(seed, spatial=spatial)

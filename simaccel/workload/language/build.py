@@ -242,7 +242,7 @@ def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
 
 
 def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
-    """Add the embedding of tokens, or of patches and the class token."""
+    """Add the embedding of tokens, or of patches and the tokens before them."""
     if model.patches:
         _embed_patches(graph, model)
         return
@@ -258,12 +258,13 @@ def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
 
 def _embed_patches(graph: Graph, model: Transformer) -> None:
     patches, values = model.patches or (0, 0)
-    sizes = {"p": patches, "i": values, "z": 1}
+    tokens = model.positions - patches
+    sizes = {"p": patches, "i": values, "z": tokens}
     image = part(graph.tensor("image", "input"), "bpi")
     weights = part(graph.weight("Wpatch"), "ie")
     graph.einsum("patch", (image, weights), part("patches", "bpe"), sizes)
     bias = part(graph.weight("patch.bias"), "e")
-    target = part("T", "bpe", {"p": 1})
+    target = part("T", "bpe", {"p": tokens})
     graph.vector("patch.bias", "residual", (part("patches", "bpe"), bias), target, sizes=sizes)
     token = part(graph.weight("class"), "bze")
     graph.vector("class", "scale", (token,), part("T", "bze", {}), sizes=sizes)

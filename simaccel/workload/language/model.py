@@ -23,7 +23,8 @@ class Transformer:
     length of a learned table; without, Q and K are turned (rotary). ``biased``: layers with a bias
     (of ``qkv``, ``o``, ``ff``). ``tied``: the logits have the embedding as weights. Soft caps limit
     attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
-    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes.
+    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes; its
+    other ``positions`` are tokens before the patches: of the class, and of distillation.
     Without ``causal`` it is an encoder: every token sees all, there is no cache, and the scope
     `model` ends with the last norm. ``rotary``: whether Q and K are turned, where that doesn't
     follow from ``positions``.
@@ -116,8 +117,8 @@ class Transformer:
         """Parameters of the tables that tokens (or patches) are looked up in or come in by."""
         e = self.hidden
         if self.patches:
-            _, values = self.patches
-            return values * e + e + e + self.positions * e
+            count, values = self.patches
+            return values * e + e + (self.positions - count) * e + self.positions * e
         return (self.vocabulary + self.positions) * e
 
     @property

@@ -38,6 +38,9 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     ]
     if not 0 <= model.positions <= MAX_SIZE:
         faults.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
+    if model.patches and model.positions <= model.patches[0]:
+        allowed = f"more than the {model.patches[0]} patches, with the tokens before them"
+        faults.append(Fault(model.name, "positions", model.positions, allowed))
     return [*faults, *_expert_faults(model)]
 
 

@@ -240,6 +240,104 @@ def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
     assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
 
 
+ROBERTA = BERT | {
+    "model_type": "roberta",
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "vocab_size": 50265,
+}
+DISTILBERT = {
+    "model_type": "distilbert",
+    "activation": "gelu",
+    "dim": 768,
+    "hidden_dim": 3072,
+    "max_position_embeddings": 512,
+    "n_heads": 12,
+    "n_layers": 6,
+    "sinusoidal_pos_embds": False,
+    "tie_weights_": True,
+    "vocab_size": 30522,
+}
+DEIT = VIT | {"model_type": "deit", "architectures": ["DeiTForImageClassificationWithTeacher"]}
+GEMMA3_4B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    },
+    "vision_config": {"hidden_size": 1152},
+}
+LLAVA = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32064},
+    "vision_config": {"hidden_size": 1024},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "published", "beside"),
+    [
+        (BERT, 109_482_240, 2 * 768 + 769 * 768),  # types of tokens, and the pooler
+        (ROBERTA, 124_645_632, 768 + 769 * 768),
+        (DISTILBERT, 66_362_880, 0),
+        (DEIT, 87_338_192, 769 * 1000),  # the classifier of the token of distillation
+        (GEMMA3_4B, 3_880_263_168, 34 * 2 * 256),  # norms of Q and K; the text alone
+        (LLAVA, 6_738_415_616 + 2 * 64 * 4096, 0),  # Llama 2 7B, with 64 more words
+    ],
+)
+def test_parameters_are_the_published_ones(
+    tmp_path: Path, document: dict[str, Any], published: int, beside: int
+) -> None:
+    assert load_config(_write(tmp_path, document))[0].parameters + beside == published
+
+
+def test_deit_has_a_token_more(tmp_path: Path) -> None:
+    workload = load_workload(_write(tmp_path, DEIT), scope="model")
+    n, e, f = 198, 768, 3072
+    layer = n * (4 * e * e + 2 * e * f) + 2 * n * n * e
+    assert workload.macs == 12 * layer + 196 * e * e + e * 1000
+    left = {one.name: one.macs for one in workload.account.of("not taken")}
+    assert left["distillation_classifier"] == e * 1000
+    workload.account.require_modelled()
+
+
+def test_bert_as_a_decoder_is_causal(tmp_path: Path) -> None:
+    model, _ = load_config(_write(tmp_path, BERT | {"is_decoder": True}))
+    assert model.causal
+    assert not load_config(_write(tmp_path, BERT))[0].causal
+
+
+@pytest.mark.parametrize(
+    ("document", "key"),
+    [
+        (GPT2 | {"add_cross_attention": True}, "add_cross_attention"),
+        (BERT | {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ],
+)
+def test_what_multiplies_beside_the_blocks_is_refused(
+    tmp_path: Path, document: dict[str, Any], key: str
+) -> None:
+    workload = load_workload(_write(tmp_path, document), prompt=64, scope="model")
+    with pytest.raises(InputError, match=key):
+        workload.account.require_modelled()
+
+
+def test_the_first_layers_of_qwen_have_no_window(tmp_path: Path) -> None:
+    some = QWEN | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 20}
+    model, account = load_config(_write(tmp_path, some))
+    assert model.windows == (None,) * 20 + (4096,) * 8
+    assert not account.of("not taken")
+
+
+def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None:
+    left_out = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
+    assert load_config(_write(tmp_path, left_out))[0].windows == (4096,)
+    assert load_config(_write(tmp_path, MISTRAL | {"sliding_window": None}))[0].windows == (None,)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
