@@ -21,7 +21,7 @@ from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases
 from tests.traced import write_trace
 
-FEW = settings(max_examples=7 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
 

@@ -45,7 +45,7 @@ groups:
 
 
 @given(MAPPINGS)
-@settings(max_examples=40 * DRAWS)
+@settings(max_examples=14 * DRAWS)
 def test_any_mapping_comes_back(one: Mapping) -> None:
     reader = Reader("f.yaml")
     assert reader.mapping(yaml.safe_load(mapping_text(one))) == one

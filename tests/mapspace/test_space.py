@@ -21,6 +21,7 @@ from simaccel.mapspace.space import STRATEGIES, Space, Strategy, spaces
 from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand
+from tests.draws import DRAWS
 
 
 def toy(pes: int = 4) -> Hierarchy:
@@ -89,7 +90,7 @@ def test_the_size_is_that_of_all_blocks() -> None:
                 assert seen == len(found) <= gone
 
 
-@settings(max_examples=25)
+@settings(max_examples=9 * DRAWS)
 @given(st.integers(1, 12), st.integers(1, 12), st.sampled_from(["pfm", "ruby", "ruby-s", "ruby-t"]))
 def test_a_matrix_product_counted_by_hand(m: int, n: int, strategy: Strategy) -> None:
     """DRAM and pad around 4 PEs: chains by brute force, 3 orders of 3 loops, 1 of fewer.

@@ -26,6 +26,7 @@ from simaccel.schedulers.tenants import tenants
 from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
 from tests.agreement import assert_counts
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.nodes import pooling, residual
 from tests.trees import einsum, vector, workload
@@ -245,7 +246,7 @@ def assert_held_well(of: Workload, capacity: int) -> None:
     assert _dram(found.moved) <= _dram(before.moved)
 
 
-@settings(max_examples=5)
+@settings(max_examples=2 * DRAWS)
 @given(networks(), st.sampled_from([64, 97, 211, 4096]))
 def test_drawn_chains(of: Workload, capacity: int) -> None:
     """Values, bytes, bounds and room of chains with shortcuts, in buffers of odd sizes."""

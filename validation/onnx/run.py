@@ -224,7 +224,7 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
     totals = workload.account.totals()
     macs, weights = counted(path, dims)
     return {
-        "model": path.name,
+        "model": ("livekit " if "livekit" in path.parts else "") + path.name,
         "read": workload.account.share_left_out() is not None,
         "macs": workload.macs,
         "macs_counted": macs,
