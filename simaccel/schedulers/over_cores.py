@@ -139,7 +139,7 @@ class _Search:
 
     @staticmethod
     def _key(space: Space) -> object:
-        return key_of(space, space.operators[0], ()) if len(space.operators) == 1 else None
+        return key_of(space, ()) if len(space.operators) == 1 else None
 
     def _bodies(self, whole: Workload, group: Group, space: Space, rank: str) -> Iterator[Body]:
         """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""

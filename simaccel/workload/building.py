@@ -64,9 +64,9 @@ _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _FILE_SAYS = "the file says it"
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
-_ALWAYS: Final = dict.fromkeys(PHASE_FIELDS, "only transformers have phases, masks and experts") | {
-    "dims": "only ONNX models have dynamic dimensions"
-}
+_ALWAYS: Final = dict.fromkeys(
+    PHASE_FIELDS, "it has no phases, masks or experts; llama3-8b and others of `workload list` do"
+) | {"dims": "only ONNX models have dynamic dimensions"}
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "transformer": {
         "seq_len": "`prompt` and `kv_len` say it",

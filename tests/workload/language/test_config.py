@@ -460,7 +460,7 @@ def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None
             "windows: got [8, 8, 8, 8]; allowed: a list as long as a divisor",
         ),
         ("expert_count: 4", "experts_per_token: got '0 of 4'"),
-        ("heds: 8", "heds: got 8; allowed: did you mean 'heads'?"),
+        ("heds: 8", "heds: got 8; did you mean 'heads'?"),
     ],
 )
 def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> None:
