@@ -1,11 +1,13 @@
 """Rows of chips: predicted without their figures, within what the page says, some of each set."""
 
 import csv
+import math
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
 from validation.silicon.predict import SETS, main
 from validation.silicon.tpu_v6e.layers import OUTSIDE
@@ -89,6 +91,41 @@ def test_layers_of_nvdla_that_its_formula_and_the_machine_see_alike() -> None:
     for row, value in zip(same, SETS["nvdla_layers"][0](same), strict=True):
         assert value is not None
         assert abs(value / float(row["cycles"]) - 1) <= 0.25, row
+
+
+@pytest.mark.parametrize(
+    ("model", "giga_macs", "million_weights"),
+    [
+        ("MobileNet v1", 0.569, 4.2),
+        ("MobileNet v2", 0.300, 3.4),
+        ("Inception v1", 1.5, 6.8),
+        ("Inception v4", 12.3, 42.7),
+        ("Inception-ResNet v2", 13.2, 55.8),
+        ("DenseNet", 2.8, 8.0),
+        ("SqueezeNet", 0.84, 1.25),
+        ("VGG16", 15.5, 138.3),
+        ("VGG19", 19.6, 143.7),
+        ("EfficientNet-EdgeTPU-S", 2.35, 5.4),
+        ("EfficientNet-EdgeTPU-M", 3.7, 6.9),
+    ],
+)
+def test_networks_have_the_published_macs_and_weights(
+    model: str, giga_macs: float, million_weights: float
+) -> None:
+    """Of the papers, and of TensorFlow's tables (slim, EfficientNet-EdgeTPU)."""
+    layers = list(NETWORKS[model]())
+    macs = sum(math.prod(layer.ranks.values()) for layer in layers)
+    assert macs / 1e9 == pytest.approx(giga_macs, rel=0.07)
+    assert sum(layer.weights for layer in layers) / 1e6 == pytest.approx(million_weights, rel=0.03)
+
+
+def test_models_that_the_link_limits_take_as_long_as_on_the_chip() -> None:
+    rows = [row for row in _rows("coral/measured.csv") if row["model"].startswith(("VGG", "Res"))]
+    assert len(rows) == 5
+    for name, column in (("coral", "usb3_desktop_ms"), ("coral_board", "dev_board_ms")):
+        for row, value in zip(rows, SETS[name][0](rows), strict=True):
+            assert value is not None
+            assert abs(value / float(row[column]) - 1) <= 0.15, row
 
 
 def test_a_trace_of_the_device_needs_no_constant() -> None:

@@ -22,6 +22,7 @@ from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.candidates import CandidateSet, Scored
 from simaccel.schedulers.chains import chain_families, chain_of, left_out
 from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.epilogues import families_of
 from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.near_ties import settled
@@ -32,7 +33,7 @@ from simaccel.schedulers.search import Goal, floored
 from simaccel.schedulers.search import search as search_one
 from simaccel.schedulers.steps import Step, Total, cheapest, value_of
 from simaccel.schedulers.wholes import finished, measured
-from simaccel.workload import Einsum, Vector, Workload
+from simaccel.workload import Einsum, Workload
 
 LONGEST = 5
 """Operators in a fused run, at most."""
@@ -178,9 +179,7 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
     """Yield the steps that begin with an operator: alone, and with those behind it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
-    vector = isinstance(workload.operator(first), Vector)
-    alone = (search.vector if vector else search.einsum)(workload, first)
-    promise = alone.candidates.bound(search.goal.room)
+    promise = search.one(workload, first).candidates.bound(search.goal.room)
 
     def find(_limit: float) -> tuple[Body, float]:
         group, best = search.fastest(workload, first)
@@ -213,7 +212,8 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
     if chain is None:
         return
     goal = search.goal
-    grids = [goal.grid(chain.group, [family]) for family in chain_families(chain, goal.accelerator)]
+    families = (*chain_families(chain, goal.accelerator), *families_of(chain, goal.accelerator))
+    grids = [goal.grid(chain.group, [family]) for family in families]
     promises = [grid.bound(goal.room) for grid in grids]
 
     def find(limit: float) -> tuple[Body, float]:

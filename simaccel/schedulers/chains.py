@@ -244,18 +244,16 @@ def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
 
 def _kept_between(chain: Chain) -> list[str]:
     """Return intermediates that have tiles of their own: those that aren't made in place."""
-    kept = []
-    for seen in chain.space.operators:
-        name = seen.output.name
-        if name not in chain.between:
-            continue
-        source = seen.inputs[0]
-        in_place = (
-            not isinstance(seen.operator, Einsum)
-            and source.name in chain.between
-            and source.ranks == seen.output.ranks
-            and chain.space.read[source.name] == (seen.name,)
-        )
-        if not in_place:
-            kept.append(name)
-    return kept
+    made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
+    return [seen.output.name for seen in made if not made_in_place(chain, seen)]
+
+
+def made_in_place(chain: Chain, seen: Seen) -> bool:
+    """Return whether an operator writes over its first input, which nobody reads after it."""
+    source = seen.inputs[0]
+    return (
+        not isinstance(seen.operator, Einsum)
+        and source.name in chain.between
+        and source.ranks == seen.output.ranks
+        and chain.space.read[source.name][-1] == seen.name
+    )

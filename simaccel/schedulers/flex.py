@@ -15,6 +15,7 @@ from simaccel.schedulers.accounts import BOUND, Account
 from simaccel.schedulers.attention import Problem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.epilogues import chains, fused
 from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
@@ -59,10 +60,17 @@ def _sequence(
     workload: Workload, search: Search, attention: AttentionChoice
 ) -> Sequence[Group | Around]:
     body: list[Group | Around] = []
+    behind = chains(workload) if search.accelerator.groups.epilogues else {}
+    done: set[str] = set()
     for part in parts(workload):
         if isinstance(part, tuple):
             body += attention(workload, part)
-        else:
+            continue
+        together = fused(workload, behind[part], search) if part in behind else None
+        if together is not None:
+            done |= set(together.operators)
+            body.append(together)
+        elif part not in done:
             body.append(search.group(workload, part))
     return body
 

@@ -125,7 +125,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--pes many", "--pes: got 'many'; allowed: a whole number from 1"),
         ("--noc-bandwidth 0", "--noc-bandwidth: got '0'; allowed: a whole number from 1"),
         ("--noc-bandwidth 1,2,3,4,5", "allowed: at most 4 numbers, one a cluster level"),
-        ("--layer CONV3", "net.m: layer: got 'CONV3'; allowed: did you mean 'CONV2'?"),
+        ("--layer CONV3", "net.m: layer: got 'CONV3'; did you mean 'CONV2'?"),
         ("--hw nothing", "nothing"),
         ("--hw edge", "allowed: spatial"),
         ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
@@ -191,5 +191,5 @@ def test_a_wrong_hardware_file(cli: Call, net: Path, tmp_path: Path) -> None:
     result = cli(f"directives {net} --hw {file}")
     assert result.exit_code == 2
     assert "line 1, column 1 (num_pes): got '0'" in result.stderr
-    assert "line 2, column 1: got 'num_pse'; allowed: did you mean 'num_pes'?" in result.stderr
+    assert "line 2, column 1: got 'num_pse'; did you mean 'num_pes'?" in result.stderr
     assert "line 3, column 1 (noc_bw_cstr): got nothing" in result.stderr

@@ -128,7 +128,8 @@ def test_an_unknown_operator_gets_a_suggestion(block: Path) -> None:
     with pytest.raises(InputError) as error:
         found.part("softmux")
     assert str(error.value) == (
-        "command line: --operator: got 'softmux'; allowed: did you mean 'softmax'?"
+        "command line: --operator: got 'softmux'; did you mean 'softmax'? "
+        "(allowed: Q, K, V, L, softmax, A, O, FF1, FF2)"
     )
 
 

@@ -220,7 +220,7 @@ def test_a_dataflow_may_name_ranks_that_others_have_and_the_user_overrides_it() 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("col=M", "--constrain: level: got 'col'; allowed: did you mean 'cols'?"),
+        ("col=M", "--constrain: level: got 'col'; did you mean 'cols'?"),
         ("cols=X", "--constrain: cols: rank: got 'X'; allowed: one of "),
         ("cols.M=4", "--constrain: cols.m: got 4; allowed: 1 to 3"),
         ("rows.M=3", "--constrain: rows.m: got 3; allowed: 1 to 2"),

@@ -244,7 +244,7 @@ def test_the_same_input_gives_the_same_mapping(dataflow: str) -> None:
 def test_unknown_dataflow() -> None:
     with pytest.raises(InputError) as caught:
         make_mapping(la(1, 2), load_accelerator("toy"), "falt")
-    assert str(caught.value) == "--dataflow: dataflow: got 'falt'; allowed: did you mean 'flat'?"
+    assert str(caught.value) == "--dataflow: dataflow: got 'falt'; did you mean 'flat'?"
 
 
 def test_attentions_are_found_among_the_operators() -> None:

@@ -251,3 +251,15 @@ def assert_held_well(of: Workload, capacity: int) -> None:
 def test_drawn_chains(of: Workload, capacity: int) -> None:
     """Values, bytes, bounds and room of chains with shortcuts, in buffers of odd sizes."""
     assert_held_well(of, capacity)
+
+
+def test_around_attention_what_goes_from_operator_to_operator_stays_on_chip() -> None:
+    """X 5x6 comes in three times and Y goes out, weights 4 x 6x6 and 2 x 6x8 come in, of two bytes.
+
+    Inside, the rows of S stay that softmax works on in place.
+    """
+    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    of = attention(dimensions, batch=1, seq_len=5)
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
+    moved = _dram(assert_counts(of, mapping, _on(4096)).moved)
+    assert moved == 2 * (3 * 5 * 6 + 5 * 6 + 4 * 6 * 6 + 2 * 6 * 8)

@@ -18,8 +18,6 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = {
 """What acts between the layers of a feed-forward network, by the names that files have."""
 PART: Final = "part"
 """The kind of entries for parts of a model that its blocks are not."""
-DECODER: Final = "num_decoder_layers"
-"""The entry of a decoder beside the encoder; its elements are the layers."""
 
 
 @dataclass

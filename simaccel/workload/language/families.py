@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from simaccel.errors import Fault
 from simaccel.files.accounting import Entry
-from simaccel.workload.language.configuration import ACTIVATIONS, DECODER, PART, Configuration
+from simaccel.workload.language.configuration import ACTIVATIONS, PART, Configuration
 
 
 def _usual(config: Configuration) -> dict[str, Any]:
@@ -178,12 +178,11 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
     if act not in ACTIVATIONS:
         config.faults.append(Fault(config.file, "feed_forward_proj", how, "relu or gated-gelu"))
     layers = config.size("num_layers")
-    for name in ("relative_attention_num_buckets", "relative_attention_max_distance"):
-        config.leave(name, "relative positions: a sum to the scores")
-    config.taken |= {"dense_act_fn", "is_gated_act"}
+    config.taken |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
+    why = "relative positions: a sum to the scores, of which the table alone is taken"
+    config.left.append(Entry("relative positions", "not taken", why))
+    alone = "EncoderModel" in str(config.given.get("architectures"))
     decoder = config.size("num_decoder_layers", default=layers)
-    why = f"{decoder} layers: a run is of the encoder"
-    config.left.append(Entry(DECODER, "not taken", why, PART, None, decoder))
     heads = config.size("num_heads")
     return {
         "hidden": config.size("d_model"),
@@ -198,6 +197,8 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
         "score_scale": 1.0,
         "causal": False,
         "rotary": False,
+        "decoder_layers": 0 if alone else decoder,
+        "relative": config.size("relative_attention_num_buckets", default=32),
         "tied": bool(config.get("tie_word_embeddings", default=True)),
     }
 
