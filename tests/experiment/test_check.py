@@ -169,14 +169,14 @@ def test_tensors_without_dimensions_are_compared() -> None:
 
 
 def test_values_that_overflow_are_not_called_unwritten() -> None:
-    """Infinity less itself is no number, in the products of 1e200 and in any program of them."""
+    """Infinity less itself is no number, whoever adds it up."""
     of = gemm(m=2, k=2, n=2)
     on = load_accelerator("toy")
     chosen = make_mapping(of, on, "naive", Options())
-    tensors = {name: np.full(shape, 1e200) for name, shape in of.shapes.items()}
+    tensors = {name: np.full(shape, np.inf) for name, shape in of.shapes.items()}
     tensors["B"][..., 0, :] *= -1
     with (
-        np.errstate(over="ignore", invalid="ignore"),
+        np.errstate(invalid="ignore"),
         pytest.raises(CheckFailedError, match="no numbers in plain numpy"),
     ):
         execute(of, chosen, lower(of, chosen), tensors)
