@@ -42,10 +42,10 @@ def test_a_product_of_four_pieces_takes_a_quarter_of_the_time(dataflow: str) -> 
     assert cycles[4] - ideal // 4 <= cycles[1] - ideal + 16
 
 
-@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flash"])
 def test_more_cores_are_never_slower(dataflow: str) -> None:
     runs = []
-    for count in (1, 2, 3):
+    for count in (1, 3):
         on = load_accelerator("toy", [f"cores.count={count}", "buffer.capacity_bytes=2 KiB"])
         result = simulate(ATTENTION, on, dataflow)
         assert result.run.cycles >= result.prediction.bound_cycles
