@@ -237,7 +237,8 @@ def _sizes(
             continue
         if name in _INPUT_SIZES and name not in used:
             continue
-        why = f"a size of a dimension, or of a coefficient in a projection; {suggest(name, used)}"
+        near = "it is in a projection only" if name in used else suggest(name, used)
+        why = f"a size of a dimension, or of a coefficient in a projection; {near}"
         faults.append(Fault(source, f"problem.instance.{name}", value, why))
     if faults:
         raise InputError(faults)

@@ -38,7 +38,7 @@ REPEATS = {
     "Account.cause", "Account.wait", "Account.site", "Account.early", "Account.followers",
     "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming",
     "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
-    "Occupancy.n_bytes", "Engine.stage", "Engine.behind_links",
+    "Occupancy.n_bytes", "Engine.stage", "Engine.behind_links", "Multicast.waiting",
     "Occupancy.operator", "Array.came", "Array.free_at", "Array.left_at", "Array.drained_at",
     "Channel.waiting", "Channel.turns", "Channel.alarm", "Channel.idle_since",
 }  # fmt: skip

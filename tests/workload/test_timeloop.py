@@ -242,3 +242,9 @@ def test_a_part_of_a_problem_or_several_are_refused(tmp_path: Path, text: str, g
     allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
     with pytest.raises(InputError, match=f"problem: {got}.*; allowed: {allowed}"):
         load_workload(_write(tmp_path, text))
+
+
+def test_a_rank_that_is_no_dimension_is_said(tmp_path: Path) -> None:
+    text = CONV.replace("[[[C]], [[M]]", "[[[G]], [[C]], [[M]]").replace("{N: 1,", "{N: 1, G: 2,")
+    with pytest.raises(InputError, match=r"G: got 2; .*; it is in a projection only"):
+        load_workload(_write(tmp_path, text))
