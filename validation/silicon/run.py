@@ -1,7 +1,7 @@
 """Against chips: ``python -m validation.silicon.run [SET...]`` predicts each set of measured rows.
 
 It writes ``<chip>/<set>.csv`` with the predicted column, puts the errors into ``README.md`` and the
-largest of each set into that of its chip, and draws ``silicon.png`` if it ran all sets: some minutes,
+largest of each set into that of its chip, and draws ``silicon.png`` if it ran all sets: minutes,
 most of them attention.
 """
 
