@@ -30,7 +30,7 @@ from benchmarks.measure import (
     table,
 )
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -95,8 +95,8 @@ def gemm_family(sizes: list[Ints], order: int = 0) -> Family:
     space = space_of(workload, Group(operators=("gemm",), tree=()))
     seen = space.operators[0]
     places = tuple(ints(ORDERS[order].index(rank)) for rank in "mkn")
-    keeps = tuple(Kept(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
-    loops = Loops(("m", "k", "n"), tuple(sizes), places)
+    keeps = tuple(FamilyKeep(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
+    loops = FamilyLoops(("m", "k", "n"), tuple(sizes), places)
     return Family(space, (loops, *keeps, Do("gemm", "array", "ws")), {})
 
 

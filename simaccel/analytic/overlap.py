@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
 from simaccel.mapping.around import holder
 from simaccel.mapping.tree import Group, Keep
@@ -24,7 +24,7 @@ class PlacedGroup:
     workload: Workload
     group: Group
     around: tuple[Keep, ...]
-    totals: Totals
+    totals: FamilyTotals
     kept_bytes: int
     times: int
 

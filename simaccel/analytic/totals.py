@@ -24,7 +24,7 @@ ACCUMULATOR = "accumulator"
 
 
 @dataclass
-class Counts:
+class FamilyCounts:
     """Totals of a family.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.

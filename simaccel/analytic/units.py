@@ -12,8 +12,8 @@ from functools import partial
 from typing import TypeVar
 
 from simaccel.analytic.array import (
-    Edges,
-    Folded,
+    FoldEdges,
+    FoldFigures,
     by_number,
     chosen,
     edges,
@@ -23,10 +23,10 @@ from simaccel.analytic.array import (
     runs_of,
 )
 from simaccel.analytic.counting.transfers import Cost
-from simaccel.analytic.family import Ints, Path, ints
-from simaccel.analytic.pieces import Cuts, extent
+from simaccel.analytic.family import Ints, TreePath, ints
+from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
-from simaccel.analytic.widths import Widths
+from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER
@@ -34,11 +34,11 @@ from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
 from simaccel.workload.vectors import Passes, Step
 
-_Of = TypeVar("_Of", Edges, Folded)
+_Of = TypeVar("_Of", FoldEdges, FoldFigures)
 
 
 @dataclass
-class Units(Widths):
+class UnitCosts(BitWidths):
     """Costs of the pieces of one family on one accelerator."""
 
     accelerator: Accelerator
@@ -52,7 +52,9 @@ class Units(Widths):
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.chosen(step, step.merged)
 
-    def vector_bytes(self, path: Path, seen: Seen, step: Step) -> Iterator[tuple[str, int, Cost]]:
+    def vector_bytes(
+        self, path: TreePath, seen: Seen, step: Step
+    ) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
         cost, widths = self.cost(step), self.widths(path, seen)
         for position, times in enumerate(cost.reads[: len(seen.inputs)]):
@@ -71,7 +73,7 @@ class Units(Widths):
 
         return cost
 
-    def vector_cycles(self, path: Path, seen: Seen, step: Step) -> dict[str, Cost]:
+    def vector_cycles(self, path: TreePath, seen: Seen, step: Step) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, passes = self.accelerator, self.cost(step).passes
         parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
@@ -110,7 +112,7 @@ class Units(Widths):
 
     # -- einsums
 
-    def held(self, path: Path) -> Ints:
+    def held(self, path: TreePath) -> Ints:
         """Return the place of what the array holds in ``STATIONARITIES``; plain if it is one."""
         leaf = path.leaf
         return plain(
@@ -120,8 +122,8 @@ class Units(Widths):
         )
 
     def folds(
-        self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool
-    ) -> list[Folded]:
+        self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool
+    ) -> list[FoldFigures]:
         """Return what a systolic array does with a block, by what it holds if that is free."""
         seen = self.family.space.seen(path.leaf.operator)
         key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
@@ -132,7 +134,7 @@ class Units(Widths):
             self.known[key] = self._by_held(fold, path, cuts, sizes)
         return self.known[key]  # type: ignore[return-value]
 
-    def edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
+    def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
         """Return what is before and after the folds of a block."""
         seen = self.family.space.seen(path.leaf.operator)
         pace = self.pace(self.accelerator, path, seen)
@@ -140,7 +142,7 @@ class Units(Widths):
         return chosen(self.held(path), options)
 
     def _by_held(
-        self, of: Callable[..., _Of], path: Path, cuts: Cuts, sizes: dict[str, Ints]
+        self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]
     ) -> list[_Of]:
         """Return what ``of`` says of a block, by what the array holds where that is free."""
         seen = self.family.space.seen(path.leaf.operator)

@@ -96,7 +96,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
         files.require,
     )
     # nothing of what follows is loaded for an error
-    from simaccel.analytic.directives.design import Limits
+    from simaccel.analytic.directives.design import DesignLimits
     from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
     from simaccel.experiment.exploration.directed import sweep_directed
     from simaccel.report.designs import (
@@ -109,7 +109,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
     )
     from simaccel.report.figures.designs import draw_designs
 
-    space, limits = _space(read), Limits(**within)
+    space, limits = _space(read), DesignLimits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
     designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(designs)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.analytic.bounds.floor import Floor
+from simaccel.analytic.bounds.floor import ByteBound
 from simaccel.analytic.directives.runtime import OperatorTime
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.experiment.waiting import computing_unit, waiting_by_cause
@@ -129,7 +129,7 @@ def against_directives(
             )
 
 
-def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]:
+def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:
     """Yield by how much groups move more than the bound, and what brings bytes in again."""
     names = [run.name for run, _, _ in parts]
     moved = sum(dram_of(run) for run, _, _ in parts)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.analytic.directives.hardware import hardware_of
@@ -90,7 +90,7 @@ class GroupExplanation:
     prediction: GroupPrediction
     unit: str
     together: tuple[str, ...]
-    floor: Floor
+    floor: ByteBound
     dimensions: tuple[Dimension, ...]
     reuse: tuple[Reuse, ...]
     needs: tuple[NeededRate, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.conservation import Conserved
@@ -78,7 +78,7 @@ class Result:
         return most_reserved_bytes(self.program, self.accelerator)
 
     @cached_property
-    def floor(self) -> Floor:
+    def floor(self) -> ByteBound:
         """The least bytes that any mapping with these groups moves with DRAM."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
@@ -193,7 +193,7 @@ def bound_json(
     return {"bound": bound, "work_cycles": predicted.resources}
 
 
-def floor_json(floor: Floor) -> dict[str, int | None]:
+def floor_json(floor: ByteBound) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
         "bound_bytes": floor.least_bytes,

@@ -11,7 +11,7 @@ from typing import Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
@@ -61,7 +61,7 @@ class Costs:
         return self.energy_pj * self.cycles
 
     @classmethod
-    def of(cls, totals: Totals) -> Self:
+    def of(cls, totals: FamilyTotals) -> Self:
         """Return the costs that follow from counts."""
         cycles, counts = totals.resource_bound(), totals.counts
         return cls(
@@ -182,11 +182,11 @@ class Setting:
         empty = self.empty(space)
         return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
 
-    def evaluate(self, space: Space, candidates: Candidates) -> Totals:
+    def evaluate(self, space: Space, candidates: Candidates) -> FamilyTotals:
         """Count candidates with the closed form."""
         return evaluate(self.family(space, candidates), self.accelerator)
 
-    def totals(self, group: Group) -> Totals:
+    def totals(self, group: Group) -> FamilyTotals:
         """Count one mapping with the closed form."""
         return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
 

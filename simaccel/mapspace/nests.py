@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
@@ -88,7 +88,7 @@ class Mapped:
 
     target: Target
     group: Group
-    totals: Totals
+    totals: FamilyTotals
     """Of one candidate, with one slot a tile."""
     found: Found
 

@@ -14,7 +14,15 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Branch, Family, Forked, Ints, Loops, Parted
+from simaccel.analytic.family import (
+    Bools,
+    Branch,
+    Family,
+    FamilyFork,
+    FamilyLoops,
+    FamilyPart,
+    Ints,
+)
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
@@ -110,16 +118,18 @@ class Asked:
     def _branch(self, branch: Branch, sizes: Mapping[str, int]) -> Branch:
         nodes: list[object] = []
         for node in branch:
-            if isinstance(node, Loops):
+            if isinstance(node, FamilyLoops):
                 tiles = tuple(
                     self._tile(rank, tile, sizes[rank])
                     for rank, tile in zip(node.ranks, node.tiles, strict=True)
                 )
-                nodes.append(Loops(node.ranks, tiles, node.places))
-            elif isinstance(node, Forked | Parted):
+                nodes.append(FamilyLoops(node.ranks, tiles, node.places))
+            elif isinstance(node, FamilyFork | FamilyPart):
                 inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
                 nodes.append(
-                    Forked(inner, node.ahead) if isinstance(node, Forked) else Parted(inner)
+                    FamilyFork(inner, node.ahead)
+                    if isinstance(node, FamilyFork)
+                    else FamilyPart(inner)
                 )
             else:
                 nodes.append(node)
@@ -139,7 +149,7 @@ class Asked:
         most = _named(self.dram.most, rank)
         return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
 
-    def _ordered(self, node: Loops, sizes: Mapping[str, int]) -> Bools:
+    def _ordered(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
         """Return which candidates have loops in the order that is asked for."""
         order = [rank.lower() for rank in self.dram.order]
         loops = {
@@ -169,11 +179,11 @@ NOTHING: Final = Asked()
 """No constraint."""
 
 
-def _loops(branch: Branch) -> Iterator[Loops]:
+def _loops(branch: Branch) -> Iterator[FamilyLoops]:
     for node in branch:
-        if isinstance(node, Loops):
+        if isinstance(node, FamilyLoops):
             yield node
-        elif isinstance(node, Forked | Parted):
+        elif isinstance(node, FamilyFork | FamilyPart):
             for inner in node.branches:
                 yield from _loops(inner)
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import (
     Bools,
     Family,
+    FamilyLoops,
     Ints,
-    Loops,
     branches_of,
     ints,
     take,
@@ -108,7 +108,7 @@ class CandidateSet:
     tolerance: float = 0.0
     limits: Sequence[Sequence[Limit]] = ()
     """Of the numbers of each family; those of its own candidates where none are given."""
-    totals: list[Totals] = field(default_factory=list)
+    totals: list[FamilyTotals] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -171,7 +171,7 @@ class CandidateSet:
             node
             for family in self.families
             for node in branches_of(family.branch)
-            if isinstance(node, Loops)
+            if isinstance(node, FamilyLoops)
         )
         return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
 

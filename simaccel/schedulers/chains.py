@@ -14,7 +14,17 @@ from itertools import count
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Entry, Family, Forked, Ints, Kept, Loops, ints, take
+from simaccel.analytic.family import (
+    Branch,
+    Entry,
+    Family,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
+    Ints,
+    ints,
+    take,
+)
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -121,7 +131,7 @@ class _Grid:
         return ints(list(values)).reshape(-1, *(1 for _ in range(next(self.next))))
 
 
-def _row_blocks(chain: Chain, grid: _Grid, accelerator: Accelerator) -> list[Loops]:
+def _row_blocks(chain: Chain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
     every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
     return nested(chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows)))
 
@@ -132,8 +142,8 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
     slots = grid.axis([2, 1])
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
     shared = _shared_inputs(chain)
-    outer += [Kept(name, BUFFER, slots) for name in shared]
-    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, slots) for name in shared]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
@@ -141,7 +151,7 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
     held = {einsum.name: every for einsum in einsums}
     for seen in space.operators:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
-        keeps = [Kept(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
+        keeps = [FamilyKeep(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
         if not isinstance(seen.operator, Einsum):
             branches.append((*keeps, Do(seen.name, "sfu")))
             continue
@@ -160,7 +170,7 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
                 Do(seen.name, "array", STATIONARITIES[0]),
             )
         )
-    return (*outer, Forked(tuple(branches))), held
+    return (*outer, FamilyFork(tuple(branches))), held
 
 
 def _cut(
@@ -170,7 +180,7 @@ def _cut(
     accelerator: Accelerator,
     *,
     few: bool,
-) -> list[Loops]:
+) -> list[FamilyLoops]:
     """Return loops over ranks of one operator alone, of four or of two sizes."""
     every = int(np.prod([chain.space.sizes[rank] for rank in ranks]))
     if every == 1:
@@ -202,13 +212,17 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
         return None, {}
     shared = _shared_inputs(chain)
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
-    outer += [Kept(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))]
-    outer.append(Loops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
+    outer += [
+        FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))
+    ]
+    outer.append(FamilyLoops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
     names = [name for seen in chain.space.operators for name in _outside(chain, seen, shared)]
     outer += [
-        Kept(name, BUFFER, slots) for name in dict.fromkeys(names) if name != second.output.name
+        FamilyKeep(name, BUFFER, slots)
+        for name in dict.fromkeys(names)
+        if name != second.output.name
     ]
-    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
     branches: list[Branch] = [
         (Do(seen.name, "array", STATIONARITIES[0]),)
@@ -216,7 +230,7 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
         else (Do(seen.name, "sfu"),)
         for seen in chain.space.operators
     ]
-    return (*outer, Forked(tuple(branches))), held
+    return (*outer, FamilyFork(tuple(branches))), held
 
 
 def _shared_inputs(chain: Chain) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
@@ -114,11 +114,11 @@ def einsum_families(
     outer: Branch = ()
     if parts.g:
         ones = tuple(ints(1) for _ in parts.g)
-        outer = (Loops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
-    loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
+        outer = (FamilyLoops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
+    loops = FamilyLoops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
     keeps = tuple(
-        Kept(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
+        FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
     )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
@@ -165,8 +165,8 @@ def vector_families(
         tiles = [ints(1) for _ in outer]
         tiles += [ints(heights).reshape(1, -1, 1)] if inner else []
         tiles += [ints(part).reshape(1, 1, -1)] if axis else []
-        loops = Loops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
-        keeps = tuple(Kept(name, BUFFER, slots) for name in dict.fromkeys(names))
+        loops = FamilyLoops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
+        keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
         aliases = {seen.output.name: seen.names[0]} if in_place else {}
         yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
 

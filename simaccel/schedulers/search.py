@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import Family, Loops, branches_of, ints
+from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.costs import Objective
@@ -326,7 +326,7 @@ def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[in
         tiles = tuple(
             int(tile.ravel()[0])
             for node in branches_of(grid.alone(number).branch)
-            if isinstance(node, Loops)
+            if isinstance(node, FamilyLoops)
             for tile in node.tiles
         )
         found.setdefault(tiles, number)

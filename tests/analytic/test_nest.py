@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.candidates import Candidates
@@ -55,7 +55,7 @@ def _made(case: Case, mapping: NestMapping) -> tuple[Setting, Space, Candidates,
     return setting, space, candidates, setting.group(space, candidates)
 
 
-def _moved(totals: Totals) -> dict[tuple[str, str], int]:
+def _moved(totals: FamilyTotals) -> dict[tuple[str, str], int]:
     return {
         level: int(np.max(n))
         for level, n in totals.counts.moved.items()

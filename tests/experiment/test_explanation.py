@@ -11,7 +11,7 @@ import pytest
 
 from simaccel import gemm, load_accelerator, simulate
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.experiment.attribution import attribute, streaming
 from simaccel.experiment.disagreement import (
     DirectiveRuntime,
@@ -291,7 +291,7 @@ def test_one_byte_is_a_disagreement(product: Result) -> None:
     extra = replace(there, moved={**predicted.moved, ("dram_read", "X"): 7})
     (found,) = against_prediction(run, extra)
     assert (found.machine, found.other, found.relative) == (0, 7, None)
-    assert not list(against_floor(Floor(0, 0, None), []))
+    assert not list(against_floor(ByteBound(0, 0, None), []))
 
 
 @pytest.mark.parametrize("dataflow", ["flat-r", *some(["naive-m", "flex-r"])])

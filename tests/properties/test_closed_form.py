@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import STATIONARITIES, Accelerator
@@ -175,7 +175,7 @@ def _require_service_within(predicted: Prediction, run: Run, memories: Iterable[
 # -- many candidates in one call ------------------------------------------------------------
 
 
-def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
+def _figures(totals: FamilyTotals, index: int, count: int) -> dict[object, int]:
     """Give all counts of one candidate as plain numbers."""
     counts = totals.counts
     columns: dict[object, Ints] = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.family import Branch, Family, Kept, Loops, ints
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -59,11 +59,11 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     ranks = [rank for rank in "mkn" if space.sizes.get(rank, 1) > 1]
     sizes = list(product(*(range(1, space.sizes[rank] + 1) for rank in ranks)))
     tiles = tuple(ints(column) for column in zip(*sizes, strict=True))
-    keeps = tuple(Kept(name, "buffer", ints(2)) for name in "ABC")
-    outer = Loops(("b",), (ints(1),), (ints(0),))
+    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
     fastest = UNLIMITED
     for places, stationarity in product(permutations(range(len(ranks))), STATIONARITIES):
-        loops = Loops(tuple(ranks), tiles, tuple(ints(place) for place in places))
+        loops = FamilyLoops(tuple(ranks), tiles, tuple(ints(place) for place in places))
         branch: Branch = (outer, loops, *keeps, Do("gemm", "array", stationarity))
         every = CandidateSet(GEMM, [Family(space, branch, {})], Judge(on))
         fits = every.fitting(capacity(on))

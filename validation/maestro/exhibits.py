@@ -8,7 +8,7 @@ from math import prod
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from simaccel.analytic.directives.analysis import Analysed, analyse_layer
+from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.reading import PAPER
 from simaccel.mapping.directives.dataflow import couplings
@@ -181,7 +181,7 @@ def fig_11_and_12() -> Iterator[Row]:
             }
 
 
-def _most(analysed: Analysed, role: str) -> float:
+def _most(analysed: LayerAnalysis, role: str) -> float:
     """Return the algorithmic maximum of reuse: MACs for each element of the tensor."""
     layer = analysed.layer
     dims = couplings(layer)["input" if role == "input" else "filter"]
@@ -261,5 +261,5 @@ def _of_layer(network: str, layer: str) -> list[Case]:
     return [case for case in cases(network) if case.directed.name == layer]
 
 
-def _analysed(directed: Directed) -> Analysed:
+def _analysed(directed: Directed) -> LayerAnalysis:
     return analyse_layer(directed.layer, directed.dataflow, [DirectiveHardware()])

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.directives.analysis import Analysed, analyse_layer
+from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
 from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.directives.limits import limits_of
 from simaccel.errors import SimaccelError
@@ -68,7 +68,7 @@ def _row(task: tuple[Case, int]) -> Row:
     }
 
 
-def _fill_share(analysed: Analysed) -> float:
+def _fill_share(analysed: LayerAnalysis) -> float:
     """Give the part of the analysis's cycles that are first fills of inner levels."""
     (run,) = analysed.runs.values()
     inner = limits_of(run.top, run.times)[1:]
@@ -83,7 +83,7 @@ def _waits(result: Result) -> str:
     return cause if cycles > 0.02 * result.run.cycles else "nothing"
 
 
-def _traffic(result: Result, analysed: Analysed, layer: str) -> Row:
+def _traffic(result: Result, analysed: LayerAnalysis, layer: str) -> Row:
     """Compare the elements that the NoC carried with those of the analysis."""
     moved, figures = result.run.moved, analysed.figures()
     counted = {

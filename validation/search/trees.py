@@ -14,10 +14,10 @@ from simaccel.analytic.family import (
     Branch,
     Entry,
     Family,
-    Forked,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
     Ints,
-    Kept,
-    Loops,
     ints,
     take,
     tree_of,
@@ -146,11 +146,11 @@ def _loops(space: Space, ranks: Sequence[str], drawn: Drawn, where: str) -> list
     if not cut:
         return []
     tiles = tuple(drawn.tile(f"{where} {rank}", space.sizes[rank]) for rank in cut)
-    return [Loops(tuple(cut), tiles, drawn.places(f"{where} order", len(cut)))]
+    return [FamilyLoops(tuple(cut), tiles, drawn.places(f"{where} order", len(cut)))]
 
 
 def _kept(names: Sequence[str], drawn: Drawn) -> list[Entry]:
-    return [Kept(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
+    return [FamilyKeep(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
 
 
 def _alone(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
@@ -203,7 +203,7 @@ def _whole(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
     final = space.operators[-1].output.name
     attends = any(isinstance(one.operator, Vector) for one in space.operators)
     outer += _kept([name for name in rows if attends or name != final], drawn)
-    outer += [Kept(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
     branches: list[Branch] = []
     for seen in space.operators:
         if not isinstance(seen.operator, Einsum):
@@ -216,7 +216,7 @@ def _whole(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
         mine = [name for name in seen.names if name in alone]
         mine += [final] if not attends and seen.output.name == final else []
         branches.append((*_loops(space, own, drawn, seen.name), *_kept(mine, drawn), _do(seen)))
-    return (*outer, Forked(tuple(branches), int(ahead)))
+    return (*outer, FamilyFork(tuple(branches), int(ahead)))
 
 
 def _streamed(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
@@ -225,10 +225,10 @@ def _streamed(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
     first, last = space.operators[0], space.operators[-1]
     columns = [rank for rank in first.output.names if rank in last.reduced]
     outer: list[Entry] = [*_ordered(space, _shared(space), drawn), *_kept(rows, drawn)]
-    outer += [Loops((rank,), (_cut(space, rank, drawn),), (ints(0),)) for rank in columns]
+    outer += [FamilyLoops((rank,), (_cut(space, rank, drawn),), (ints(0),)) for rank in columns]
     outer += _kept(alone, drawn)
-    outer += [Kept(name, BUFFER, ints(2 if ahead else 1)) for name in between]
-    return (*outer, Forked(tuple((_do(one),) for one in space.operators), int(ahead)))
+    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    return (*outer, FamilyFork(tuple((_do(one),) for one in space.operators), int(ahead)))
 
 
 def _cut(space: Space, rank: str, drawn: Drawn) -> Ints:
@@ -237,11 +237,11 @@ def _cut(space: Space, rank: str, drawn: Drawn) -> Ints:
     return np.minimum(drawn.tile(f"stream {rank}", size), max(1, size - 1))
 
 
-def _ordered(space: Space, ranks: Sequence[str], drawn: Drawn) -> Iterator[Loops]:
+def _ordered(space: Space, ranks: Sequence[str], drawn: Drawn) -> Iterator[FamilyLoops]:
     """Yield loops in the order of the ranks; outer ones are mostly cut into single positions."""
     cut = [rank for rank in ranks if space.sizes[rank] > 1]
     for rank in cut:
         tile = drawn.tile(f"rows {rank}", space.sizes[rank])
         if rank != cut[-1]:
             tile = np.where(drawn.number(f"one {rank}", (0, 1, 1, 1)), 1, tile)
-        yield Loops((rank,), (ints(tile),), (ints(0),))
+        yield FamilyLoops((rank,), (ints(tile),), (ints(0),))

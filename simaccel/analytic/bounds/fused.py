@@ -24,8 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.fusion import MOST_SHARED, Fusion, Template, Way
+from simaccel.analytic.bounds.front import BufferFront
+from simaccel.analytic.bounds.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.bounds.segment import Segment, figures
 from simaccel.analytic.bounds.windows import CountedCosts
 from simaccel.analytic.family import Ints, family_of, ints
@@ -47,7 +47,7 @@ Sizes = dict[str, Ints]
 class _Costs:
     """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles."""
 
-    fusion: Fusion
+    fusion: FusedGroup
     shared: tuple[str, ...]
     tiles: Sizes
 
@@ -63,7 +63,7 @@ class _Costs:
         times = self._trips(view, self.shared[: inner + 1])
         return self._room(view, self.sizes), self._moved(view, times)
 
-    def branch(self, seen: Seen, way: Way) -> tuple[Ints, Ints]:
+    def branch(self, seen: Seen, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         room, moved = ints(0), ints(0)
         sizes = dict(self.sizes)
@@ -105,14 +105,14 @@ class _Costs:
 
 
 def fused_segment(
-    workload: Workload, operators: Sequence[str], template: Template, *, imperfect: bool
+    workload: Workload, operators: Sequence[str], template: TreeKind, *, imperfect: bool
 ) -> Segment | None:
     """Return the front of operators as one group; None if they can't be one."""
-    fusion = Fusion(workload, tuple(operators), imperfect)
+    fusion = FusedGroup(workload, tuple(operators), imperfect)
     if not fusion.fits():
         return None
-    known: list[tuple[tuple[str, ...], list[list[Way]]]] = []
-    front, mappings = Front(), 0
+    known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]] = []
+    front, mappings = BufferFront(), 0
     for shared in fusion.sequences(template):
         ways = fusion.legal_ways(shared, template)
         if not all(ways):
@@ -133,10 +133,10 @@ def fused_segment(
 
 
 def _add(
-    front: Front,
-    fusion: Fusion,
+    front: BufferFront,
+    fusion: FusedGroup,
     shared: tuple[str, ...],
-    ways: list[list[Way]],
+    ways: list[list[BranchKeeps]],
     number: int,
 ) -> int:
     """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
@@ -159,7 +159,7 @@ def _add(
 
 
 def _combine(
-    front: Front,
+    front: BufferFront,
     parts: list[list[tuple[Ints, Ints]]],
     base: Ints,
     rows: slice,
@@ -207,7 +207,7 @@ def _useful(rooms: Ints, moves: Ints) -> Ints:
 
 
 def _group(
-    fusion: Fusion, known: list[tuple[tuple[str, ...], list[list[Way]]]], origin: Ints
+    fusion: FusedGroup, known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]], origin: Ints
 ) -> Group:
     shared, ways = known[int(origin[0])]
     tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
@@ -216,9 +216,9 @@ def _group(
     return fusion.tree(tiles, chosen)
 
 
-def _counted(workload: Workload, groups: Sequence[Group]) -> Front:
+def _counted(workload: Workload, groups: Sequence[Group]) -> BufferFront:
     """Return the front of trees as the machine moves."""
-    front = Front()
+    front = BufferFront()
     rows = []
     for group in groups:
         room, moved = figures(family_of(space_of(workload, group), group))

@@ -29,7 +29,7 @@ from simaccel.analytic.directives.hardware import UNLIMITED
 from simaccel.analytic.directives.invocations import Invocations
 from simaccel.analytic.directives.paper import Axes, Axis, paper_costs
 from simaccel.analytic.directives.reading import PAPER
-from simaccel.analytic.directives.times import Points, Times
+from simaccel.analytic.directives.times import InvocationTimes, Points
 from simaccel.mapping.directives.dataflow import ROLES, DimMap, Role
 from simaccel.mapping.directives.outputs import OutputLevel
 from simaccel.mapping.space import Seen, Space
@@ -109,7 +109,7 @@ def time_of(seen: Seen, levels: Sequence[Level], points: Points) -> NDArray[np.i
         return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
 
     top = Invocations(outputs, costs_of, {}).top()
-    return Times(points, released=False).runtime(top)
+    return InvocationTimes(points, released=False).runtime(top)
 
 
 def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:

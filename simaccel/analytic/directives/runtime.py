@@ -24,7 +24,7 @@ from simaccel.analytic.directives import clusters
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.hardware import UNLIMITED, DirectiveHardware
 from simaccel.analytic.directives.passes import cycles_of, passes_of
-from simaccel.analytic.directives.ways import Share, Way, repeats_of, sizes_of_blocks, ways_of
+from simaccel.analytic.directives.ways import PartShare, Way, repeats_of, sizes_of_blocks, ways_of
 from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap
 from simaccel.mapping.directives.reading import Directed
@@ -115,8 +115,10 @@ def _clusters_time(
     pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
-        border = max((at + 1 for at, node in enumerate(way) if isinstance(node, Share)), default=0)
-        inside = [node for node in way[border:] if not isinstance(node, Share)]
+        border = max(
+            (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
+        )
+        inside = [node for node in way[border:] if not isinstance(node, PartShare)]
         again = repeats_of(space, seen, way)
         for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
             count = again * blocks_here

@@ -14,7 +14,7 @@ from simaccel.mapping.tree import Do, Fork, Loop, Node, Part, Tree
 
 
 @dataclass(frozen=True)
-class Share:
+class PartShare:
     """Positions that a branch of a ``Part`` gets of its rank: from ``start``; None: the rest."""
 
     rank: str
@@ -31,7 +31,7 @@ class Share:
         return dict(found)
 
 
-Way = tuple[Node | Share, ...]
+Way = tuple[Node | PartShare, ...]
 """What stands outside of a leaf, from the outside in."""
 
 
@@ -47,7 +47,7 @@ def ways_of(tree: Tree, outside: Way = ()) -> Iterator[tuple[Way, Do]]:
         elif isinstance(node, Part):
             starts = [0, *itertools.accumulate(node.sizes)]
             for start, size, branch in zip(starts, (*node.sizes, None), node.branches, strict=True):
-                yield from ways_of(branch, (*way, Share(node.rank, start, size)))
+                yield from ways_of(branch, (*way, PartShare(node.rank, start, size)))
 
 
 def pieces_of(space: Space, ranks: Sequence[str], way: Way) -> dict[str, Mapping[int, int]]:
@@ -56,7 +56,7 @@ def pieces_of(space: Space, ranks: Sequence[str], way: Way) -> dict[str, Mapping
     for node in way:
         if isinstance(node, Loop) and node.rank in pieces:
             pieces[node.rank] = cut(pieces[node.rank], node.tile)
-        elif isinstance(node, Share) and node.rank in pieces:
+        elif isinstance(node, PartShare) and node.rank in pieces:
             pieces[node.rank] = node.of(pieces[node.rank])
     return pieces
 
