@@ -39,7 +39,7 @@ from simaccel.mapspace.nests import map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
@@ -145,8 +145,8 @@ def group_work(point: Point) -> Work:
 def grid_work(point: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(**point.get("shape", SHAPE))
-    count = len(Search(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
-    return Work(count, lambda: Search(Goal(Judge(accelerator))).group(workload, "gemm"))
+    count = len(TreeSearch(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
+    return Work(count, lambda: TreeSearch(Goal(Judge(accelerator))).group(workload, "gemm"))
 
 
 def nests_work(point: Point) -> Work:

@@ -17,7 +17,16 @@ from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapping.view import View
 from simaccel.program.interpreter import interpret_within
 from simaccel.program.lowering import lower
-from simaccel.workload import Affine, Einsum, Kind, Operand, Operator, Tensor, Vector, Workload
+from simaccel.workload import (
+    AffineDimension,
+    Einsum,
+    Kind,
+    Operand,
+    Operator,
+    Tensor,
+    Vector,
+    Workload,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -28,12 +37,12 @@ def reads(text: str) -> Operand:
     return Operand(tensor, tuple(_affine(dim) for dim in dims))
 
 
-def _affine(text: str) -> Affine:
+def _affine(text: str) -> AffineDimension:
     terms = []
     for term in text.split("+"):
         factor, _, rank = term.rpartition("*")
         terms.append((rank, int(factor or 1)))
-    return Affine(tuple(terms))
+    return AffineDimension(tuple(terms))
 
 
 def einsum(name: str, out: str, *inputs: str, **ranks: int) -> Einsum:

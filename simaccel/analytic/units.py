@@ -32,7 +32,7 @@ from simaccel.mapping.space import Seen
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
-from simaccel.workload.vectors import Passes, Step
+from simaccel.workload.vectors import Passes, VectorStep
 
 _Of = TypeVar("_Of", FoldEdges, FoldFigures)
 
@@ -48,12 +48,12 @@ class UnitCosts(BitWidths):
 
     # -- vector work
 
-    def cost(self, step: Step) -> Passes:
+    def cost(self, step: VectorStep) -> Passes:
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.chosen(step, step.merged)
 
     def vector_bytes(
-        self, path: TreePath, seen: Seen, step: Step
+        self, path: TreePath, seen: Seen, step: VectorStep
     ) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
         cost, widths = self.cost(step), self.widths(path, seen)
@@ -73,7 +73,7 @@ class UnitCosts(BitWidths):
 
         return cost
 
-    def vector_cycles(self, path: TreePath, seen: Seen, step: Step) -> dict[str, Cost]:
+    def vector_cycles(self, path: TreePath, seen: Seen, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, passes = self.accelerator, self.cost(step).passes
         parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
@@ -91,7 +91,7 @@ class UnitCosts(BitWidths):
 
         return {"sfu": sfu, "buffer_read": read, "buffer_write": write}
 
-    def correction_cycles(self, view: View, step: Step) -> dict[str, Cost]:
+    def correction_cycles(self, view: View, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
         accelerator = self.accelerator
         read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.asked_workload import WorkloadOptions
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.sought import MAPSPACE, Sought
+from simaccel.cli.sought import MAPSPACE, SearchOptions
 from simaccel.cli.words import DIRECTIVES, STRATEGIES
 from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
 from simaccel.errors import InputError, suggest
@@ -35,16 +35,16 @@ DATAFLOW = "flat"
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExperimentOptions:
     """The options that choose an experiment."""
 
     hw: str
     overrides: tuple[str, ...]
-    workload: AskedWorkload
+    workload: WorkloadOptions
     dataflow: str | None = None
     pipeline: bool = False
     mapping: str | None = None
-    sought: Sought = field(default_factory=Sought)
+    sought: SearchOptions = field(default_factory=SearchOptions)
 
     @property
     def options(self) -> Options:

@@ -13,7 +13,7 @@ from simaccel.errors import Fault, InputError, suggest
 if TYPE_CHECKING:
     from simaccel.workload import Workload
     from simaccel.workload.language import Transformer
-    from simaccel.workload.onnx_files import Imported
+    from simaccel.workload.onnx_files import ImportedWorkload
 
 Made = TypeVar("Made")
 
@@ -48,7 +48,7 @@ def number(text: str) -> object:
 
 
 @dataclass(frozen=True)
-class AskedWorkload:
+class WorkloadOptions:
     """The options that choose a workload, as given (None or empty: not given)."""
 
     name: str
@@ -169,7 +169,7 @@ class AskedWorkload:
             raise InputError([fault("--batch", self.batch, allowed)])
         return {name: n for name, n in estimates.items() if self.layer in (None, name)}
 
-    def imported(self) -> Imported:
+    def imported(self) -> ImportedWorkload:
         """Read an ONNX file with what became of its nodes.
 
         Raises:
@@ -183,11 +183,11 @@ class AskedWorkload:
         return load_onnx(self.name, **taken)
 
     def _sizes(self) -> dict[str, Any]:
-        """Read the options that are given, as ``Sizes`` has them."""
-        from simaccel.workload import Sizes
+        """Read the options that are given, as ``WorkloadSizes`` has them."""
+        from simaccel.workload import WorkloadSizes
 
         sizes: dict[str, Any] = {}
-        for name in Sizes.__annotations__:
+        for name in WorkloadSizes.__annotations__:
             text = getattr(self, name, None)
             if isinstance(text, str):
                 sizes[name] = number(text) if name in _NUMBERS else text

@@ -22,7 +22,7 @@ from simaccel.files.targets import (
 from simaccel.report.figures.style import require_figure_target, save_figure, style
 
 if TYPE_CHECKING:
-    from simaccel.experiment.exploration.explore import Exploration, ExplorationObjective
+    from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredDesigns
     from simaccel.experiment.exploration.space import DesignPoint, DesignSpace
     from simaccel.experiment.store import ResultStore
 
@@ -30,7 +30,7 @@ _PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
 
 
 @dataclass(frozen=True)
-class Outputs:
+class ExplorationFiles:
     """Files that are asked for, None where one isn't; ``plots`` by option."""
 
     table: str | None
@@ -41,7 +41,7 @@ class Outputs:
     inputs: Sequence[Path]
 
     @classmethod
-    def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> Outputs:
+    def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
         """Take the options out of what click passes."""
         plots = {name: given.pop(name) for name in _PLOTS}
         return cls(
@@ -79,7 +79,7 @@ class Outputs:
         plots = {f"--{name.replace('_', '-')}": path for name, path in self.plots.items()}
         gather(*checks, lambda: require_distinct((named | plots).items()))
 
-    def show(self, exploration: Exploration, space: DesignSpace, *, as_json: bool) -> None:
+    def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
         from simaccel.report.exploration import (
             counted_lines,
@@ -99,7 +99,7 @@ class Outputs:
         for line in (*effort_lines(exploration), *written):
             click.echo(line, err=quiet)
 
-    def _write(self, exploration: Exploration, title: str) -> list[str]:
+    def _write(self, exploration: ExploredDesigns, title: str) -> list[str]:
         from simaccel.report.exploration import exploration_csv, write_parquet
         from simaccel.report.exploration_page import exploration_page
         from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity

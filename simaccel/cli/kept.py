@@ -12,7 +12,7 @@ import click
 
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
-from simaccel.report.comparison import Compared
+from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 
 WRITE_SECONDS = 1.0
@@ -22,8 +22,8 @@ UNFINISHED = "not finished"
 
 @contextmanager
 def keeping(
-    table: str | None, expected: Sequence[Compared]
-) -> Iterator[Callable[[int, Compared], None]]:
+    table: str | None, expected: Sequence[ComparisonRow]
+) -> Iterator[Callable[[int, ComparisonRow], None]]:
     """Give whom to tell each finished row, which is kept if the block does not end well.
 
     While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
@@ -34,7 +34,7 @@ def keeping(
     partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
     finished, kept, written = 0, 0, time.monotonic()
 
-    def note(number: int, row: Compared) -> None:
+    def note(number: int, row: ComparisonRow) -> None:
         nonlocal finished, kept, written
         rows[number] = row
         finished += 1
@@ -60,7 +60,7 @@ def _tell(partial: Path, kept: int, count: int) -> None:
         click.echo(f"{kept} of {count} finished points are in {partial}", err=True)
 
 
-def _write(partial: Path, rows: Sequence[Compared]) -> bool:
+def _write(partial: Path, rows: Sequence[ComparisonRow]) -> bool:
     """Write the rows, if the disk takes them: the run goes on without."""
     with suppress(SimaccelError):
         with writing_text(str(partial), force=True) as stream:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.asked_workload import WorkloadOptions
 from simaccel.cli.faults import fault
 from simaccel.errors import InputError, suggest
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simaccel.workload import Workload
 
 
-def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
+def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
     """Read ``NAME [OPTION=VALUE ...]``: options of this workload alone, and its weight.
 
     Raises:
@@ -26,7 +26,7 @@ def read_load(text: str, sizes: AskedWorkload) -> tuple[Workload, float, str]:
         name, *words = shlex.split(text)
     except ValueError as error:
         raise InputError([fault("--workload", text, f"NAME OPTION=VALUE ...: {error}")]) from None
-    known = {field.name.replace("_", "-"): field.name for field in fields(AskedWorkload)[1:-1]}
+    known = {field.name.replace("_", "-"): field.name for field in fields(WorkloadOptions)[1:-1]}
     known |= {"weight": "weight", "dim": "dims"}
     options: dict[str, Any] = {}
     for word in words:
@@ -48,7 +48,7 @@ def load_of(workload: Workload, weight: float, name: str) -> WeightedWorkload:
     return WeightedWorkload(workload, weight, description_of(name), name)
 
 
-def whole_load(text: str, sizes: AskedWorkload) -> WeightedWorkload:
+def whole_load(text: str, sizes: WorkloadOptions) -> WeightedWorkload:
     """Read all of a workload; errors as of `read_load`."""
     return load_of(*read_load(text, sizes))
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from simaccel.cli.asked import Asked
+from simaccel.cli.asked import ExperimentOptions
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
-from simaccel.cli.told import Told
+from simaccel.cli.told import SearchReport
 from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class MapOptions:
     """The options of `map`: what to do with its result."""
 
     output: str | None
-    told: Told
+    told: SearchReport
     force: bool
     inputs: list[Path]
     as_json: bool
@@ -53,7 +53,7 @@ class Wanted:
                 stream.write(mapping_text(mapping))
 
 
-def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None:
+def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Let a dataflow map a workload, save and print it."""
     workload, accelerator, mapping = _mapped(asked, read, jobs, wanted.told)
     wanted.save(mapping)
@@ -74,7 +74,7 @@ def map_dataflow(asked: Asked, read: Inputs, jobs: Jobs, wanted: Wanted) -> None
 
 
 def _mapped(
-    asked: Asked, read: Inputs, jobs: Jobs, told: Told
+    asked: ExperimentOptions, read: Inputs, jobs: Jobs, told: SearchReport
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read

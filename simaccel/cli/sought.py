@@ -35,7 +35,7 @@ FIELDS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sought:
+class SearchOptions:
     """The options of a search, as given."""
 
     mapspace: str | None = None
@@ -139,9 +139,9 @@ class _Share(click.ParamType[float]):
         return found
 
 
-def take_sought(given: dict[str, Any]) -> Sought:
+def take_sought(given: dict[str, Any]) -> SearchOptions:
     """Take the options of a search out of what click passes."""
-    return Sought(**{name: given.pop(name) for name in FIELDS if name in given})
+    return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
 class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.cli.asked import Asked
+from simaccel.cli.asked import ExperimentOptions
 from simaccel.cli.axes import read_axis
 from simaccel.cli.faults import fault, gather
 from simaccel.cli.parameters import PARAMETERS, Parameter, Values
@@ -13,7 +13,7 @@ from simaccel.errors import InputError, suggest
 from simaccel.experiment.documents import workload_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.report.comparison import Point
+from simaccel.report.comparison import SweepPoint
 from simaccel.workload import Workload
 
 MOST_POINTS: Final = 1000
@@ -29,7 +29,7 @@ class Sweep:
 
     def apply(
         self, values: Values, workload: Workload, accelerator: Accelerator
-    ) -> tuple[Workload, Accelerator, Point]:
+    ) -> tuple[Workload, Accelerator, SweepPoint]:
         """Give workload and accelerator at one point, checked as if read from files.
 
         Raises:
@@ -55,7 +55,7 @@ class Sweep:
         return parse_workload(document, source), accelerator, point
 
 
-def read_sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
+def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:
     """Read what was given for --sweep, if anything.
 
     Raises:
@@ -76,7 +76,7 @@ def read_sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
     return Sweep(replace(parameter, axis=axis), points)
 
 
-def _require_alone(text: str, asked: Asked) -> None:
+def _require_alone(text: str, asked: ExperimentOptions) -> None:
     """Refuse options that the sweep decides."""
     parameter = PARAMETERS.get(text.partition("=")[0].strip())
     if parameter is None:

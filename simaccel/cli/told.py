@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.mapspace.costs import Objective
-    from simaccel.schedulers.accounts import Account, GivenUp
+    from simaccel.schedulers.accounts import ObjectiveLosses, SearchAccount
 
 
 @dataclass(frozen=True)
-class Told:
+class SearchReport:
     """The report of the searches: a table (or JSON), and a figure."""
 
     explain: bool
     plot: str | None
-    accounts: list[Account] = field(default_factory=list)
-    gave: list[GivenUp] = field(default_factory=list)
+    accounts: list[SearchAccount] = field(default_factory=list)
+    gave: list[ObjectiveLosses] = field(default_factory=list)
 
     def given(self) -> dict[str, object]:
         """Give the options that were used."""
@@ -95,7 +95,7 @@ def told_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_told(*, explain: bool, plot: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
-            command(told=Told(explain, plot), **options)
+            command(told=SearchReport(explain, plot), **options)
 
         drawn = "Draw how the search went on, as .png, .svg or .pdf."
         plot_option = click.option("--plot", metavar="FILE", help=drawn)

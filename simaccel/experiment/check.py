@@ -22,7 +22,7 @@ from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import Array, interpret_within
 from simaccel.program.program import Program, ProgramError
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
-from simaccel.workload.vectors import VECTORS, LinedUp
+from simaccel.workload.vectors import VECTORS, RankOrder
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -306,7 +306,7 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
 
 def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
     """Compute a vector operator on whole tensors, in their natural shapes."""
-    order = LinedUp.of(vector.ranks, vector.output.ranks, vector.axis)
+    order = RankOrder.of(vector.ranks, vector.output.ranks, vector.axis)
     blocks = [
         _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
         for source in vector.inputs

@@ -32,7 +32,7 @@ class ConservationError(MistakeError):
 
 
 @dataclass(frozen=True)
-class Conserved:
+class RequiredWork:
     """The work of a mapping, which its program and its run have to do."""
 
     workload: Workload

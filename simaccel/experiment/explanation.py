@@ -31,7 +31,7 @@ from simaccel.experiment.disagreement import (
     against_prediction,
     dram_of,
 )
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
@@ -108,7 +108,9 @@ class GroupExplanation:
         return dram_of(self.run)
 
 
-def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExplanation, ...]:
+def explain(
+    result: ExperimentResult, directed: Sequence[Directed] = ()
+) -> tuple[GroupExplanation, ...]:
     """Let the three voices speak of each group of a run.
 
     ``directed`` are the dataflows that the mapping was made of, if it was.
@@ -157,14 +159,14 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExp
 # -- reuse
 
 
-def _told(result: Result, space: Space, group: Group) -> dict[str, int]:
+def _told(result: ExperimentResult, space: Space, group: Group) -> dict[str, int]:
     """Return what directives say that crosses DRAM, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
 
 
 def _reuse(
-    result: Result, group: Group, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, group: Group, space: Space, run: OperatorRun, told: Map[str, int]
 ) -> tuple[Reuse, ...]:
     names = [name for seen in space.operators for name, _ in seen.uses]
     leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
@@ -186,7 +188,7 @@ def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
 
 
 def _reuse_of(
-    result: Result,
+    result: ExperimentResult,
     space: Space,
     run: OperatorRun,
     name: str,
@@ -242,7 +244,7 @@ def _passed(
     return Fraction(1) if held is not None and readers[0].names[held] in same else array
 
 
-def _macs(result: Result, run: OperatorRun, operators: Sequence[Seen]) -> int:
+def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[Seen]) -> int:
     """Return the MACs of a group's einsums: of all of them, those of the run, padding too."""
     einsums = [one for one in operators if _is_einsum(one)]
     if not einsums:
@@ -262,7 +264,7 @@ def _ratio(above: int | Fraction, below: int) -> Fraction | None:
 # -- what each level needs
 
 
-def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
+def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
     accelerator, computing = result.accelerator, run.engines[unit].busy
     backing = accelerator.every_backing
     moved = dict.fromkeys((*backing, *ON_CHIP), 0)
@@ -291,7 +293,9 @@ def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[NeededRate, ...
 # -- directives
 
 
-def _directed_runtime(result: Result, group: Group, directed: Directed) -> DirectiveRuntime:
+def _directed_runtime(
+    result: ExperimentResult, group: Group, directed: Directed
+) -> DirectiveRuntime:
     """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
     try:
@@ -303,7 +307,7 @@ def _directed_runtime(result: Result, group: Group, directed: Directed) -> Direc
 
 
 def _runtime(
-    result: Result, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
@@ -339,7 +343,7 @@ def _runtime(
 
 
 def _memory_cycles(
-    result: Result, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, space: Space, run: OperatorRun, told: Map[str, int]
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
 from simaccel.experiment.precision import at_precision
-from simaccel.experiment.run import Progress, Result, result_json, simulate
+from simaccel.experiment.run import ExperimentResult, Progress, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
@@ -55,7 +55,7 @@ def record(
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-) -> Result:
+) -> ExperimentResult:
     """Do what ``simulate`` does and write the trace to ``path``.
 
     Raises:

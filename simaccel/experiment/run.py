@@ -13,7 +13,7 @@ from typing import Any
 from simaccel.analytic.bounds.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.conservation import Conserved
+from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
@@ -39,7 +39,7 @@ Moved = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
-class Result:
+class ExperimentResult:
     """The outcome of one experiment; of several chips with equal pieces, of one of them.
 
     ``workload`` and ``mapping`` are what one chip does, ``whole`` is the mapping of all of them.
@@ -106,7 +106,7 @@ def simulate(
     listener: Callable[[Mapping, Program, Walks], Listener] | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-) -> Result:
+) -> ExperimentResult:
     """Schedule a workload (or take a mapping), predict it, run it on the machine.
 
     ``listener`` is called with mapping, program and its walks before the run and gives who listens
@@ -128,7 +128,7 @@ def simulate(
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)
     program = lower_pod(pod, accelerator)
-    work = Conserved(pod.workload, pod.mapping, pod.exchanges)
+    work = RequiredWork(pod.workload, pod.mapping, pod.exchanges)
     work.require_program(program)
     heard, walks = None, None
     if listener:
@@ -140,7 +140,7 @@ def simulate(
     work.require_run(accelerator, predicted, run)
     seconds, searched = time.perf_counter() - scheduled_at, scheduled_at - started
     done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds
-    return Result(*done, pod, mapping, searched)
+    return ExperimentResult(*done, pod, mapping, searched)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
     }
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: ExperimentResult) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
@@ -246,7 +246,7 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _row_json(result: Result, row: Row) -> dict[str, Any]:
+def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     run, predicted = row.run, row.predicted
     bound = bound_json(predicted, run)
     if result.accelerator.groups.overlap:

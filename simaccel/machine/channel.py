@@ -8,7 +8,7 @@ from typing import NamedTuple
 import simpy
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.dram.tile import Rows
+from simaccel.hardware.dram.tile import TileRows
 from simaccel.machine.batches import Batches
 from simaccel.machine.clock import Alarm, Clock
 from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
@@ -210,7 +210,7 @@ class Transfer(NamedTuple):
 
     n_bytes: int
     direction: int
-    rows: Rows | None = None
+    rows: TileRows | None = None
 
 
 class Dram:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.dram.tile import Rows
+from simaccel.hardware.dram.tile import TileRows
 from simaccel.program.program import (
     BUFFER,
     STREAM,
@@ -52,7 +52,7 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
     return _carried(carried)
 
 
-def dram_rows(command: Load | Store, accelerator: Accelerator) -> Rows | None:
+def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
     """Return where a transfer lies in DRAM; None if nobody cares, or parts of it go to PEs."""
     view, _ = transferred(command)
     if command.tile.place != BUFFER:

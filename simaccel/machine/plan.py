@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.dram.tile import Rows, lying
+from simaccel.hardware.dram.tile import TileRows, lying
 from simaccel.machine.accounts import Cause
 from simaccel.machine.folds import Edge, Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
@@ -60,7 +60,7 @@ class Op:
     memory: str = "dram"
     """The memory of a transfer of ``dram_bytes``."""
     dram_bytes: int = 0
-    dram_rows: Rows | None = None
+    dram_rows: TileRows | None = None
     """Where a transfer lies in DRAM, for a model with banks."""
     root: Cause | None = None
     """Whom those blame that wait for the transfer; None: the engine's own."""
@@ -257,7 +257,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
 
 
 def _root(
-    n_bytes: int, rows: Rows | None, command: Load | Store, accelerator: Accelerator
+    n_bytes: int, rows: TileRows | None, command: Load | Store, accelerator: Accelerator
 ) -> Cause | None:
     """Blame the banks, or the limit of requests, for a transfer that the data bus does not hold."""
     dram, write = accelerator.dram, isinstance(command, Store)

@@ -15,7 +15,7 @@ from simaccel.analytic.family import Ints
 from simaccel.hardware.levels import ROLES, Hierarchy
 from simaccel.mapspace.chain_table import ChainTable, chain_table
 from simaccel.mapspace.chains import Mapspace
-from simaccel.mapspace.limits import Limits
+from simaccel.mapspace.limits import MappingLimits
 from simaccel.mapspace.orders import Dependence, dependences, distinct_orders, moves, undominated
 from simaccel.workload import Einsum
 
@@ -23,11 +23,11 @@ _LISTED: Final = 1 << 15
 """Chains of a rank that are held as a list; of more, only the table."""
 
 
-class Book:
+class MapspaceTables:
     """The tables of one mapspace; what they hold is made when it is first asked for."""
 
     def __init__(
-        self, einsum: Einsum, hierarchy: Hierarchy, mapspace: Mapspace, limits: Limits
+        self, einsum: Einsum, hierarchy: Hierarchy, mapspace: Mapspace, limits: MappingLimits
     ) -> None:
         self.hierarchy = hierarchy
         self.tables: tuple[ChainTable, ...] = tuple(

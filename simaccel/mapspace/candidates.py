@@ -28,7 +28,7 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware.levels import ROLES, Hierarchy, Spatial
+from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
 from simaccel.mapping.space import Seen
 from simaccel.mapping.space import Space as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
@@ -41,7 +41,7 @@ INPUTS: Final = len(ROLES) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class TilingBatch:
     """Candidate mappings of one einsum on one hierarchy.
 
     Ranks are in the order of ``einsum.ranks``, levels outermost first as in ``hierarchy.levels``,
@@ -61,16 +61,16 @@ class Candidates:
         """Count the candidates."""
         return len(self.factors)
 
-    def take(self, which: Ints | Bools | slice) -> Candidates:
+    def take(self, which: Ints | Bools | slice) -> TilingBatch:
         """Return some of the candidates, by index, mask or slice."""
-        return Candidates(
+        return TilingBatch(
             factors=rows(self.factors, which),
             orders=rows(self.orders, which),
             keeps=rows(self.keeps, which),
         )
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Candidates]) -> Self:
+    def concatenate(cls, parts: Sequence[TilingBatch]) -> Self:
         """Put several (at least one) behind each other."""
         return cls(
             factors=np.concatenate([part.factors for part in parts]),
@@ -160,7 +160,7 @@ def family_of_candidates(
     space: Ranks,
     leaf: Do,
     hierarchy: Hierarchy,
-    candidates: Candidates,
+    candidates: TilingBatch,
     slots: Ints | None = None,
     places: Sequence[Ints] | None = None,
 ) -> Family:
@@ -174,7 +174,7 @@ def family_of_candidates(
     names = list(space.sizes)
     branch: list[Entry | Do] = []
     for at, level in enumerate(hierarchy.levels):
-        if isinstance(level, Spatial):
+        if isinstance(level, SpatialLevel):
             branch += _fans(names, level.name, leaf, candidates.factors[:, at], tiles, at)
             continue
         index = hierarchy.temporal.index(at)
@@ -284,7 +284,7 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
 
 def candidates_of(
     ranks: Mapping[str, int], seen: Seen, hierarchy: Hierarchy, groups: Sequence[Group]
-) -> Candidates:
+) -> TilingBatch:
     """Return trees of one einsum as candidates.
 
     Raises:
@@ -315,7 +315,7 @@ def candidates_of(
         for role, (name, _) in roles_of(seen):
             for level in nest.kept.get(name, ()):
                 keeps[row, names.index(level), role] = True
-    return Candidates(factors=factors, orders=orders, keeps=keeps)
+    return TilingBatch(factors=factors, orders=orders, keeps=keeps)
 
 
 class _Read:

@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
-from simaccel.mapspace.space import Genes, Space
+from simaccel.mapspace.space import EinsumMapspace, Genes
 
 Codes = npt.NDArray[np.uint64]
 
 
-def codes(space: Space, genes: Genes, factors: Ints, *, orders: bool = True) -> Codes:
+def codes(space: EinsumMapspace, genes: Genes, factors: Ints, *, orders: bool = True) -> Codes:
     """Return a code of each mapping, the same in each mapspace that has it.
 
-    ``factors`` as of `Space.fitting`. Without ``orders``: of each tiling.
+    ``factors`` as of `EinsumMapspace.fitting`. Without ``orders``: of each tiling.
     """
     numbers = np.zeros(len(genes), dtype=np.uint64)
     columns = [
@@ -42,10 +42,10 @@ def _weights(n: int) -> Codes:
     return np.random.default_rng(0).integers(1, 1 << 64, n, dtype=np.uint64)
 
 
-class Known:
+class VisitedSet:
     """Codes of mappings; ``parts`` are known from the beginning."""
 
-    def __init__(self, parts: Sequence[Known] = ()) -> None:
+    def __init__(self, parts: Sequence[VisitedSet] = ()) -> None:
         self.codes: Codes = np.zeros(0, dtype=np.uint64)
         """Rising."""
         for part in parts:

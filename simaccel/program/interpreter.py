@@ -29,7 +29,7 @@ from simaccel.program.program import (
     Store,
     Tile,
 )
-from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, LinedUp, Statistics
+from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, RankOrder, Statistics
 
 Array = npt.NDArray[np.float64]
 Coordinates = dict[str, int]
@@ -343,7 +343,7 @@ def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, 
 def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     ranks = [rank for dim in command.out.view.terms for rank, _ in dim]
-    order = LinedUp.of(sizes, ranks, command.axis)
+    order = RankOrder.of(sizes, ranks, command.axis)
     blocks: list[Array] = []
     for tile in command.inputs:
         block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
@@ -366,7 +366,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     out[...] = order.give(made, ranks)
 
 
-def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Statistics:
+def _known(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> Statistics:
     """Return the statistics of a block's rows; none where their axis begins."""
     begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
     if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:

@@ -32,7 +32,7 @@ from simaccel.program.program import (
     Tile,
 )
 from simaccel.program.tiles import BodyState, GroupTiles
-from simaccel.workload import Vector, Visible, Workload
+from simaccel.workload import Vector, VisibleSpan, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
 """Tiles of a body, its nodes, and how many of them run ahead."""
@@ -344,7 +344,7 @@ class _Lowering:
             if producer.seen.name in state.begun:
                 yield self._correct(producer, "rescale", leaf, state)
 
-    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> Visible | None:
+    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> VisibleSpan | None:
         row = self.space.rows.get(leaf.seen.name, "")
         return replace(vector.visible, row=row) if vector.visible else None
 

@@ -18,8 +18,8 @@ from simaccel.hardware import Stationarity
 from simaccel.hardware.chips import Collective
 from simaccel.mapping.view import View
 from simaccel.numbers import in_bytes
-from simaccel.workload import Visible
-from simaccel.workload.vectors import VECTORS, Step
+from simaccel.workload import VisibleSpan
+from simaccel.workload.vectors import VECTORS, VectorStep
 
 BUFFER: Final = "buffer"
 """Where tiles live unless they say otherwise."""
@@ -168,10 +168,10 @@ class Sfu:
     shape: tuple[int, ...]
     axis: str = ""
     scale: float = 1.0
-    visible: Visible | None = None
+    visible: VisibleSpan | None = None
 
     @property
-    def does(self) -> Step:
+    def does(self) -> VectorStep:
         """The step's passes and meaning."""
         return VECTORS[self.work].steps[self.step]
 

@@ -34,7 +34,7 @@ from simaccel.program.program import (
     Store,
     Tile,
 )
-from simaccel.workload import Visible
+from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS
 
 
@@ -129,7 +129,7 @@ def _sfu_line(command: Sfu, around: _Scope) -> str:
     return f"sfu {work} {names} over {sizes}{axis}{scale}{seen} of {command.operator}"
 
 
-def _visible_text(visible: Visible) -> str:
+def _visible_text(visible: VisibleSpan) -> str:
     window = "" if visible.window is None else f"/{visible.window}"
     return f"{visible.row}+{visible.before}{window}"
 
@@ -384,9 +384,9 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
     )
 
 
-def _parse_visible(text: str) -> Visible:
+def _parse_visible(text: str) -> VisibleSpan:
     row, before, window = _match(_VISIBLE, text).groups()
-    return Visible(row, int(before), int(window) if window else None)
+    return VisibleSpan(row, int(before), int(window) if window else None)
 
 
 _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {

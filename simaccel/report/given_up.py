@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.mapspace.costs import Objective
 from simaccel.report.units import fine_share_text, short_share_text
-from simaccel.schedulers.accounts import GivenUp
+from simaccel.schedulers.accounts import ObjectiveLosses
 
 _BEST: Final[dict[Objective, str]] = {
     "cycles": "the fastest",
@@ -23,28 +23,35 @@ _BEST: Final[dict[Objective, str]] = {
 _SMALL: Final = 0.001
 
 
-def given_up_json(gave: Sequence[GivenUp], objective: Objective) -> dict[str, Any]:
+def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
     """Return what is taken beyond the best: cycles, bytes and energy; nothing where that is all."""
-    total = sum(gave, start=GivenUp())
-    return {"given_up": {"against": _BEST[objective], **vars(total)}} if total != GivenUp() else {}
+    total = sum(gave, start=ObjectiveLosses())
+    return (
+        {"given_up": {"against": _BEST[objective], **vars(total)}}
+        if total != ObjectiveLosses()
+        else {}
+    )
 
 
 def given_up_lines(
-    gave: Sequence[GivenUp], result: Result, objective: Objective, tolerance: float
+    gave: Sequence[ObjectiveLosses],
+    result: ExperimentResult,
+    objective: Objective,
+    tolerance: float,
 ) -> list[str]:
     """Return the line that says what was given up; none where nothing was.
 
     The best is what the searches of the groups found, each alone.
     """
-    total = sum(gave, start=GivenUp())
-    if total == GivenUp():
+    total = sum(gave, start=ObjectiveLosses())
+    if total == ObjectiveLosses():
         return []
     shares = ", ".join(_shares(total, result))
     lead = f"chosen within {100 * tolerance:g}%"
     return [f"{lead}: {shares} against {_BEST[objective]}"] if shares else []
 
 
-def _shares(total: GivenUp, result: Result) -> Iterator[str]:
+def _shares(total: ObjectiveLosses, result: ExperimentResult) -> Iterator[str]:
     moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
     energy = sum(energy_pj(result.run, result.accelerator).values())
     every = (

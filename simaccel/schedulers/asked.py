@@ -31,7 +31,7 @@ from simaccel.workload.matmul import part_of
 
 
 @dataclass(frozen=True)
-class Asked:
+class TreeConstraints:
     """Constraints on the trees of all groups; ranks of other groups are no concern of one.
 
     ``met``: the ranks of the groups that were searched.
@@ -46,7 +46,7 @@ class Asked:
         return bool(self.sides) or bool(self.dram.model_fields_set)
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Asked:
+    def of(cls, texts: Sequence[str]) -> TreeConstraints:
         """Read constraints as they stand on the command line.
 
         Raises:
@@ -175,7 +175,7 @@ class Asked:
         return True
 
 
-NOTHING: Final = Asked()
+NOTHING: Final = TreeConstraints()
 """No constraint."""
 
 

@@ -33,7 +33,7 @@ FlatTile = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """An attention of a workload; ``g`` is the rank of heads (of all samples), "" if there is one.
 
     ``q``: rows, ``c``: keys, ``heads``: heads of a sample.
@@ -118,16 +118,16 @@ class Problem:
         return found
 
 
-def problem_of(workload: Workload, part: Attention) -> Problem:
+def problem_of(workload: Workload, part: Attention) -> AttentionProblem:
     """Return an attention with its ranks merged."""
     merged = mergeable(workload, part)
-    return Problem(
+    return AttentionProblem(
         workload, part, merged, space_of(workload, Group(operators=part, tree=(), merged=merged))
     )
 
 
 def flat_families(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[FlatTile],
     *,
     online: bool,
@@ -148,7 +148,7 @@ def flat_families(
 
 
 def tiled_families(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[FlatTile],
     inner: Sequence[tuple[int, int]],
     widths: Sequence[int] = (0,),
@@ -195,18 +195,18 @@ def tiled_families(
         yield Family(problem.space, branch, {_weights(problem): s}, held=held)
 
 
-def _softmax(problem: Problem, width: int = 0) -> Branch:
+def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
     """Return the softmax of what is on chip, ``width`` of each row at once."""
     cut = FamilyLoops((problem.c,), (ints(width),), (ints(0),))
     return (*([cut] if width else []), Do(problem.part[1], "sfu"))
 
 
-def _weights(problem: Problem) -> str:
+def _weights(problem: AttentionProblem) -> str:
     return problem.space.seen(problem.part[1]).output.name
 
 
 def _branch(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[Ints],
     slots: Sequence[Ints],
     *,

@@ -54,7 +54,7 @@ def capacity(accelerator: Accelerator) -> int:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTree:
     """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
 
     ``energy_pj``: 0 where energies are unknown, or nothing depends on them. ``instead``: the best,
@@ -67,10 +67,10 @@ class Scored:
     dram_bytes: int
     buffer_bytes: int
     energy_pj: float = 0.0
-    instead: Scored | None = None
+    instead: ScoredTree | None = None
 
     @property
-    def least(self) -> Scored:
+    def least(self) -> ScoredTree:
         """The one with the least objective: itself, or what it was preferred to."""
         return self.instead or self
 
@@ -225,11 +225,11 @@ class CandidateSet:
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
 
-    def scored(self, number: int, cycles: float) -> Scored:
+    def scored(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate by its number, with its cycles."""
         which = ints([number])
         leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
-        return Scored(
+        return ScoredTree(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
             cycles=int(cycles),

@@ -40,7 +40,7 @@ _MANY = 2
 
 
 @dataclass(frozen=True)
-class Chain:
+class OperatorChain:
     """Operators in order, each behind the first reading what another of them makes.
 
     ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
@@ -53,7 +53,7 @@ class Chain:
     between: frozenset[str]
 
 
-def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
+def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
     """Return operators as a chain; None if they are none, or nothing could be shared."""
     try:
         merged = mergeable(workload, names)
@@ -86,7 +86,7 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
     )
     first = space.operators[0]
     order = [rank for rank in first.ranks if rank in rows]
-    return Chain(group, space, tuple(order), between) if order else None
+    return OperatorChain(group, space, tuple(order), between) if order else None
 
 
 def left_out(workload: Workload, names: Sequence[str]) -> str:
@@ -108,7 +108,7 @@ def _apart(workload: Workload, names: Sequence[str]) -> str:
     return next(findings, "").removeprefix("another group: ")
 
 
-def chain_families(chain: Chain, accelerator: Accelerator) -> Iterator[Family]:
+def chain_families(chain: OperatorChain, accelerator: Accelerator) -> Iterator[Family]:
     """Yield the families of a chain."""
     for branch, held in (_whole(chain, accelerator), _streamed(chain, accelerator)):
         if branch is not None:
@@ -131,12 +131,12 @@ class _Grid:
         return ints(list(values)).reshape(-1, *(1 for _ in range(next(self.next))))
 
 
-def _row_blocks(chain: Chain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
+def _row_blocks(chain: OperatorChain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
     every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
     return nested(chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows)))
 
 
-def _whole(chain: Chain, accelerator: Accelerator) -> Made:
+def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
     """Return the family in which intermediates have all their columns."""
     grid, space = _Grid(), chain.space
     slots = grid.axis([2, 1])
@@ -174,7 +174,7 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
 
 
 def _cut(
-    chain: Chain,
+    chain: OperatorChain,
     axis: Callable[[Sequence[int]], Ints],
     ranks: Sequence[str],
     accelerator: Accelerator,
@@ -190,7 +190,7 @@ def _cut(
     return nested(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
 
-def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
+def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:
     """Return the family in which two einsums share the columns of what is between them."""
     einsums = [
         operator for operator in chain.space.operators if isinstance(operator.operator, Einsum)
@@ -233,7 +233,7 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
     return (*outer, FamilyFork(tuple(branches))), held
 
 
-def _shared_inputs(chain: Chain) -> list[str]:
+def _shared_inputs(chain: OperatorChain) -> list[str]:
     """Return what comes from outside and has rows: it lives above all operators."""
     return list(
         dict.fromkeys(
@@ -245,7 +245,7 @@ def _shared_inputs(chain: Chain) -> list[str]:
     )
 
 
-def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
+def _outside(chain: OperatorChain, seen: Seen, shared: Sequence[str]) -> list[str]:
     """Return what an operator alone brings or takes away."""
     return list(
         dict.fromkeys(
@@ -256,7 +256,7 @@ def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
     )
 
 
-def _kept_between(chain: Chain) -> list[str]:
+def _kept_between(chain: OperatorChain) -> list[str]:
     """Return intermediates that have tiles of their own: those that aren't made in place."""
     kept = []
     for seen in chain.space.operators:

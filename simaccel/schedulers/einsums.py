@@ -18,7 +18,7 @@ from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored
+from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
@@ -34,7 +34,7 @@ class NotMappableError(SimaccelError):
 
 
 @dataclass(frozen=True)
-class Roles:
+class RankRoles:
     """The ranks of an einsum by what they play on a systolic array, those of size 1 left out."""
 
     g: tuple[str, ...]
@@ -43,7 +43,7 @@ class Roles:
     n: tuple[str, ...]
 
 
-def roles(space: Space, seen: Seen) -> Roles:
+def roles(space: Space, seen: Seen) -> RankRoles:
     """Return which ranks play g, m, k and n.
 
     Raises:
@@ -69,7 +69,7 @@ def roles(space: Space, seen: Seen) -> Roles:
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"
         )
-    return Roles(*(tuple(ranks) for ranks in by_part.values()))
+    return RankRoles(*(tuple(ranks) for ranks in by_part.values()))
 
 
 def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
@@ -199,7 +199,7 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass
-class Searched:
+class OperatorCandidateSet:
     """The candidates of one operator, and the names under which they were made."""
 
     group: Group
@@ -224,7 +224,7 @@ class Searched:
         found: CandidateSet = self.known["grid"]
         return found
 
-    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> Scored | None:
+    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
         """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
 
         What is not below ``limit`` may be missing.
@@ -245,12 +245,12 @@ class Searched:
         return best
 
     @property
-    def found(self) -> dict[int, tuple[Scored | None, float]]:
+    def found(self) -> dict[int, tuple[ScoredTree | None, float]]:
         """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
-        found: dict[int, tuple[Scored | None, float]] = self.known.setdefault("found", {})
+        found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
         return found
 
-    def _found(self, held_bytes: int, limit: float) -> tuple[Scored | None, float] | None:
+    def _found(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
         """Return what was found: also beside fewer bytes, where the best of that fits here."""
         room = self.goal.room - held_bytes
         for taken in sorted(self.found, reverse=True):
@@ -264,7 +264,7 @@ class Searched:
         return None
 
 
-class Search:
+class TreeSearch:
     """Best trees of single operators on one accelerator; those that are alike are searched once."""
 
     def __init__(self, goal: Goal) -> None:
@@ -276,7 +276,7 @@ class Search:
         """The accelerator that operators are mapped on."""
         return self.goal.accelerator
 
-    def quiet(self) -> Search:
+    def quiet(self) -> TreeSearch:
         """Return the same search, with what is known, that tells nobody of what it does."""
         found = copy(self)
         found.goal = replace(self.goal, note=unnoted)
@@ -288,7 +288,7 @@ class Search:
         name: str,
         kept: Sequence[str] = (),
         merged: Merged | None = None,
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         """Return an einsum's candidates; ``kept`` tensors are around the group.
 
         ``merged``: ranks to be seen as one, where not all that can be.
@@ -318,7 +318,7 @@ class Search:
         kept: Sequence[str] = (),
         *,
         over: bool = False,
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
 
         ``kept`` and ``over`` as of `vector_families`.
@@ -343,7 +343,7 @@ class Search:
 
     def _known(
         self, group: Group, key: object, seen: Seen, families: Callable[[], list[Family]]
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         key = (
             key,
             seen.ranks if self.goal.asked else (),
@@ -353,9 +353,9 @@ class Search:
         first, made, candidates, known = self._seen[key]
         new = (name for _, name in names_of(seen))
         names = dict(zip(names_of(first), new, strict=True))
-        return Searched(group, made, candidates, self.goal, names, known)
+        return OperatorCandidateSet(group, made, candidates, self.goal, names, known)
 
-    def fastest(self, workload: Workload, name: str) -> tuple[Group, Scored]:
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group, and its best tree with its figures.
 
         Raises:

@@ -20,10 +20,10 @@ from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
 from simaccel.schedulers.candidates import CandidateSet, capacity
-from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.search import Goal, search
-from simaccel.schedulers.tenants import Tenant, tenants, touches
+from simaccel.schedulers.tenants import ResidentTensor, tenants, touches
 from simaccel.schedulers.wholes import best_of, measured, preferred_of, unique
 from simaccel.workload import Vector, Workload
 
@@ -38,7 +38,7 @@ Price = tuple[float, float]
 NOWHERE: Price = (float("inf"), float("inf"))
 
 
-def held_between(workload: Workload, body: Body, search: Search) -> Body:
+def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
 
     What is kept around some of them already stays as it is.
@@ -52,7 +52,7 @@ def held_between(workload: Workload, body: Body, search: Search) -> Body:
     return changed if changed != tuple(body) and _better(workload, body, changed, search) else body
 
 
-def best_held(workload: Workload, bodies: Sequence[Body], search: Search) -> Body:
+def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
     found = [held_between(workload, body, search) for body in unique(bodies)]
     return best_of(workload, found, search.goal)
@@ -63,7 +63,7 @@ def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
     return group.operators[0] in workload.once, workload.times(group.operators[0])
 
 
-def _better(workload: Workload, before: Body, after: Body, search: Search) -> bool:
+def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -> bool:
     """Return whether groups with what they hold are better, by the machine where cycles decide."""
     goal = search.goal
     old = measured(workload, before, goal)
@@ -80,12 +80,12 @@ def _better(workload: Workload, before: Body, after: Body, search: Search) -> bo
 
 
 @dataclass
-class Place:
+class GroupPlace:
     """A group in the sequence; ``fixed_bytes`` of the buffer are kept around it already."""
 
     workload: Workload
     group: Group
-    search: Search
+    search: TreeSearch
     fixed: tuple[Keep, ...] = ()
     fixed_bytes: int = 0
     known: dict[object, tuple[Price, Tree]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Place:
         """The goal of the search."""
         return self.search.goal
 
-    def promise(self, held: Sequence[Tenant]) -> Price:
+    def promise(self, held: Sequence[ResidentTensor]) -> Price:
         """Return what the group takes with some tensors held; by its bound if it isn't known."""
         key = self._key(held)
         if key in self.known:
@@ -113,7 +113,7 @@ class Place:
             value, moved = grid.promise(room)
         return value * self.error, moved
 
-    def is_known(self, held: Sequence[Tenant]) -> bool:
+    def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Whether the group has been searched with these tensors held."""
         return self._key(held) in self.known
 
@@ -124,7 +124,7 @@ class Place:
         bound = self._grid(()).promise(self._room(()))[0]
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
-    def find(self, held: Sequence[Tenant]) -> None:
+    def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held."""
         key, room = self._key(held), self._room(held)
         rounded = self._rounded(room)
@@ -132,11 +132,11 @@ class Place:
             rounded = room
         self.known[key] = self._found(held, rounded)
 
-    def tree(self, held: Sequence[Tenant]) -> Tree:
+    def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return what was found with these tensors held."""
         return self.known[self._key(held)][1]
 
-    def _found(self, held: Sequence[Tenant], room: int) -> tuple[Price, Tree]:
+    def _found(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.goal.accelerator) - room
         if self._is_searched():
             best = self._searched(held).fastest(taken)
@@ -151,7 +151,7 @@ class Place:
         """Whether it is searched anew: one operator; what is fused keeps its tree."""
         return len(self.group.operators) == 1 and not self.fixed
 
-    def _mine(self, held: Sequence[Tenant]) -> list[Tenant]:
+    def _mine(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
         """Return the tenants that the group touches."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return [
@@ -160,7 +160,7 @@ class Place:
             if any(touches(operator, name) for operator in operators for name in one.tensors)
         ]
 
-    def _kept(self, held: Sequence[Tenant]) -> tuple[str, ...]:
+    def _kept(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
         """Return the tensors of an operator's own that are held, one of each tenant."""
         (name,) = self.group.operators
         operator = self.workload.operator(name)
@@ -169,11 +169,11 @@ class Place:
             for one in self._mine(held)
         )
 
-    def _key(self, held: Sequence[Tenant]) -> object:
+    def _key(self, held: Sequence[ResidentTensor]) -> object:
         mine = tuple(one.name for one in self._mine(held))
         return mine, self._room(held)
 
-    def _room(self, held: Sequence[Tenant]) -> int:
+    def _room(self, held: Sequence[ResidentTensor]) -> int:
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
         return capacity(self.goal.accelerator) - taken
 
@@ -183,7 +183,7 @@ class Place:
             return room
         return room // step * step
 
-    def _searched(self, held: Sequence[Tenant]) -> Searched:
+    def _searched(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
         (name,) = self.group.operators
         roots = self._kept(held)
         operator = self.workload.operator(name)
@@ -195,7 +195,7 @@ class Place:
             self.workload, name, merged=self.group.merged, kept=roots, over=over
         )
 
-    def _grid(self, held: Sequence[Tenant]) -> CandidateSet:
+    def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         if self._is_searched():
             return self._searched(held).candidates
         mine = self._mine(held)
@@ -204,7 +204,7 @@ class Place:
             self.grids[key] = self._fused(mine)
         return self.grids[key]
 
-    def _fused(self, held: Sequence[Tenant]) -> CandidateSet:
+    def _fused(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return the tree of a fused group with some tenants held, and it with few slots."""
         keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
         space = space_of(self.workload, self.group)
@@ -252,7 +252,7 @@ def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
 
 
 def _section(
-    workload: Workload, body: list[Group | Around], search: Search
+    workload: Workload, body: list[Group | Around], search: TreeSearch
 ) -> list[Group | Around]:
     """Return groups that run equally often with what is worth it held between them."""
     places = list(_places(workload, body, search))
@@ -273,17 +273,19 @@ def _section(
     return list(_built(places, way))
 
 
-def _places(workload: Workload, body: Sequence[Group | Around], search: Search) -> Iterator[Place]:
+def _places(
+    workload: Workload, body: Sequence[Group | Around], search: TreeSearch
+) -> Iterator[GroupPlace]:
     for one in body:
         if isinstance(one, Group):
-            yield Place(workload, one, search)
+            yield GroupPlace(workload, one, search)
             continue
         living = lives(workload, one)
         for at, group in enumerate(one.groups):
-            yield Place(workload, group, search, one.keeps, bytes_around(living, at))
+            yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 
 
-def _few(found: Sequence[Tenant], goal: Goal) -> list[Tenant]:
+def _few(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
     """Return the tenants that fit, not more of them alive at once than can be weighed."""
     kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
     ends = range(max((one.last for one in kept), default=-1) + 1)
@@ -295,11 +297,11 @@ def _few(found: Sequence[Tenant], goal: Goal) -> list[Tenant]:
     return kept
 
 
-Way = list[tuple[Tenant, ...]]
+Way = list[tuple[ResidentTensor, ...]]
 """What is held while each group runs."""
 
 
-def _way(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
+def _way(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
     """Return the cheapest way, as far as is known after a few rounds."""
     nothing: Way = [() for _ in places]
     for place in places:
@@ -318,17 +320,17 @@ def _way(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
     return best
 
 
-def _total(places: Sequence[Place], way: Way) -> Price:
+def _total(places: Sequence[GroupPlace], way: Way) -> Price:
     prices = [place.promise(held) for place, held in zip(places, way, strict=True)]
     return sum(value for value, _ in prices), sum(moved for _, moved in prices)
 
 
-def _cheapest(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
+def _cheapest(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
     """Return what to hold while each group runs (dynamic programming), fewest bytes of equals."""
-    ways: dict[frozenset[Tenant], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
+    ways: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
     for at, place in enumerate(places):
         fresh = [tenant for tenant in few if tenant.first == at]
-        further: dict[frozenset[Tenant], tuple[Price, Way]] = {}
+        further: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {}
         for held, (before, way) in ways.items():
             for new in _subsets(fresh):
                 now = tuple(tenant for tenant in few if tenant in held or tenant in new)
@@ -341,12 +343,12 @@ def _cheapest(places: Sequence[Place], few: Sequence[Tenant]) -> Way:
     return min(ways.values(), key=lambda priced: priced[0])[1]
 
 
-def _subsets(some: Sequence[Tenant]) -> Iterator[tuple[Tenant, ...]]:
+def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
     for number in range(1 << len(some)):
         yield tuple(one for at, one in enumerate(some) if number >> at & 1)
 
 
-def _built(places: Sequence[Place], way: Way) -> Iterator[Group | Around]:
+def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Around]:
     """Yield the groups; those that something is held between together."""
     groups = [
         replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)
@@ -366,7 +368,7 @@ def _built(places: Sequence[Place], way: Way) -> Iterator[Group | Around]:
         at = end
 
 
-def _together(places: Sequence[Place], way: Way, at: int) -> bool:
+def _together(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
     """Return whether something is held from the group before to this one."""
     fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
     return fixed or any(one.first < at for one in way[at])

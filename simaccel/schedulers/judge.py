@@ -18,7 +18,7 @@ FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The cycles of a run; one that was given up takes at least so many."""
 
     cycles: float
@@ -35,7 +35,7 @@ class Judge:
 
     accelerator: Accelerator
     each: Each = map
-    outcomes: dict[object, Outcome] = field(default_factory=dict)
+    outcomes: dict[object, RunOutcome] = field(default_factory=dict)
 
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
@@ -49,7 +49,7 @@ class Judge:
             for one in self.judged(workload, bodies, below)
         ]
 
-    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[Outcome]:
+    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
         keys = [(workload.fingerprint, key_of_body(body)) for body in bodies]
         new = {
@@ -81,13 +81,13 @@ class _Task:
     below: float
 
 
-def _run(task: _Task) -> Outcome:
+def _run(task: _Task) -> RunOutcome:
     try:
         machine = Machine(task.accelerator, lower(task.workload, task.mapping), accounts=False)
         cycles = machine.cycles_below(task.below)
     except SimaccelError as error:
-        return Outcome(FOREVER, refused=error)
-    return Outcome(task.below, is_exact=False) if cycles is None else Outcome(cycles)
+        return RunOutcome(FOREVER, refused=error)
+    return RunOutcome(task.below, is_exact=False) if cycles is None else RunOutcome(cycles)
 
 
 def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:

@@ -36,14 +36,14 @@ Spreads = Mapping[str, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
-class Degrees:
+class ParallelDegrees:
     """Chips that share a layer, and groups of such chips that share a batch."""
 
     tensor: int
     data: int
 
 
-def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> Degrees:
+def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> ParallelDegrees:
     """Return how chips are used; what isn't asked for is the rest of them.
 
     Raises:
@@ -58,10 +58,10 @@ def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> Degree
         value = f"tensor {tensor} x data {data}"
         allowed = f"a product of chips.count, {chips.count}"
         raise InputError([Fault("--tensor-parallel, --data-parallel", "degrees", value, allowed)])
-    return Degrees(tensor, data)
+    return ParallelDegrees(tensor, data)
 
 
-def spread_over(workload: Workload, degrees: Degrees) -> Spreads:
+def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     """Return the spreads of each operator of a transformer.
 
     Raises:
@@ -99,7 +99,7 @@ def _heads(workload: Workload, tensor: int) -> dict[str, int]:
 
 
 def _cuts(
-    operator: Operator, degrees: Degrees, heads: Mapping[str, int]
+    operator: Operator, degrees: ParallelDegrees, heads: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
     if degrees.data > 1 and _BATCH in operator.ranks:
         if operator.ranks[_BATCH] % degrees.data:

@@ -15,9 +15,9 @@ from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
-from simaccel.schedulers.accounts import GivenUp
-from simaccel.schedulers.attention import Problem
-from simaccel.schedulers.candidates import Scored, capacity
+from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.candidates import ScoredTree, capacity
 from simaccel.schedulers.judge import Body, key_of_body, mapping_of, operators_of
 from simaccel.schedulers.near_ties import preferred
 from simaccel.schedulers.search import Goal
@@ -42,15 +42,15 @@ What is surely not below the limit may be missing.
 
 
 @dataclass(frozen=True)
-class Resident:
+class ResidentAttention:
     """L, softmax and A with ``rows`` of the intermediate on chip, and their figures."""
 
     rows: int
     body: Body
-    scored: Scored
+    scored: ScoredTree
 
 
-def units(problem: Problem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
+def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
     """Return the rows of a unit of a granularity, and how many units fit if nothing else does."""
     g, q = problem.size(problem.heads), problem.size(problem.rows)
     unit = {"m": g * q, "b": problem.per_sample * q, "h": q, "r": 1}[granularity]
@@ -59,7 +59,7 @@ def units(problem: Problem, granularity: str, accelerator: Accelerator) -> tuple
     return unit, min(g * q, capacity(accelerator) // problem.row_bytes) // unit
 
 
-def few_counts(problem: Problem, granularity: str, accelerator: Accelerator) -> list[int]:
+def few_counts(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[int]:
     """Return numbers of rows that may stay: all if they are few, else some shares of the most."""
     unit, most = units(problem, granularity, accelerator)
     if most <= _ALL:
@@ -68,7 +68,7 @@ def few_counts(problem: Problem, granularity: str, accelerator: Accelerator) -> 
     return sorted({int(most * share) // side * side * unit for share in _SHARES})
 
 
-def staged(problem: Problem, rows: int, placed: Sequence[Placed]) -> Body:
+def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
     Resident rows have the tiles of the others, so that they share their slots.
@@ -100,7 +100,7 @@ def staged(problem: Problem, rows: int, placed: Sequence[Placed]) -> Body:
 
 
 def _region(
-    problem: Problem, heads: tuple[int, int], rows: tuple[int, int], c: int
+    problem: AttentionProblem, heads: tuple[int, int], rows: tuple[int, int], c: int
 ) -> tuple[Span, ...]:
     spans = [Span(*heads)] if problem.heads else []
     return (*spans, Span(*rows), Span(0, c))
@@ -131,7 +131,7 @@ def _parted(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def chosen(residents: Sequence[Resident | None], goal: Goal) -> Resident | None:
+def chosen(residents: Sequence[ResidentAttention | None], goal: Goal) -> ResidentAttention | None:
     """Return the best of some mappings, or the near-tie that a user would choose."""
     able = [resident for resident in residents if resident is not None]
     if not able:
@@ -149,7 +149,7 @@ def chosen(residents: Sequence[Resident | None], goal: Goal) -> Resident | None:
 
 
 @dataclass(frozen=True)
-class Stage:
+class ResidentSearch:
     """Looks for the number of rows that stay on chip.
 
     ``trees`` gives L, softmax and A beside them, which need ``least`` bytes if anything spills;
@@ -157,15 +157,15 @@ class Stage:
     not below ``limit`` by it is left out.
     """
 
-    problem: Problem
+    problem: AttentionProblem
     goal: Goal
     trees: Trees
     promise: Callable[[int, int], float]
     least: int = 0
     limit: float = float("inf")
-    known: dict[int, Resident | None] = field(default_factory=dict)
+    known: dict[int, ResidentAttention | None] = field(default_factory=dict)
 
-    def best(self, granularity: str) -> Resident | None:
+    def best(self, granularity: str) -> ResidentAttention | None:
         """Return the best of a granularity; None if nothing fits, or is below the limit."""
         unit, most = units(self.problem, granularity, self.goal.accelerator)
         tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
@@ -215,7 +215,7 @@ class Stage:
                 body = self._body(rows, self._room(rows), limit)
                 scored = body and score(self.problem.workload, body, self.goal, limit)
                 if body and scored and scored.buffer_bytes <= self.goal.room:
-                    self.known[rows] = Resident(rows, body, scored)
+                    self.known[rows] = ResidentAttention(rows, body, scored)
         one = self.known[rows]
         return one.scored.value if one else float("inf")
 
@@ -230,7 +230,7 @@ class Stage:
         body, trades = staged(self.problem, rows, placed), self.goal.trades
         if rows:  # their trees are parts of those that gave up
             each = [trades.of((replace(group, tree=tree),)) for group, _, tree in placed]
-            trades.known["alone", key_of_body(body)] = sum(each, start=GivenUp())
+            trades.known["alone", key_of_body(body)] = sum(each, start=ObjectiveLosses())
         return body
 
     def _room(self, rows: int) -> int:
@@ -238,7 +238,9 @@ class Stage:
         return self.goal.room - rows * self.problem.row_bytes
 
 
-def score(workload: Workload, body: Body, goal: Goal, below: float = float("inf")) -> Scored | None:
+def score(
+    workload: Workload, body: Body, goal: Goal, below: float = float("inf")
+) -> ScoredTree | None:
     """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
     alone = workload.alone(operators_of(body))
     most = below if goal.objective == "cycles" else float("inf")
@@ -249,7 +251,7 @@ def score(workload: Workload, body: Body, goal: Goal, below: float = float("inf"
     moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
     value = objective_of(predicted, goal, cycles)
     energy = energy_of(predicted, goal, cycles)
-    scored = Scored((), value, int(cycles), moved, predicted.buffer_bytes, energy)
+    scored = ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
     return scored if scored.value < below else None
 
 
@@ -274,7 +276,7 @@ def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
     return energy + goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
 
 
-def parts_of(problem: Problem) -> Iterator[tuple[str, str]]:
+def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:
     """Yield L, softmax and A, each with the intermediate that it reads or makes."""
     logit, softmax, attend = problem.part
     s, weights = problem.tensors[2], problem.workload.operator(softmax).output.tensor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
-from simaccel.schedulers.candidates import CandidateSet, Scored
+from simaccel.schedulers.candidates import CandidateSet, ScoredTree
 from simaccel.schedulers.judge import Body
 
 Total = Callable[[Iterable[float]], float]
@@ -15,7 +15,7 @@ Total = Callable[[Iterable[float]], float]
 
 
 @dataclass
-class Step:
+class ScheduleStep:
     """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
 
     ``value``: its objective, and before it has been searched what it promises. ``kind``: the
@@ -30,7 +30,7 @@ class Step:
     kind: str = ""
     body: Body | None = None
     refused: SimaccelError | None = None
-    weigh: Callable[[Body], Scored | None] | None = None
+    weigh: Callable[[Body], ScoredTree | None] | None = None
     sets: Sequence[CandidateSet] = ()
     """Its candidates, if they are all of one group."""
 
@@ -42,7 +42,7 @@ class Step:
             self.body, self.value, self.refused = (), float("inf"), error
 
     @cached_property
-    def scored(self) -> Scored | None:
+    def scored(self) -> ScoredTree | None:
         """The figures of what was found."""
         return self.weigh(self.body) if self.body and self.weigh else None
 
@@ -52,12 +52,12 @@ class Step:
         return (self.scored.dram_bytes, self.scored.buffer_bytes) if self.scored else (0, 0)
 
 
-def cheapest(steps: Sequence[Step], count: int, total: Total = sum) -> list[Step]:
+def cheapest(steps: Sequence[ScheduleStep], count: int, total: Total = sum) -> list[ScheduleStep]:
     """Return the steps of the cheapest way; none if they don't lead there.
 
     Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
     """
-    best: dict[int, tuple[float, list[Step]]] = {0: (0.0, [])}
+    best: dict[int, tuple[float, list[ScheduleStep]]] = {0: (0.0, [])}
     for stop in range(1, count + 1):
         ways = [
             (total((best[step.start][0], step.value)), [*best[step.start][1], step])
@@ -71,10 +71,10 @@ def cheapest(steps: Sequence[Step], count: int, total: Total = sum) -> list[Step
     return best[count][1] if count in best else []
 
 
-def _ties(way: Sequence[Step]) -> tuple[int, int]:
+def _ties(way: Sequence[ScheduleStep]) -> tuple[int, int]:
     return sum(step.ties[0] for step in way), max(step.ties[1] for step in way)
 
 
-def value_of(way: Sequence[Step], total: Total) -> float:
+def value_of(way: Sequence[ScheduleStep], total: Total) -> float:
     """Return the objective of a way; 0 of none."""
     return float(total([step.value for step in way])) if way else 0.0

@@ -12,7 +12,7 @@ from simaccel.workload import Operator, Workload
 
 
 @dataclass(frozen=True)
-class Tenant:
+class ResidentTensor:
     """A tensor that could be held from group ``first`` to group ``last``.
 
     ``tensors``: it, and those made over it in place one after the other.
@@ -29,7 +29,7 @@ class Tenant:
         return self.tensors[0]
 
 
-def tenants(workload: Workload, groups: Sequence[Group]) -> list[Tenant]:
+def tenants(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
     """Return the intermediates that go from one group to a later one, and that nobody else reads.
 
     What a vector operator makes over its input in place has its tile, if nobody reads the input
@@ -45,7 +45,7 @@ def tenants(workload: Workload, groups: Sequence[Group]) -> list[Tenant]:
         while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
             tensors.append(then)
         first, last = lives[name][0], lives[tensors[-1]][1]
-        candidates.append(Tenant(tuple(tensors), first, last, _bytes(workload, tensors)))
+        candidates.append(ResidentTensor(tuple(tensors), first, last, _bytes(workload, tensors)))
     return candidates
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simaccel.analytic.prediction import predict
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers.candidates import Scored
+from simaccel.schedulers.candidates import ScoredTree
 from simaccel.schedulers.judge import Body, mapping_of
 from simaccel.schedulers.near_ties import preferred
 from simaccel.schedulers.resident import energy_of, objective_of
@@ -35,7 +35,7 @@ def best_of(workload: Workload, bodies: Sequence[Body], goal: Goal) -> Body:
 
 
 def preferred_of(
-    workload: Workload, bodies: Sequence[Body], scored: Sequence[Scored], goal: Goal
+    workload: Workload, bodies: Sequence[Body], scored: Sequence[ScoredTree], goal: Goal
 ) -> int:
     """Return the number of the sequence that a user would choose."""
     given = goal.objective == "cycles"
@@ -53,7 +53,7 @@ def unique(bodies: Sequence[Body]) -> list[Body]:
     return found
 
 
-def measured(workload: Workload, body: Body, goal: Goal) -> Scored:
+def measured(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
     """Return the figures of a workload's groups together.
 
     Raises:
@@ -69,4 +69,4 @@ def measured(workload: Workload, body: Body, goal: Goal) -> Scored:
             raise outcome.refused
         cycles = outcome.cycles
     value, energy = objective_of(predicted, goal, cycles), energy_of(predicted, goal, cycles)
-    return Scored((), value, int(cycles), moved, predicted.buffer_bytes, energy)
+    return ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)

@@ -13,8 +13,8 @@ from simaccel.program.program import Compute, Loop, Node, Operator, Program, Sto
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.workload import (
-    Affine,
-    Dimensions,
+    AffineDimension,
+    ModelDimensions,
     Operand,
     Vector,
     Workload,
@@ -26,8 +26,8 @@ from simaccel.workload.attention import Scope
 from tests.draws import some
 from tests.trees import mapping, vector, workload
 
-SMALL = Dimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
-TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
+SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
+TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,9 @@ def test_vector_operators_are_computed_on_whole_tensors() -> None:
     expected = apart / np.sqrt((apart**2).mean(axis=2, keepdims=True) + 1e-5) * gain
     found = vector_values(norm, {"X": x, "G": gain})
     np.testing.assert_allclose(found, expected.transpose(2, 0, 1))
-    windows = Operand("I", (Affine((("p", 2), ("r", 1))), Affine((("q", 1), ("s", 1)))))
+    windows = Operand(
+        "I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("q", 1), ("s", 1))))
+    )
     ranks = {"p": 3, "q": 4, "r": 2, "s": 3}
     pool = Vector("p", "average_pooling", ranks, (windows,), operand("O q p"))
     image = numbers.normal(size=(6, 6))

@@ -11,7 +11,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.load import load_accelerator
@@ -57,7 +57,7 @@ def mapped(workload: Workload, *lines: str) -> Mapping:
     return Mapping(workload=reference, dataflow="hand", body=(Group(operators=(name,), tree=tree),))
 
 
-def ran(workload: Workload, accelerator: Accelerator, *lines: str) -> Result:
+def ran(workload: Workload, accelerator: Accelerator, *lines: str) -> ExperimentResult:
     """Run a tree; bytes and MACs of tree, program, closed form and machine are held to another."""
     return simulate(workload, accelerator, mapped(workload, *lines))
 
@@ -103,7 +103,7 @@ def test_a_product_streams_its_rows_as_one_run() -> None:
     assert ran(workload, array, *lines).run.cycles == ran(workload, plain, *lines).run.cycles
 
 
-def moved(result: Result, tensor: str) -> int:
+def moved(result: ExperimentResult, tensor: str) -> int:
     return result.run.moved["dram_read", tensor]
 
 

@@ -24,7 +24,7 @@ from simaccel.program.program import (
     Store,
     Tile,
 )
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
 from tests.program.programs import (
@@ -56,7 +56,7 @@ def test_a_gemm_of_100_000_folds_is_the_same() -> None:
 
 @pytest.mark.parametrize("keys", [250, 4096])
 def test_events_do_not_grow_with_the_trips(keys: int) -> None:
-    sizes = Dimensions(hidden=768, heads=12, head_size=64, ff_size=4)
+    sizes = ModelDimensions(hidden=768, heads=12, head_size=64, ff_size=4)
     tiles = FlatTiles(rows=60, keys=keys, online=keys < 4096)
     events = []
     for batch in (64, 6400):

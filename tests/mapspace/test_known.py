@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.mapspace.known import Known, codes
+from simaccel.mapspace.known import VisitedSet, codes
 from simaccel.mapspace.nests import map_einsum
 from simaccel.mapspace.search import Effort
 from tests.mapspace.test_search import CONV, product_of, target, toy
@@ -39,7 +39,7 @@ def test_a_mapping_has_the_same_code_in_a_larger_mapspace() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=9), max_size=5))
 def test_what_is_new_is_new_once(blocks: list[list[int]]) -> None:
-    known, seen = Known(), set[int]()
+    known, seen = VisitedSet(), set[int]()
     for block in blocks:
         expected = []
         for at, one in enumerate(block):
@@ -48,7 +48,7 @@ def test_what_is_new_is_new_once(blocks: list[list[int]]) -> None:
             seen.add(one)
         assert known.fresh(np.array(block, dtype=np.uint64)).tolist() == expected
     assert len(known) == len(seen)
-    assert len(Known([known, known])) == len(seen)
+    assert len(VisitedSet([known, known])) == len(seen)
 
 
 def test_a_search_counts_no_mapping_twice() -> None:

@@ -25,7 +25,7 @@ from simaccel.mapping.tree import (
 )
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
-from simaccel.workload import Dimensions, Vector, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Vector, Workload, attention, gemm
 
 Array = npt.NDArray[np.float64]
 LA = ("L", "softmax", "A")
@@ -234,7 +234,7 @@ def gemm_shape(workload: Workload) -> tuple[int, int, int, int]:
 
 def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workload:
     """Give L, softmax and A of a few short heads."""
-    sizes = Dimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
+    sizes = ModelDimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
     return attention(sizes, batch=batch, seq_len=rows, scope="la")
 
 

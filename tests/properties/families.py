@@ -21,7 +21,7 @@ from simaccel.analytic.family import (
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import aliases_of, mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Mapping
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.program.programs import LA, mapping_of
 
 _MOST = 5
@@ -108,7 +108,7 @@ def gemm_families(draw: st.DrawFn, *, one_order: bool = False, few: bool = False
 def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     """Draw tilings of an attention as one group."""
     heads, size, tokens = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.integers(1, 9))
-    dimensions = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1)
+    dimensions = ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1)
     workload = attention(dimensions, batch=2, seq_len=tokens, scope="la")
     workload = packed(workload, draw(packs("QKSPVZ")))
     group = Group(operators=LA, tree=(), merged=mergeable(workload, LA))

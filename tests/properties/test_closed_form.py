@@ -14,7 +14,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import reserved
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
@@ -54,7 +54,7 @@ def _gemms(draw: st.DrawFn) -> Workload:
 def _attentions(draw: st.DrawFn) -> Workload:
     heads, size = draw(st.integers(1, 3)), draw(st.sampled_from([1, 2, 3, 4, 5, 8, 11]))
     workload = attention(
-        Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1),
+        ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1),
         batch=draw(st.integers(1, 3)),
         seq_len=draw(_SIZES),
         scope="la",

@@ -32,7 +32,7 @@ from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
 from simaccel.workload import (
-    Dimensions,
+    ModelDimensions,
     Tensor,
     Vector,
     Workload,
@@ -43,7 +43,7 @@ from simaccel.workload import (
 )
 from tests.draws import some
 
-SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
 
 

@@ -23,7 +23,7 @@ from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.held import tight
 from simaccel.schedulers.tenants import tenants
-from simaccel.workload import Conv, Dimensions, Tensor, Workload, attention
+from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator
@@ -176,7 +176,7 @@ def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
 @pytest.mark.parametrize("dataflow", ["flex", "best"])
 def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> None:
     """What is fused, or kept in part already, stays; values and bytes are right."""
-    sizes = Dimensions(hidden=6, heads=2, head_size=3, ff_size=7, layers=2)
+    sizes = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=7, layers=2)
     of = attention(sizes, batch=1, seq_len=5, scope="model", bytes_per_element=1)
     on = _on(211)
     mapping = make_mapping(of, on, dataflow, BYTES)

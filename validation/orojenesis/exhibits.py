@@ -14,7 +14,7 @@ from simaccel.analytic.bounds.segment import Segment
 from simaccel.analytic.bounds.single import EinsumBound, Mapspace, bound
 from simaccel.analytic.bounds.whole import segmented
 from simaccel.workload import (
-    Dimensions,
+    ModelDimensions,
     Workload,
     attention,
     bmm,
@@ -41,7 +41,7 @@ CONVS: dict[str, dict[str, int]] = {
 }
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 GROUPS = (1, 2, 4, 8, 16, 32)
-GPT3 = Dimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
+GPT3 = ModelDimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
 ROWS, BATCH = 32768, 16
 SIX = ("Q", "L", "A", "O", "FF1", "FF2")
 """The einsums of figure 21; softmax goes with L, and is left out where L is alone, as there."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapspace.nests import Mapped
+from simaccel.mapspace.nests import NestResult
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Loop, Node, Operator, Program, Steps
 from simaccel.schedulers.judge import mapping_of
@@ -15,18 +15,18 @@ _SLACK = 1e-9
 """Energies are sums of floats in another order."""
 
 
-def program(mapped: Mapped) -> Program:
+def program(mapped: NestResult) -> Program:
     """Give the program of what was found."""
     workload = mapped.target.setting.workload
     return lower(workload, mapping_of(workload, mapped.target.strategy, [mapped.group]))
 
 
-def run(mapped: Mapped) -> Run:
+def run(mapped: NestResult) -> Run:
     """Run what was found."""
     return Machine(mapped.target.accelerator, program(mapped)).run()
 
 
-def differs(mapped: Mapped) -> str:
+def differs(mapped: NestResult) -> str:
     """Say how the machine differs from the closed form; empty if it doesn't."""
     found, accelerator = run(mapped), mapped.target.accelerator
     by_level = accelerator.energy_by_level(found.macs, found.elements, found.moved)
@@ -49,7 +49,7 @@ class Work:
     element: int
 
 
-def work(mapped: Mapped) -> list[Work]:
+def work(mapped: NestResult) -> list[Work]:
     """Say which PE has which element when, for a problem of one rank, from the program's passes."""
     einsum = mapped.target.einsum
     (rank,) = (name for name, size in einsum.ranks.items() if size > 1)

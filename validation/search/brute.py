@@ -43,7 +43,7 @@ from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.judge import mapping_of
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")
 FIELDS: Final = ("case", "mappings", "fit", "picked", "optimum", "ratio", "code")
@@ -90,7 +90,7 @@ class Case:
             m, k, n = self.shape
             return gemm(m=m, k=k, n=n)
         batch, heads, tokens, size = self.shape
-        one = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=size)
+        one = ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=size)
         return attention(one, batch=batch, seq_len=tokens, scope="la")
 
     def picked(self) -> float:

@@ -30,7 +30,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
-from simaccel.workload.vectors import VECTORS, Step
+from simaccel.workload.vectors import VECTORS, VectorStep
 
 _WORK = (
     ("array", "compute"),
@@ -105,7 +105,7 @@ class WorkCounter:
                     self.found.alone(seen.name, self.found.busy["sfu"] - was)
                     self._correct(around, operator, steps["divide"])
 
-    def _pass(self, path: TreePath, cuts: PathCuts, seen: Seen, step: Step) -> None:
+    def _pass(self, path: TreePath, cuts: PathCuts, seen: Seen, step: VectorStep) -> None:
         names = self.units.names(path, seen)
         for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
@@ -122,7 +122,7 @@ class WorkCounter:
         self,
         cuts: PathCuts,
         summed: Seen,
-        step: Step,
+        step: VectorStep,
         first: frozenset[str] = frozenset(),
         sign: int = 1,
     ) -> None:

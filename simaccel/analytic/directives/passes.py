@@ -23,7 +23,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import Seen, Space
 from simaccel.mapping.tree import Loop
 from simaccel.workload import VECTORS, Vector
-from simaccel.workload.vectors import Passes, Step
+from simaccel.workload.vectors import Passes, VectorStep
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
     return sum(one.blocks * one.passes * -(-one.elements // lanes) for one in passes)
 
 
-def _passes(accelerator: Accelerator, step: Step) -> int:
+def _passes(accelerator: Accelerator, step: VectorStep) -> int:
     one: Passes = accelerator.sfu.chosen(step, step.merged)
     return one.passes
 
@@ -82,7 +82,9 @@ def _common(one: Way, other: Way) -> int:
     return same
 
 
-def _corrections(space: Space, seen: Seen, way: Way, steps: Mapping[str, Step]) -> Iterator[Pass]:
+def _corrections(
+    space: Space, seen: Seen, way: Way, steps: Mapping[str, VectorStep]
+) -> Iterator[Pass]:
     """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
     axis = space.axes[seen.name]
     for reader in space.operators:

@@ -19,7 +19,7 @@ from simaccel.report.units import cycles_text
 from simaccel.trace.opening import MAX_CYCLE
 
 if TYPE_CHECKING:
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
     from simaccel.trace.exports import Excerpt
 
 _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
@@ -105,7 +105,7 @@ def export(
         _tell(part, output, as_json=as_json)
 
 
-def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
+def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
     """Return the events of a steady period of the run and its fill, or as many as may be."""
     from simaccel.report.figures.window import default_window
     from simaccel.trace.exports import (

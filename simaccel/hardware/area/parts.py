@@ -17,7 +17,7 @@ _PER_MILLI_PICO = 1e-9
 
 
 @dataclass(frozen=True)
-class Area:
+class ChipArea:
     """Area by part in um2; ``unlimited``: memories that have no capacity, and so no area."""
 
     by_part: Mapping[str, float]
@@ -29,7 +29,7 @@ class Area:
         return None if self.unlimited else sum(self.by_part.values()) * 1e-6
 
 
-def area_of(accelerator: Accelerator) -> Area:
+def area_of(accelerator: Accelerator) -> ChipArea:
     """Return the area of MACs, memories in PEs, accumulators, buffer and SFU.
 
     >>> from simaccel.hardware.load import load_accelerator
@@ -58,7 +58,7 @@ def area_of(accelerator: Accelerator) -> Area:
         if capacity is not None:
             um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
-    return Area(um2, unlimited)
+    return ChipArea(um2, unlimited)
 
 
 def area_and_power(

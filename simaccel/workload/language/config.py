@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.accounting import Account, Entry, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.workload.language.model import Activation, Transformer
 from simaccel.workload.names import clean_name
@@ -60,7 +60,7 @@ class Configuration:
     given: Mapping[str, Any]
     taken: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
-    left: list[Entry] = field(default_factory=list)
+    left: list[AccountEntry] = field(default_factory=list)
 
     def get(self, *names: str, default: object = ABSENT) -> Any:  # noqa: ANN401 - plain data
         """Return the value of the first name that there is; a fault where nothing says it."""
@@ -93,10 +93,10 @@ class Configuration:
         """Note what the model has and is not taken; of a part the work can't be counted."""
         self.taken.add(name)
         macs = 0 if kind == "key" else None
-        self.left.append(Entry(name, "not taken", why, kind, macs))
+        self.left.append(AccountEntry(name, "not taken", why, kind, macs))
 
 
-def load_config(path: str | Path) -> tuple[Transformer, Account]:
+def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     """Return the transformer of a `config.json`, and what became of its keys.
 
     Raises:
@@ -125,16 +125,18 @@ def load_config(path: str | Path) -> tuple[Transformer, Account]:
         raise InputError(config.faults)
     name = clean_name(named) or clean_name(Path(file).resolve().parent.name) or family
     model = Transformer(name=name, source=f"Hugging Face configuration {file}", **parts)
-    return model, Account(file, tuple(_entries(config, outer)))
+    return model, FileAccount(file, tuple(_entries(config, outer)))
 
 
-def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[AccountEntry]:
     """Yield what became of each key."""
     for name, value in outer.items():
         if name == "text_config":
-            yield Entry(name, "taken", "the transformer of the text")
+            yield AccountEntry(name, "taken", "the transformer of the text")
         elif isinstance(value, Mapping) and name.endswith("_config"):
-            yield Entry(name, "not taken", "of several models that of the text is", PART, None)
+            yield AccountEntry(
+                name, "not taken", "of several models that of the text is", PART, None
+            )
         else:
             yield from account_keys([name], ("model_type",), _harmless(name), macs=0)
     yield from config.left
@@ -143,9 +145,9 @@ def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Entry]
         if name in left:
             continue
         if name == "quantization_config" or (name not in config.taken and "quant" in name):
-            yield Entry(name, "not taken", "--precision says how large elements are")
+            yield AccountEntry(name, "not taken", "--precision says how large elements are")
         elif value is None:
-            yield Entry(name, "harmless", "null")
+            yield AccountEntry(name, "harmless", "null")
         else:
             yield from account_keys([name], config.taken, _harmless(name), macs=0)
 
@@ -195,7 +197,9 @@ def _qwen(config: Configuration, family: str) -> dict[str, Any]:
     else:
         bias = bool(config.get("attention_bias", default=False))
         sizes["biased"] = ("qkv", "o") if bias else ()
-        config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Qwen 3"))
+        config.left.append(
+            AccountEntry("norms of Q and K", "not taken", "each head's own, in Qwen 3")
+        )
     if family.endswith("_moe"):
         sizes |= _experts(config, "num_experts")
         sizes["ff_size"] = config.size("moe_intermediate_size")
@@ -230,7 +234,9 @@ def _gemma(config: Configuration, family: str) -> dict[str, Any]:
     sizes["attention_cap"] = config.get("attn_logit_softcapping", default=None)
     sizes["logits_cap"] = config.get("final_logit_softcapping", default=None)
     if family.startswith("gemma3"):
-        config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Gemma 3"))
+        config.left.append(
+            AccountEntry("norms of Q and K", "not taken", "each head's own, in Gemma 3")
+        )
     every = config.size("sliding_window_pattern", default=6 if "gemma3" in family else 2)
     sizes["windows"] = _windows(config, sizes["layers"], used=True, every=every)
     return sizes
@@ -296,7 +302,9 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
         config.leave("position_embedding_type", f"{kind}: positions are a table here")
     if not distilled:
         config.leave("type_vocab_size", "a sum more in the embedding")
-    config.left.append(Entry("norms", "harmless", "before a sub-layer, not behind: as much work"))
+    config.left.append(
+        AccountEntry("norms", "harmless", "before a sub-layer, not behind: as much work")
+    )
     return {
         "hidden": hidden,
         "layers": config.size("n_layers" if distilled else "num_hidden_layers"),
@@ -323,7 +331,7 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
     config.taken |= {"dense_act_fn", "is_gated_act"}
     decoder = config.size("num_decoder_layers", default=layers)
     why = f"{decoder} layers: a run is of the encoder"
-    config.left.append(Entry(DECODER, "not taken", why, PART, None, decoder))
+    config.left.append(AccountEntry(DECODER, "not taken", why, PART, None, decoder))
     heads = config.size("num_heads")
     return {
         "hidden": config.size("d_model"),

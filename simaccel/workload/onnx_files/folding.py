@@ -56,7 +56,7 @@ _BITS: Final[Mapping[str, int]] = {
 """Bits of an element as it is stored; what has fewer than 4, or 6, has a place of 4, or 8."""
 
 
-class Folder:
+class ConstantFolder:
     """A model in the making: what is constant leaves its nodes.
 
     ``dims``: sizes of the dimensions that have names. ``folded`` counts what has left, by kind.

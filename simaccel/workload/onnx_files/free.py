@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from simaccel.workload.onnx_files.places import Place
-from simaccel.workload.onnx_files.views import REPEATED, Span, View
+from simaccel.workload.onnx_files.places import NodePlace
+from simaccel.workload.onnx_files.views import REPEATED, SlotSpan, SlotView
 
 
-def follow(place: Place) -> bool:
+def follow(place: NodePlace) -> bool:
     """Say what the outputs are views of; return whether they are, where an input is one."""
     building, node = place.building, place.node
     if node.op_type in _ONE or node.op_type == "Split":
@@ -28,7 +28,7 @@ def follow(place: Place) -> bool:
     return True
 
 
-def _views(place: Place) -> list[View | None]:
+def _views(place: NodePlace) -> list[SlotView | None]:
     """Return what the outputs are; none for a node whose outputs are no views of its input."""
     kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
     if kind == "Concat":
@@ -38,28 +38,28 @@ def _views(place: Place) -> list[View | None]:
     return [_ONE[kind](place, view)]
 
 
-def _same(place: Place, view: View) -> View | None:
+def _same(place: NodePlace, view: SlotView) -> SlotView | None:
     return view if view.shape == place.made else view.reshaped(place.made)
 
 
-def _expanded(place: Place, view: View) -> View | None:
+def _expanded(place: NodePlace, view: SlotView) -> SlotView | None:
     return view.expanded(place.made)
 
 
-def _tiled(place: Place, view: View) -> View | None:
+def _tiled(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return what is repeated along dimensions, as spans of their own before those repeated."""
     dims = [
-        tuple(part for part in (Span(REPEATED, 0, size // had),) if part.size > 1) + dim
+        tuple(part for part in (SlotSpan(REPEATED, 0, size // had),) if part.size > 1) + dim
         for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
     ]
-    return View(view.root, tuple(dims), view.fixed)
+    return SlotView(view.root, tuple(dims), view.fixed)
 
 
-def _transposed(place: Place, view: View) -> View | None:
+def _transposed(place: NodePlace, view: SlotView) -> SlotView | None:
     return view.transposed(place.attribute("perm") or range(len(view.dims))[::-1])
 
 
-def _joined(place: Place) -> View | None:
+def _joined(place: NodePlace) -> SlotView | None:
     """Return a concatenation whose parts are made for nothing else."""
     names = list(place.node.input)
     if len(names) == 1:
@@ -70,7 +70,7 @@ def _joined(place: Place) -> View | None:
     return place.building.join(f"{place.name}.O", names, axis)
 
 
-def _numbers(place: Place, number: int, attribute: str) -> list[int] | None:
+def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
     """Return numbers that are an input or an attribute, if they are known."""
     if number < len(place.node.input) and place.node.input[number]:
         known = place.network.values.get(place.node.input[number])
@@ -79,13 +79,13 @@ def _numbers(place: Place, number: int, attribute: str) -> list[int] | None:
     return None if found is None else [int(one) for one in found]
 
 
-def _sliced(place: Place, view: View) -> View | None:
+def _sliced(place: NodePlace, view: SlotView) -> SlotView | None:
     starts, ends = _numbers(place, 1, "starts"), _numbers(place, 2, "ends")
     if starts is None or ends is None:
         return None
     axes = _numbers(place, 3, "axes") or list(range(len(starts)))
     steps = _numbers(place, 4, "steps") or [1] * len(starts)
-    sliced: View | None = view
+    sliced: SlotView | None = view
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if sliced is None or step != 1:
             return None
@@ -95,9 +95,9 @@ def _sliced(place: Place, view: View) -> View | None:
     return sliced
 
 
-def _split(place: Place, view: View) -> list[View | None]:
+def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
     axis = int(place.attribute("axis", 0)) % len(view.dims)
-    found, at = list[View | None](), 0
+    found, at = list[SlotView | None](), 0
     for name in place.node.output:
         size = place.network.shapes[name][axis]
         found.append(view.sliced(axis, at, size))
@@ -105,7 +105,7 @@ def _split(place: Place, view: View) -> list[View | None]:
     return found
 
 
-def _picked(place: Place, view: View) -> View | None:
+def _picked(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return one position of a dimension."""
     known = _numbers(place, 1, "indices")
     axis = int(place.attribute("axis", 0)) % len(view.dims)
@@ -115,7 +115,7 @@ def _picked(place: Place, view: View) -> View | None:
     return None if part is None else part.reshaped(place.made)
 
 
-_ONE: Final[Mapping[str, Callable[[Place, View], View | None]]] = {
+_ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
     **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _same),
     "Expand": _expanded,

@@ -9,19 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError
-from simaccel.files.accounting import Account, Entry
+from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
-from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.building import WorkloadBuilder
 from simaccel.workload.onnx_files.constants import graphs_of
 from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
 from simaccel.workload.onnx_files.left_out import hidden, hides_products, unread
 from simaccel.workload.onnx_files.operators import FREE, HANDLERS, MULTIPLY, UNCOUNTED
-from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.products import matmul_shape
-from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
+from simaccel.workload.onnx_files.reading import OnnxGraph, clean_name, read_network
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
 
@@ -31,7 +31,7 @@ _SCALARS = frozenset(("Mul", "Div"))
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedWorkload:
     """A workload, whose account says what became of each node of its file."""
 
     workload: Workload
@@ -42,7 +42,7 @@ class Imported:
 
 def load_onnx(
     path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int | None = None
-) -> Imported:
+) -> ImportedWorkload:
     """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
 
     Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't.
@@ -71,10 +71,10 @@ def _load(
     version: tuple[int, int],  # noqa: ARG001 - a key of the cache
     dims: tuple[tuple[str, int], ...],
     width: int | None,
-) -> Imported:
+) -> ImportedWorkload:
     network = read_network(Path(path), dict(dims))
     bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
-    building = Building(network.shapes, bits, network.weights, splits(network))
+    building = WorkloadBuilder(network.shapes, bits, network.weights, splits(network))
     importer = _Importer(network, building)
     rows = importer.rows()
     name = clean_name(Path(path).stem)
@@ -85,20 +85,20 @@ def _load(
     operators, tensors = building.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
     sparse = [
-        Entry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
+        AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
         for name in network.sparse
     ]
-    account = Account(path, (*rows, *building.notes, *sparse))
+    account = FileAccount(path, (*rows, *building.notes, *sparse))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
-    return Imported(workload, constants, tuple(sorted(building.parted)))
+    return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
 
 
 @dataclass
 class _Importer:
-    network: Network
-    building: Building
-    fused: dict[int, Entry] = field(default_factory=dict)
+    network: OnnxGraph
+    building: WorkloadBuilder
+    fused: dict[int, AccountEntry] = field(default_factory=dict)
     """Rows of nodes that belong to an attention, by number."""
 
     def __post_init__(self) -> None:
@@ -111,14 +111,14 @@ class _Importer:
             for name in node.input:
                 self.readers.setdefault(name, []).append(at)
 
-    def rows(self) -> list[Entry]:
+    def rows(self) -> list[AccountEntry]:
         """Map all nodes in the file's order."""
         entries = []
         for at, node in enumerate(self.network.nodes):
             if at in self.fused:
                 entries.append(self.fused[at])
                 continue
-            place = Place(node, self.names[at], self.network, self.building)
+            place = NodePlace(node, self.names[at], self.network, self.building)
             self.building.touched.clear()
             self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
@@ -129,7 +129,7 @@ class _Importer:
                 self.building.part(name)
         return entries
 
-    def _attention(self, at: int, place: Place) -> Entry | None:
+    def _attention(self, at: int, place: NodePlace) -> AccountEntry | None:
         """Map L, softmax and A as one where a product leads to them."""
         if place.node.op_type != "MatMul" or not self._known(at):
             return None
@@ -138,7 +138,9 @@ class _Importer:
             return None
         softmax, attend = way[-2], way[-1]
         logit = matmul_shape(place.shape(0), place.shape(1))
-        last = Place(self.network.nodes[attend], self.names[attend], self.network, self.building)
+        last = NodePlace(
+            self.network.nodes[attend], self.names[attend], self.network, self.building
+        )
         out = matmul_shape(last.shape(0), last.shape(1))
         if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
             return None
@@ -150,7 +152,7 @@ class _Importer:
             node = self.network.nodes[between]
             for name in node.input:
                 self.building.part(name)
-            between_place = Place(node, self.names[between], self.network, self.building)
+            between_place = NodePlace(node, self.names[between], self.network, self.building)
             how = (
                 between_place.taken("softmax")
                 if between == softmax
@@ -178,7 +180,7 @@ class _Importer:
             if node.op_type == "Softmax" and not softmax:
                 softmax = True
                 rank = len(self.network.shapes[made])
-                place = Place(node, "", self.network, self.building)
+                place = NodePlace(node, "", self.network, self.building)
                 if place.attribute("axis", -1) % rank != rank - 1:
                     return None
                 softmax_at = len(way) - 1
@@ -188,7 +190,7 @@ class _Importer:
                 return None
 
 
-def _mapped(place: Place) -> Entry:
+def _mapped(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
     if kind in FREE or (kind == "Gather" and _addresses(place)):
         return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
@@ -208,7 +210,7 @@ def _mapped(place: Place) -> Entry:
     return HANDLERS[kind](place)
 
 
-def splits(network: Network) -> dict[int, tuple[int, ...]]:
+def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
     """Return sizes of dimensions that come of a repetition: what there was, and how often.
 
     So that query heads have a form that keys and values have, too, which are stored once for
@@ -237,6 +239,6 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     return parted
 
 
-def _addresses(place: Place) -> bool:
+def _addresses(place: NodePlace) -> bool:
     """Return whether a Gather looks nothing up in a table of weights."""
     return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004

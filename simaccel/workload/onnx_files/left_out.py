@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.onnx_files.constants import graphs_of
 
 if TYPE_CHECKING:
     from simaccel.workload.onnx_files.constants import Proto
-    from simaccel.workload.onnx_files.places import Place
+    from simaccel.workload.onnx_files.places import NodePlace
 
 _VALUES: Final = "changes values, not how many there are"
 _SHAPES: Final = "the shapes that it makes say it"
@@ -52,13 +52,13 @@ HARMLESS: Final[Mapping[str, str]] = {
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
 
 
-def unread(place: Place) -> Iterator[Entry]:
+def unread(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
         known = one.name in place.building.attributes
         if not known and (place.node.domain or one.name not in HARMLESS):
             name = f"{place.name}.{one.name}"
-            yield Entry(name, "not taken", "not read", "attribute")
+            yield AccountEntry(name, "not taken", "not read", "attribute")
 
 
 def hidden(node: Proto) -> str:

@@ -41,7 +41,7 @@ class Passes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(Passes):
+class VectorStep(Passes):
     """A step of work: its passes, fewer where a unit has them ``merged``, and its meaning.
 
     It takes the first ``len(reads)`` inputs of the operator, or as many of them as there are.
@@ -66,7 +66,7 @@ class VectorKind:
     """
 
     name: str
-    steps: Mapping[str, Step]
+    steps: Mapping[str, VectorStep]
     inputs: int = 1
     optional: int = 0
     needs_axis: bool = False
@@ -86,6 +86,6 @@ def whole_scaled(made: Callable[..., Array]) -> Meaning:
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
-def one_pass(meaning: Meaning, inputs: int = 1) -> Mapping[str, Step]:
+def one_pass(meaning: Meaning, inputs: int = 1) -> Mapping[str, VectorStep]:
     """Return the steps of a kind that passes once over its elements, its axis whole."""
-    return {"whole": Step(passes=1, reads=(1,) * inputs, writes=1, meaning=meaning)}
+    return {"whole": VectorStep(passes=1, reads=(1,) * inputs, writes=1, meaning=meaning)}

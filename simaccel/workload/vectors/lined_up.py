@@ -10,7 +10,7 @@ from simaccel.workload.vectors.kind import Array
 
 
 @dataclass(frozen=True)
-class LinedUp:
+class RankOrder:
     """The order of a block's ranks: ``rows``, and those of the last dimension, ``inner``."""
 
     sizes: Mapping[str, int]
@@ -18,7 +18,7 @@ class LinedUp:
     inner: tuple[str, ...]
 
     @classmethod
-    def of(cls, sizes: Mapping[str, int], output: Sequence[str], axis: str | None) -> LinedUp:
+    def of(cls, sizes: Mapping[str, int], output: Sequence[str], axis: str | None) -> RankOrder:
         """Line up a block of ranks whose output has some; the axis or the others come last."""
         rows = tuple(rank for rank in sizes if rank in output and rank != axis)
         return cls(sizes, rows, tuple(rank for rank in sizes if rank not in rows))
