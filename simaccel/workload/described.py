@@ -309,7 +309,7 @@ def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
 
 def _only(node: Layer, member: type[_AnyMember], evaluator: Evaluator) -> _AnyMember | None:
     """Return the one member of its kind."""
-    name = "Dataflow" if member is DataflowBlock else member.__name__
+    name = member.keyword
     found = [one for one in node.members if isinstance(one, member)]
     for one in found[1:]:
         evaluator.fault(one, name, f"one {name} in a layer")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class EntryNode(Node):
 class TypeNode(Node):
     """``Type: CONV``."""
 
+    keyword: ClassVar[str] = "Type"
     kind: NameNode
 
 
@@ -104,6 +106,7 @@ class TypeNode(Node):
 class StrideNode(Node):
     """``Stride { X: 2, Y: 2 }``."""
 
+    keyword: ClassVar[str] = "Stride"
     entries: tuple[EntryNode, ...]
 
 
@@ -111,6 +114,7 @@ class StrideNode(Node):
 class DimensionsNode(Node):
     """``Dimensions { K: 64, C: 3, ... }``."""
 
+    keyword: ClassVar[str] = "Dimensions"
     entries: tuple[EntryNode, ...]
 
 
@@ -136,6 +140,7 @@ class ClusterDirective(Node):
 class DataflowBlock(Node):
     """``Dataflow { ... }``."""
 
+    keyword: ClassVar[str] = "Dataflow"
     directives: tuple[MapDirective | ClusterDirective, ...]
     at_end: tuple[str, ...] = ()
 
@@ -226,7 +231,7 @@ def _member(member: Member) -> Iterator[str]:
         yield "    }"
     else:
         entries = ", ".join(f"{entry.dim}: {entry.value}" for entry in member.entries)
-        yield f"    {type(member).__name__} {{ {entries} }}{_behind(member)}"
+        yield f"    {member.keyword} {{ {entries} }}{_behind(member)}"
 
 
 def _directive(one: MapDirective | ClusterDirective) -> str:

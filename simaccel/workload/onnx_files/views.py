@@ -1,8 +1,9 @@
 """Views: how a tensor of the graph stands in one that is stored.
 
 A `StoredTensor` has slots, the dimensions of two and more elements of who makes it. What nodes such
-as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is a few spans of slots, one after the other. A reshape that would cut a slot isn't one.
-What Expand and Tile repeat is a span of no slot: it is stored once.
+as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is
+a few spans of slots, one after the other. A reshape that would cut a slot isn't one. What Expand
+and Tile repeat is a span of no slot: it is stored once.
 """
 
 from __future__ import annotations
