@@ -13,7 +13,7 @@ from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.around import lives
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import BUFFER, Around, Mapping
+from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import DoesNotFitError, Program, reserved
@@ -72,7 +72,7 @@ def assert_bounded(of: Workload, one: Mapping, on: Accelerator) -> tuple[Run, Pr
 
 def _bits_around(of: Workload, one: Mapping) -> dict[str, int]:
     """Return the bits per element of what is kept around groups."""
-    living = [life for one in one.body if isinstance(one, Around) for life in lives(of, one)]
+    living = [life for one in one.body if isinstance(one, ResidentScope) for life in lives(of, one)]
     return {life.keep.tensor: life.bits for life in living}
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from simaccel.analytic.family import FamilySpread, Ints, ints
 from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.workload.matmul import part_of
 
 FIGURES = (
@@ -330,7 +330,7 @@ def held_bytes(
     return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides)))
 
 
-def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]
@@ -340,7 +340,7 @@ def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Int
     return found["g"], found["m"], found["k"], found["n"]
 
 
-def runs_of(seen: Seen, sizes: Map[str, Ints]) -> dict[str, Ints]:
+def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
     """Return the size of the innermost rank that plays each of g, m, k and n in a block."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import STATIONARITIES
-from simaccel.mapping.space import Space, aliases_of
+from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     Do,
     Fork,
@@ -112,7 +112,7 @@ class TreePath:
 class Family:
     """A group's space and the trees of its candidates."""
 
-    space: Space
+    space: IterationSpace
     branch: Branch
     aliases: Mapping[str, str]
     """Tensors made in place: output -> tensor whose tile it takes."""
@@ -155,7 +155,7 @@ def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[TreePath]:
 
 
 def family_of(
-    space: Space,
+    space: IterationSpace,
     group: Group,
     around: Sequence[Keep] = (),
     around_bits: Mapping[str, int] | None = None,

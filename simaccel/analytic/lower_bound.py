@@ -42,7 +42,7 @@ from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 Terms = Mapping[str, Ints]
@@ -168,7 +168,7 @@ def _turns(
     return turns
 
 
-def _used(family: Family, path: TreePath) -> dict[str, tuple[View, bool]]:
+def _used(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:
     """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
     *inputs, output = family.space.seen(path.leaf.operator).uses
     found = {family.aliases.get(output[0], output[0]): (output[1], False)}

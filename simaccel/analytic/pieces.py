@@ -25,8 +25,8 @@ from simaccel.analytic.family import (
     ints,
 )
 from simaccel.analytic.pointwise import anywhere
-from simaccel.mapping.space import Seen, Space
-from simaccel.mapping.view import View
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.view import TensorView
 
 Box = tuple[Ints, Ints]
 """How many pieces, and their size."""
@@ -129,7 +129,7 @@ def covered(boxes: Sequence[Box]) -> Ints:
 class PathCuts:
     """The cuts of every rank along a path."""
 
-    def __init__(self, space: Space, path: TreePath) -> None:
+    def __init__(self, space: IterationSpace, path: TreePath) -> None:
         self.space = space
         self.entries = path.entries
         self._known: dict[object, list[Box]] = {}
@@ -271,12 +271,12 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
         yield entry.rank, ints(entry.size)
 
 
-def expanded(space: Space, view: View) -> tuple[Terms, ...]:
+def expanded(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
     """Return the dimensions of a view in ranks that loops cut: without derived ones."""
     return tuple(_expand(space, dim) for dim in view.terms)
 
 
-def _expand(space: Space, dim: Terms) -> Terms:
+def _expand(space: IterationSpace, dim: Terms) -> Terms:
     found: list[tuple[str, int]] = []
     for rank, factor in dim:
         inner = space.derived.get(rank)
@@ -305,7 +305,7 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     return total
 
 
-def begins_sums(cuts: PathCuts, seen: Seen) -> bool:
+def begins_sums(cuts: PathCuts, seen: BoundOperator) -> bool:
     """Return whether sums start on a path: it has no later part of what is added up."""
     return not any(
         isinstance(entry, FamilyCut) and entry.start and entry.rank in seen.reduced

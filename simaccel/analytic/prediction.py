@@ -15,7 +15,7 @@ from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
-from simaccel.mapping.around import Life, lives
+from simaccel.mapping.around import Lifetime, lives
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
@@ -152,7 +152,7 @@ def predict(
 
 def _placed(
     workload: Workload, mapping: MappingTree
-) -> Iterator[tuple[Group, tuple[Keep, ...], list[Life]]]:
+) -> Iterator[tuple[Group, tuple[Keep, ...], list[Lifetime]]]:
     """Yield each group with what is kept around it, and what of that lives then."""
     for one in mapping.body:
         if isinstance(one, Group):
@@ -168,7 +168,7 @@ def _evaluated(
     accelerator: Accelerator,
     group: Group,
     around: tuple[Keep, ...],
-    living: Sequence[Life],
+    living: Sequence[Lifetime],
 ) -> PlacedGroup:
     bits = {one.keep.tensor: one.bits for one in living}
     totals = evaluate(family_of(space_of(workload, group), group, around, bits), accelerator)

@@ -28,9 +28,9 @@ from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.workload.vectors import Passes, VectorStep
 
@@ -53,7 +53,7 @@ class UnitCosts(BitWidths):
         return self.accelerator.sfu.chosen(step, step.merged)
 
     def vector_bytes(
-        self, path: TreePath, seen: Seen, step: VectorStep
+        self, path: TreePath, seen: BoundOperator, step: VectorStep
     ) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
         cost, widths = self.cost(step), self.widths(path, seen)
@@ -66,14 +66,16 @@ class UnitCosts(BitWidths):
         yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes, widths[-1])
 
     @staticmethod
-    def _n_bytes(view: View, times: int, width: int) -> Cost:
+    def _n_bytes(view: TensorView, times: int, width: int) -> Cost:
         def cost(sizes: dict[str, Ints]) -> Ints:
             elements = math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
             return times * in_bytes(elements, width)
 
         return cost
 
-    def vector_cycles(self, path: TreePath, seen: Seen, step: VectorStep) -> dict[str, Cost]:
+    def vector_cycles(
+        self, path: TreePath, seen: BoundOperator, step: VectorStep
+    ) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, passes = self.accelerator, self.cost(step).passes
         parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
@@ -91,7 +93,7 @@ class UnitCosts(BitWidths):
 
         return {"sfu": sfu, "buffer_read": read, "buffer_write": write}
 
-    def correction_cycles(self, view: View, step: VectorStep) -> dict[str, Cost]:
+    def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
         accelerator = self.accelerator
         read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))
@@ -106,7 +108,7 @@ class UnitCosts(BitWidths):
             "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }
 
-    def correction_bytes(self, view: View, times: int) -> Cost:
+    def correction_bytes(self, view: TensorView, times: int) -> Cost:
         """Return the bytes of a block of sums that a step in place goes over so many times."""
         return self._n_bytes(view, times, self.tile_width(view.name, view))
 

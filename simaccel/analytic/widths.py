@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, held_around
-from simaccel.mapping.view import View
+from simaccel.mapping.space import BoundOperator, held_around
+from simaccel.mapping.view import TensorView
 
 
 @dataclass
@@ -24,7 +24,7 @@ class BitWidths:
         """Return tensors that are made in the tile of another."""
         return [out for out, source in self.family.aliases.items() if source == name]
 
-    def tile_width(self, name: str, view: View) -> int:
+    def tile_width(self, name: str, view: TensorView) -> int:
         """Return the bits per element of a tile: the most of all that is made in it."""
         return max(view.bits, *map(self.width, (name, *self.in_place(name))))
 
@@ -35,11 +35,11 @@ class BitWidths:
             return name
         return held_around(self.family.space.workload, name, self.family.around)
 
-    def names(self, path: TreePath, seen: Seen) -> list[str]:
+    def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
         return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
 
-    def widths(self, path: TreePath, seen: Seen) -> list[int]:
+    def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator touches."""
         found = []
         for use, view in seen.uses:
@@ -50,7 +50,7 @@ class BitWidths:
             found.append(self.tile_width(name, held))
         return found
 
-    def pace(self, accelerator: Accelerator, path: TreePath, seen: Seen) -> int:
+    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> int:
         """Return the cycles of a MAC of what an operator's tiles hold."""
         return accelerator.array.cycles_per_mac(self.widths(path, seen)[: len(seen.inputs)])
 

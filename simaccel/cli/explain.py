@@ -20,7 +20,7 @@ from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from simaccel.cli.asked import ExperimentOptions
-    from simaccel.mapping.directives.reading import Directed
+    from simaccel.mapping.directives.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -67,7 +67,7 @@ def explain(
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
 
-    directed: tuple[Directed, ...] = ()
+    directed: tuple[DirectedLayer, ...] = ()
     if asked.is_directed():
         directed = load_directives(asked.workload.name).only(asked.workload.layer).layers
     with ProgressBar("simulating") as bar:

@@ -35,8 +35,8 @@ from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
-from simaccel.mapping.directives.reading import Directed
-from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.directives.reading import DirectedLayer
+from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
@@ -109,7 +109,7 @@ class GroupExplanation:
 
 
 def explain(
-    result: ExperimentResult, directed: Sequence[Directed] = ()
+    result: ExperimentResult, directed: Sequence[DirectedLayer] = ()
 ) -> tuple[GroupExplanation, ...]:
     """Let the three voices speak of each group of a run.
 
@@ -159,14 +159,18 @@ def explain(
 # -- reuse
 
 
-def _told(result: ExperimentResult, space: Space, group: Group) -> dict[str, int]:
+def _told(result: ExperimentResult, space: IterationSpace, group: Group) -> dict[str, int]:
     """Return what directives say that crosses DRAM, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
 
 
 def _reuse(
-    result: ExperimentResult, group: Group, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult,
+    group: Group,
+    space: IterationSpace,
+    run: OperatorRun,
+    told: Map[str, int],
 ) -> tuple[Reuse, ...]:
     names = [name for seen in space.operators for name, _ in seen.uses]
     leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
@@ -178,7 +182,7 @@ def _reuse(
     )
 
 
-def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
+def _in_place(space: IterationSpace, run: OperatorRun, name: str) -> set[str]:
     """Return a tensor and those that vector operators make in its place."""
     moved, found = {one for _, one in run.moved}, {name}
     for seen in space.operators:
@@ -189,7 +193,7 @@ def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
 
 def _reuse_of(
     result: ExperimentResult,
-    space: Space,
+    space: IterationSpace,
     run: OperatorRun,
     name: str,
     leaves: Map[str, Do],
@@ -231,7 +235,7 @@ def _reuse_of(
 
 
 def _passed(
-    array: Fraction | None, readers: Sequence[Seen], same: set[str], leaves: Map[str, Do]
+    array: Fraction | None, readers: Sequence[BoundOperator], same: set[str], leaves: Map[str, Do]
 ) -> Fraction | None:
     """Return the PEs of a systolic array that an element goes through: of a held one, one.
 
@@ -244,7 +248,7 @@ def _passed(
     return Fraction(1) if held is not None and readers[0].names[held] in same else array
 
 
-def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[Seen]) -> int:
+def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[BoundOperator]) -> int:
     """Return the MACs of a group's einsums: of all of them, those of the run, padding too."""
     einsums = [one for one in operators if _is_einsum(one)]
     if not einsums:
@@ -253,7 +257,7 @@ def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[Seen])
     return run.macs if "+" not in run.name else found
 
 
-def _is_einsum(one: Seen) -> bool:
+def _is_einsum(one: BoundOperator) -> bool:
     return isinstance(one.operator, Einsum)
 
 
@@ -294,7 +298,7 @@ def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[Neede
 
 
 def _directed_runtime(
-    result: ExperimentResult, group: Group, directed: Directed
+    result: ExperimentResult, group: Group, directed: DirectedLayer
 ) -> DirectiveRuntime:
     """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
@@ -307,7 +311,11 @@ def _directed_runtime(
 
 
 def _runtime(
-    result: ExperimentResult, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult,
+    space: IterationSpace,
+    group: Group,
+    run: OperatorRun,
+    told: Map[str, int],
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
@@ -343,7 +351,7 @@ def _runtime(
 
 
 def _memory_cycles(
-    result: ExperimentResult, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, space: IterationSpace, run: OperatorRun, told: Map[str, int]
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}

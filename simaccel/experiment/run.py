@@ -23,7 +23,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
-from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
@@ -103,7 +103,7 @@ def simulate(
     dataflow: str | Mapping = "flat",
     *,
     options: Options | None = None,
-    listener: Callable[[Mapping, Program, Walks], Listener] | None = None,
+    listener: Callable[[Mapping, Program, InstructionStreams], Listener] | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
 ) -> ExperimentResult:

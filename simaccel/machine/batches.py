@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simaccel.machine.stateful import Numbers, Skip, Stateful, Stretch
-from simaccel.machine.turns import Entry, moved_on, shrinking_limit
+from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, StatefulPart
+from simaccel.machine.turns import ServiceRequest, moved_on, shrinking_limit
 
 
 @dataclass(eq=False, slots=True)
-class Batches(Stateful):
+class ReadWriteArbiter(StatefulPart):
     """Requests by direction (0 reads, 1 writes), the oldest first.
 
     ``left`` cycles of the batch come after ``gap`` idle ones. A batch counts from the change of
@@ -29,15 +29,17 @@ class Batches(Stateful):
     batch: tuple[int, int]
     """Cycles of a batch of reads, and of writes."""
     turnaround: int = 0
-    queues: tuple[list[Entry], list[Entry]] = field(default_factory=lambda: ([], []))
-    ring: list[Entry] = field(default_factory=list)
+    queues: tuple[list[ServiceRequest], list[ServiceRequest]] = field(
+        default_factory=lambda: ([], [])
+    )
+    ring: list[ServiceRequest] = field(default_factory=list)
     """Everybody who waits: reads, then writes."""
     left: int = 0
     gap: int = 0
     direction: int = 0
     finish: int = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ServiceRequest) -> None:
         """Append a request behind those of its direction."""
         self.finish = 0
         queue, ours = self.queues[entry.direction], entry.direction == self.direction
@@ -140,11 +142,11 @@ class Batches(Stateful):
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
-    def limit(self, seen: Stretch, horizon: int = 0) -> int:
+    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
         """Let a large entry shrink as long as others can't tell its size."""
         return shrinking_limit(seen, horizon + max(self.batch))
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Let large entries shrink; successors take the place of the others."""
         self.finish = 0
         moved_on(self.ring, skip)

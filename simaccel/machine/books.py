@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.machine.accounts import Account, Cause
-from simaccel.machine.stateful import Skip, Stateful
+from simaccel.machine.accounts import Cause, StallAccount
+from simaccel.machine.stateful import SkippedPeriods, StatefulPart
 
 
-class Books(Stateful):
+class OperatorTotals(StatefulPart):
     """All operators' sums in one row of numbers, which changes only when an operator ends.
 
     The row: the cycle of the last closing; each engine's cycles by cause at it; then for each
@@ -18,7 +18,7 @@ class Books(Stateful):
     COUNTERS = ("numbers",)
     WIRING = ("operators", "accounts", "width")
 
-    def __init__(self, operators: Sequence[str], accounts: Sequence[Account]) -> None:
+    def __init__(self, operators: Sequence[str], accounts: Sequence[StallAccount]) -> None:
         self.operators = {name: index for index, name in enumerate(dict.fromkeys(operators))}
         self.accounts = tuple(accounts)
         self.width = len(accounts) * len(Cause)
@@ -55,7 +55,7 @@ class Books(Stateful):
         """Return the whole row."""
         return self.numbers
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Add what the operators of the periods would have booked."""
         numbers = list(self.numbers)
         for index, amount in skip.growth():

@@ -10,7 +10,7 @@ from simaccel.machine.engines import Engine
 
 
 @dataclass
-class Done:
+class WorkTotals:
     """Work of executed steps: MACs, elements that passed the SFU, bytes moved.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
@@ -23,9 +23,9 @@ class Done:
     """(level and direction, tensor) -> bytes."""
 
 
-def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, Done]:
+def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
     """Sum what the executed steps of each operator did."""
-    totals = {name: Done() for name in operators}
+    totals = {name: WorkTotals() for name in operators}
     for engine in engines:
         for n, op in zip(engine.counts, engine.plan.ops, strict=True):
             if n and (op.macs or op.elements or op.amounts):
@@ -38,9 +38,9 @@ def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, Done]
     return totals
 
 
-def together(parts: Iterable[Done]) -> Done:
+def together(parts: Iterable[WorkTotals]) -> WorkTotals:
     """Add up what operators did."""
-    found = Done()
+    found = WorkTotals()
     for one in parts:
         found.macs += one.macs
         found.native_macs += one.native_macs

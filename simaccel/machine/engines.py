@@ -12,14 +12,22 @@ from typing import ClassVar
 import simpy
 
 from simaccel.machine.accounts import Cause
-from simaccel.machine.channel import Channel, Transfer
-from simaccel.machine.meeting import Meeting
+from simaccel.machine.channel import Channel, DramTransfer
+from simaccel.machine.meeting import OperatorBarrier
 from simaccel.machine.plan import Op, Plan
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
-from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+    growth,
+)
+from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.turns import READ, WRITE
-from simaccel.machine.wires import Wires
+from simaccel.machine.wires import SharedResources
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -33,7 +41,7 @@ _ENDINGS = (Cause.DRAIN, Cause.IDLE, Cause.LINK)
 Waiting = Generator[simpy.Event, None, None]
 
 
-class Engine(Stateful):
+class Engine(StatefulPart):
     """The walk that all engines share; subclasses add what their commands do.
 
     A position in the walk never comes back; so when ``at`` and ``stage`` do, either the engine
@@ -61,7 +69,7 @@ class Engine(Stateful):
     kind: ClassVar[EngineKind | None] = None
     busy_root = Cause.BUSY
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         self.name = name
         self.plan = plan
         self.wires = wires
@@ -77,7 +85,7 @@ class Engine(Stateful):
         self.tokens: list[Tokens | None] = []
         self.needed: list[Sequence[tuple[Tokens, Op]]] = []
         """By step: what it waits for, and all that the next command needs besides."""
-        self.meeting: Meeting
+        self.meeting: OperatorBarrier
         self.early: Mapping[str, int] = {}
         """What is added to sites of the next operator while one drains, by operator."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
@@ -96,7 +104,7 @@ class Engine(Stateful):
         """Return how often each command and loop was begun that can be begun again from here."""
         return tuple(self.counts[self.plan.again[self.at]])
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """One loop goes round some times in each period, as long as it has trips left."""
         if seen.before == seen.after:
             return FOREVER
@@ -111,7 +119,7 @@ class Engine(Stateful):
             left -= 1
         return left // (seen.after[depth] - seen.before[depth])
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Go round as often as in the periods."""
         for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
             self.iterations[depth] += amount
@@ -122,8 +130,14 @@ class Engine(Stateful):
     def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
         """Walk the plan from the first step to the last."""
         ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
-        end, command, loop, meet, gate = Act.END, Act.COMMAND, Act.LOOP, Act.MEET, Act.GATE
-        claim, wait = Act.CLAIM, Act.WAIT
+        end, command, loop, meet, gate = (
+            Action.END,
+            Action.COMMAND,
+            Action.LOOP,
+            Action.MEET,
+            Action.GATE,
+        )
+        claim, wait = Action.CLAIM, Action.WAIT
         while self.at < len(ops):
             at = self.at
             op = ops[at]
@@ -201,7 +215,7 @@ class Engine(Stateful):
 
     def _hand_on(self, op: Op, tokens: Tokens | None) -> None:
         """Pass a tile on, or the slot that it was in."""
-        if op.act is Act.RELEASE:
+        if op.act is Action.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None:
             if op.empty:
@@ -254,7 +268,7 @@ class Engine(Stateful):
         raise NotImplementedError
 
 
-class Sfu(Engine):
+class SfuEngine(Engine):
     """The special function unit: one step of a vector operator at a time."""
 
     kind = EngineKind.SFU
@@ -277,21 +291,21 @@ class Sfu(Engine):
         self.stage = 0
 
 
-class LinkEngine(Sfu):
+class LinkEngine(SfuEngine):
     """The links of a chip: one collective after the other, of messages from and to the buffer."""
 
     kind = EngineKind.LINK
     busy_root = Cause.LINK
 
 
-class Dma(Engine):
+class DmaEngine(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
     WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts")
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.root = self.busy_root
         """Whom those blame that wait for a transfer, unless banks hold it up."""
@@ -301,7 +315,7 @@ class Dma(Engine):
     def _parts(self, op: Op) -> Sequence[tuple[Channel, int]]:
         if not op.dram_bytes:
             return ()
-        transfer = Transfer(op.dram_bytes, self.direction, op.dram_rows)
+        transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
         return self.wires.memories[op.memory].parts[transfer]
 
     def work(self, op: Op) -> Iterable[simpy.Event]:
@@ -332,14 +346,14 @@ class Dma(Engine):
         self.stage = 0
 
 
-class DmaIn(Dma):
+class DmaInEngine(DmaEngine):
     """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
     direction = READ
 
 
-class DmaOut(Dma):
+class DmaOutEngine(DmaEngine):
     """Stores. A write is posted: it is done when the DRAM has taken it."""
 
     kind = EngineKind.DMA_OUT

@@ -11,13 +11,20 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from simaccel.machine.accounts import Listener
-from simaccel.machine.batches import Batches
+from simaccel.machine.batches import ReadWriteArbiter
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
-from simaccel.machine.turns import Turns
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
+from simaccel.machine.turns import RoundRobinArbiter
 
 
-class Lane(Stateful):
+class Probe(StatefulPart):
     """The time since which nothing has been told."""
 
     RECORDS: ClassVar[tuple[str, ...]] = ("since",)  # at a flush it is now
@@ -35,15 +42,15 @@ class Lane(Stateful):
         """Tell what happened up to ``now``."""
         raise NotImplementedError
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Take the periods as told: the listener repeats them."""
         self.since += skip.cycles
 
 
-class Server(Protocol):
+class ProbedServer(Protocol):
     """The interface of a channel to its lane."""
 
-    turns: Turns | Batches
+    turns: RoundRobinArbiter | ReadWriteArbiter
     idle_since: int
     """May be still to come."""
     served_cycles: int
@@ -53,7 +60,7 @@ class Server(Protocol):
         """Bring the turns up to the present cycle."""
 
 
-class ChannelLane(Lane):
+class ChannelProbe(Probe):
     """In use from a request to an idle channel until everybody is served.
 
     Uses and the pauses after them are told together, many at once. Channels that do the same have
@@ -62,12 +69,12 @@ class ChannelLane(Lane):
 
     GAUGES = ("channel",)
     COUNTERS = ("told",)
-    RECORDS = (*Lane.RECORDS, "log")  # nothing is left of it at a flush
+    RECORDS = (*Probe.RECORDS, "log")  # nothing is left of it at a flush
 
     WIRING = ("names", "clock", "listener")
 
     def __init__(
-        self, names: Sequence[str], clock: Clock, listener: Listener, channel: Server
+        self, names: Sequence[str], clock: Clock, listener: Listener, channel: ProbedServer
     ) -> None:
         super().__init__(clock, listener)
         self.names = names
@@ -98,7 +105,7 @@ class ChannelLane(Lane):
             self.log += now if ring else ended, now, channel.served_cycles - left
         self.tell()
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Take the periods as told, a pause at their end too."""
         super().skip(skip)
         for _, served in skip.growth():
@@ -114,7 +121,7 @@ class ChannelLane(Lane):
         channel.catch_up()
         return channel.served_cycles, channel.idle_since, *channel.turns.gauges()
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """Without a new request, serve as in the period: all of the time, or in whole rounds."""
         if seen.before[0] != seen.after[0]:
             return FOREVER
@@ -130,7 +137,7 @@ class ChannelLane(Lane):
         return self.channel.turns.limit(seen.of(2))
 
 
-class TileLane(Lane):
+class TileProbe(Probe):
     """The bytes that the slots of a tile hold."""
 
     STATE = ("held",)

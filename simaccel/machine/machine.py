@@ -11,22 +11,29 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
-from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
-from simaccel.machine.books import Books
+from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
+from simaccel.machine.books import OperatorTotals
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.done import Done, by_name, done, together
-from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, LinkEngine, Sfu
+from simaccel.machine.done import WorkTotals, by_name, done, together
+from simaccel.machine.engines import (
+    DmaEngine,
+    DmaInEngine,
+    DmaOutEngine,
+    Engine,
+    LinkEngine,
+    SfuEngine,
+)
 from simaccel.machine.fast_forward import FastForward, Scope
-from simaccel.machine.lanes import ChannelLane, Lane, TileLane
-from simaccel.machine.meeting import Meeting
+from simaccel.machine.lanes import ChannelProbe, Probe, TileProbe
+from simaccel.machine.meeting import OperatorBarrier
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
 from simaccel.machine.plan import Plan, make_plan, needed_by
-from simaccel.machine.stateful import Stateful
-from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import Walks, make_walks
-from simaccel.machine.watch import Teller, watch_loops
+from simaccel.machine.walks import InstructionStreams, make_walks
+from simaccel.machine.watch import RepeatRecorder, watch_loops
 from simaccel.machine.wires import delay_of, make_wires
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
@@ -34,13 +41,13 @@ from simaccel.program.overlap import near_by
 from simaccel.program.program import Program
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
-    EngineKind.DMA_IN: DmaIn,
-    EngineKind.NOC_IN: NocIn,
+    EngineKind.DMA_IN: DmaInEngine,
+    EngineKind.NOC_IN: NocInEngine,
     EngineKind.ARRAY: Array,
-    EngineKind.SFU: Sfu,
+    EngineKind.SFU: SfuEngine,
     EngineKind.LINK: LinkEngine,
-    EngineKind.NOC_OUT: NocOut,
-    EngineKind.DMA_OUT: DmaOut,
+    EngineKind.NOC_OUT: NocOutEngine,
+    EngineKind.DMA_OUT: DmaOutEngine,
 }
 _CHUNK = 20_000
 """Events between two looks at the progress."""
@@ -103,7 +110,7 @@ class Machine:
         program: Program,
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
-        walks: Walks | None = None,
+        walks: InstructionStreams | None = None,
         *,
         accounts: bool = True,
     ) -> None:
@@ -125,18 +132,18 @@ class Machine:
         ]
         for engine in self.engines:
             engine.account.listener = listener
-        self.books = Books(walks.operators, [engine.account for engine in self.engines])
+        self.books = OperatorTotals(walks.operators, [engine.account for engine in self.engines])
         overlap = accelerator.groups.overlap
         loaders = {e.name for e in self.engines if e.kind is EngineKind.DMA_IN and overlap}
-        self.meeting = Meeting(self.clock, tuple(self.plans), loaders, self._close)
+        self.meeting = OperatorBarrier(self.clock, tuple(self.plans), loaders, self._close)
         self._connect(walks)
         self.lanes = self._make_lanes(listener) if listener is not None else []
-        self.teller = Teller(listener) if listener is not None else None
+        self.teller = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.teller)
 
-    def _connect(self, walks: Walks) -> None:
+    def _connect(self, walks: InstructionStreams) -> None:
         """Return engines their tokens and meetings; nothing is looked up while running."""
         accounts = {engine.name: engine.account for engine in self.engines}
         memory = memory_cycles(self.plans["array"])
@@ -174,20 +181,20 @@ class Machine:
         }
         return found | wires.ports
 
-    def _make_lanes(self, listener: Listener) -> list[Lane]:
+    def _make_lanes(self, listener: Listener) -> list[Probe]:
         """Let channels and tiles tell the listener what they do."""
         clock, wires = self.clock, self.wires
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
         served = [
-            ChannelLane(known, clock, listener, channel_name)
+            ChannelProbe(known, clock, listener, channel_name)
             for channel_name, known in names.items()
         ]
         claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
         around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
         for tile in dict.fromkeys([*claimed, *around]):
-            wires.occupancy.lanes[tile] = TileLane(f"tile {tile}", clock, listener)
+            wires.occupancy.lanes[tile] = TileProbe(f"tile {tile}", clock, listener)
         tiles = wires.occupancy.lanes.values()
         lanes = dict.fromkeys(self.plans, "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
@@ -205,12 +212,12 @@ class Machine:
         scopes = {"": Scope(parts, self.lanes)}
         for operator, places in numbers.items():
             within = [parts[at] for at in sorted(places)]
-            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
+            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Probe)])
         return scopes
 
-    def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[Stateful, set[str]]:
+    def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return the operators in which tokens and tiles change; all else may in each."""
-        of: dict[Stateful, set[str]] = {}
+        of: dict[StatefulPart, set[str]] = {}
         for handover, tokens in self.tokens.items():
             if handover.operator:
                 of[tokens] = {*near[handover.operator]}
@@ -221,7 +228,7 @@ class Machine:
                     of.setdefault(lane, set()).update(near[op.operator])
         return of
 
-    def parts(self) -> list[Stateful]:
+    def parts(self) -> list[StatefulPart]:
         """Everything that changes while the machine runs; the clock is the first."""
         wires = self.wires
         return [
@@ -298,7 +305,7 @@ class Machine:
         """Return the cycles of all requests to each DRAM channel."""
         found: dict[Channel, int] = {}
         for engine, counts in zip(self.engines, trips, strict=True):
-            parts = engine.parts if isinstance(engine, Dma) else ()
+            parts = engine.parts if isinstance(engine, DmaEngine) else ()
             for times, pieces in zip(counts, parts, strict=False):
                 for channel, cycles in pieces:
                     found[channel] = found.get(channel, 0) + int(times) * cycles
@@ -325,7 +332,7 @@ class Machine:
     @staticmethod
     def _wait_of(engine: Engine) -> str:
         op, wait = engine.plan.ops[engine.at], engine.account.wait
-        if op.act in (Act.MEET, Act.GATE):
+        if op.act in (Action.MEET, Action.GATE):
             return f"the other engines at the end of {op.operator}"
         if wait.kind == "free":
             return f"a free slot of tile {wait.tile}, held by {wait.engine}"
@@ -361,7 +368,7 @@ class Machine:
         for lane in self.lanes:
             lane.flush(now)
 
-    def _operator_run(self, name: str, found: Done) -> OperatorRun:
+    def _operator_run(self, name: str, found: WorkTotals) -> OperatorRun:
         engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
         return OperatorRun(
             name,
@@ -379,9 +386,9 @@ def _trips(plan: Plan) -> np.ndarray:
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             factor.append(factor[-1] * op.trips)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             factor.pop()
     return counts
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 import simpy
 
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import Stateful
+from simaccel.machine.stateful import StatefulPart
 
 
-class Meeting(Stateful):
+class OperatorBarrier(StatefulPart):
     """Engines come to the end of each operator; when all have, DRAM holds what was stored.
 
     Who needs that waits at a gate; whoever has come goes on as far as the next gate, and no

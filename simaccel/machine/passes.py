@@ -12,16 +12,16 @@ from simaccel.program.program import (
     STREAM,
     Compute,
     Load,
-    Moved,
     Steps,
     Store,
     Tile,
+    TransferTraffic,
     transferred,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Carried:
+class CommandTraffic:
     """Bytes of one command, by resource; ``amounts`` by (level and direction, tensor)."""
 
     dram: int
@@ -32,7 +32,7 @@ class Carried:
     amounts: tuple[tuple[tuple[str, str], int], ...]
 
 
-def transfer(command: Load | Store, accelerator: Accelerator) -> Carried:
+def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
     """Charge a transfer: at the memory outside, on the pipe, and in buffer or PEs."""
     view, moved = transferred(command)
     reads = isinstance(command, Load)
@@ -60,7 +60,7 @@ def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | Non
     return accelerator.rows(command.tile.shape, view.shape, view.bits)
 
 
-def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Carried:
+def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:
     """Charge a pass: the memories of the PEs, and the buffer for what no PE keeps."""
     found: Counter[tuple[str, str]] = Counter()
     for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
@@ -77,7 +77,7 @@ def held_in_pes(command: Compute) -> Stationarity:
 
 
 def _access(
-    found: Counter[tuple[str, str]], tile: Tile, moved: Moved, piped: int, *, reads: bool
+    found: Counter[tuple[str, str]], tile: Tile, moved: TransferTraffic, piped: int, *, reads: bool
 ) -> None:
     name = tile.view.name
     if tile.place == BUFFER:
@@ -87,16 +87,16 @@ def _access(
         found[f"{tile.place}_{'read' if reads else 'write'}", name] += moved.inner
 
 
-def _on_pipe(moved: Moved, accelerator: Accelerator) -> int:
+def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
     """Bytes on the distribution pipe: once for all PEs, or once for each."""
     return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
 
 
-def _carried(found: Counter[tuple[str, str]]) -> Carried:
+def _carried(found: Counter[tuple[str, str]]) -> CommandTraffic:
     def total(level: str) -> int:
         return sum(n for (at, _), n in found.items() if at == level)
 
-    return Carried(
+    return CommandTraffic(
         dram=total("dram_read") + total("dram_write"),
         read_port=total("buffer_read"),
         write_port=total("buffer_write"),

@@ -11,9 +11,9 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.dram.tile import TileRows, lying
 from simaccel.machine.accounts import Cause
-from simaccel.machine.folds import Edge, Fold, FoldLoop, edges_of, folds_of
+from simaccel.machine.folds import Fold, FoldEdge, FoldLoop, edges_of, folds_of
 from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
-from simaccel.machine.steps import Act, Handover, Step
+from simaccel.machine.steps import Action, EngineStep, TokenStream
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     BUFFER,
@@ -38,7 +38,7 @@ Amounts = tuple[tuple[tuple[str, str], int], ...]
 class Op:
     """One step of a plan; cycles are those of service, without any waiting."""
 
-    act: Act
+    act: Action
     site: int = 0
     depth: int = 0
     trips: int = 0
@@ -46,7 +46,7 @@ class Op:
     operator: str = ""
     works: bool = False
     links: bool = False
-    tokens: Handover | None = None
+    tokens: TokenStream | None = None
     tile: str = ""
     n_bytes: int = 0
     place: str = BUFFER
@@ -71,8 +71,8 @@ class Op:
     native_macs: int = 0
     elements: int = 0
     amounts: Amounts = ()
-    begins: Edge | None = None
-    ends: Edge | None = None
+    begins: FoldEdge | None = None
+    ends: FoldEdge | None = None
     empty: bool = False
     """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
     before: bool = False
@@ -95,7 +95,7 @@ class Plan:
     """By step: those that an engine can go through until it is there again."""
 
 
-def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
+def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
     """Fill in the costs of a walk; a block that is folded becomes its folds."""
     plan = Plan()
     starts: list[int] = []
@@ -104,10 +104,10 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
         if within:
             depths = (n for n, start in enumerate(starts) if plan.ops[start].site in within)
             op.within = tuple(depths)
-        if op.act is Act.END:
+        if op.act is Action.END:
             op.target = starts.pop() + 1
             op.depth = len(starts)
-        elif op.act is Act.LOOP:
+        elif op.act is Action.LOOP:
             op.depth = len(starts)
             starts.append(len(plan.ops))
             plan.depth = max(plan.depth, len(starts))
@@ -126,7 +126,7 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
 
 def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
     """Return for each step that waits those that wait for what it, or the next command, needs."""
-    waits, steps = (Act.CLAIM, Act.WAIT), (Act.LOOP, Act.RELEASE, Act.POST)
+    waits, steps = (Action.CLAIM, Action.WAIT), (Action.LOOP, Action.RELEASE, Action.POST)
     needed_by_op: list[Sequence[int]] = [()] * len(ops)
     needed: tuple[int, ...] = ()
     for at in range(len(ops) - 1, -1, -1):
@@ -145,9 +145,9 @@ def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
     found: tuple[_Of, ...] = ()
     for op, one in zip(ops, of, strict=True):
         yield found
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             found = (*found, one)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             found = found[:-1]
     yield found
 
@@ -157,9 +157,9 @@ def _uneven(ops: Sequence[Op]) -> list[bool]:
     found = [False] * len(ops)
     starts: list[int] = []
     for at, op in enumerate(ops):
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             starts.append(at)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             starts.pop()
         for depth in op.within:
             found[starts[depth]] = True
@@ -170,7 +170,7 @@ def _again(ops: Sequence[Op]) -> list[slice]:
     """Return the outermost loop around each step, and around the end of the walk, if any."""
     found = [slice(0, 0)] * (len(ops) + 1)
     for at, op in enumerate(ops):
-        if op.act is Act.END and op.depth == 0:
+        if op.act is Action.END and op.depth == 0:
             found[op.target : at + 1] = [slice(op.target - 1, at + 1)] * (at + 1 - op.target)
     return found
 
@@ -179,9 +179,9 @@ def _charge_waits(ops: list[Op]) -> None:
     """Return what waits for a tile the site of the command that will use it."""
     site = 0
     for op in reversed(ops):
-        if op.act is Act.COMMAND:
+        if op.act is Action.COMMAND:
             site = op.site
-        elif op.act in (Act.CLAIM, Act.WAIT):
+        elif op.act in (Action.CLAIM, Action.WAIT):
             op.site = site or op.site
 
 
@@ -189,13 +189,13 @@ def _mark_empty(ops: list[Op]) -> None:
     """Mark what a reservation passes on."""
     empty = False
     for op in ops:
-        if op.act is Act.COMMAND:
+        if op.act is Action.COMMAND:
             empty = op.empty
-        elif op.act is Act.POST:
+        elif op.act is Action.POST:
             op.empty = empty
 
 
-def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
+def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Op]:
     command = step.command
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
@@ -225,9 +225,9 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
         )
 
 
-def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
+def _transfer(step: EngineStep, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
     if isinstance(command, Reserve):
-        return Op(Act.COMMAND, site=step.site, operator=step.operator, empty=True)
+        return Op(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
     backing = accelerator.backing(view.kind)
     rows = dram_rows(command, backing) if carried.dram else None
@@ -239,7 +239,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
     }
     port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
     return Op(
-        Act.COMMAND,
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         read_cycles=costs["buffer_read"],
@@ -275,11 +275,11 @@ def _root(
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
-def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
+def _pass(step: EngineStep, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
     carried = pass_of(command, steps, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
     return Op(
-        Act.COMMAND,
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=accelerator.array.pass_cycles(steps.steps * pace, steps.pes, held_in_pes(command)),
@@ -293,7 +293,7 @@ def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) 
     )
 
 
-def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
+def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Op:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
     cost = sfu.chosen(command.does, command.does.merged)
     reads = [
@@ -302,7 +302,7 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
     ]
     write_bytes = cost.writes * _block_bytes(command.out, sizes)
     return Op(
-        Act.COMMAND,
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=sfu.cycles(cost.passes, command.elements),
@@ -316,12 +316,12 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
     )
 
 
-def _link(step: Step, command: Link, accelerator: Accelerator) -> Op:
+def _link(step: EngineStep, command: Link, accelerator: Accelerator) -> Op:
     """Fill in a collective: what is sent comes from the buffer, as much comes there."""
     chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
     sent, name = chips.sent_bytes(*what), command.tile.view.name
     return Op(
-        Act.COMMAND,
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=chips.cycles(*what, accelerator.clock_hz),
@@ -340,13 +340,15 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
     return in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)
 
 
-def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:
+def _folded(
+    step: EngineStep, command: Compute, folds: Folds, accelerator: Accelerator
+) -> Iterator[Op]:
     found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
     begins, ends = edges_of(command, folds, found, accelerator, step.before)
-    yield Op(Act.COMMAND, site=site, operator=operator, begins=begins)
+    yield Op(Action.COMMAND, site=site, operator=operator, begins=begins)
     yield from _folds((found.folds,), command, site, operator, accelerator)
-    yield Op(Act.COMMAND, site=site, operator=operator, ends=ends)
+    yield Op(Action.COMMAND, site=site, operator=operator, ends=ends)
 
 
 def _folds(
@@ -362,16 +364,16 @@ def _folds(
         elif node.trips == 1:
             yield from _folds(node.body, command, site, operator, accelerator)
         else:
-            yield Op(Act.LOOP, site=site, trips=node.trips)
+            yield Op(Action.LOOP, site=site, trips=node.trips)
             yield from _folds(node.body, command, site, operator, accelerator)
-            yield Op(Act.END, site=site, trips=node.trips)
+            yield Op(Action.END, site=site, trips=node.trips)
 
 
 def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator) -> Op:
     read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Op(
-        Act.COMMAND,
+        Action.COMMAND,
         site=site,
         operator=operator,
         cycles=fold.cycles,

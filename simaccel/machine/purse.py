@@ -23,7 +23,7 @@ _LONGEST_PAUSE = 1 << 12
 
 
 @dataclass(eq=False)
-class Pool:
+class SharedBudget:
     """Points that watches may take in advance; it fills up as the run goes on, to a limit."""
 
     spent: int = 0
@@ -33,10 +33,10 @@ class Pool:
         return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
 
-class Purse:
+class DetectionBudget:
     """The points of one watch. It saves up for bursts of looks, longer ones each time."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: SharedBudget) -> None:
         self.pool = pool
         self.points = 0
         self.advance = _FIRST

@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
 
 READ, WRITE = 0, 1
 """The directions of requests."""
 
 
 @dataclass(eq=False, slots=True)
-class Entry(Stateful):
+class ServiceRequest(StatefulPart):
     """A request in service: cycles of service left, direction, owner.
 
     An owner has one request at a time in a ring, so ``since`` tells it from those before.
@@ -34,7 +41,7 @@ class Entry(Stateful):
 
 
 @dataclass(eq=False, slots=True)
-class Turns(Stateful):
+class RoundRobinArbiter(StatefulPart):
     """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones.
 
     The first to leave is who needs the fewest more turns, of those the first in the ring. Until
@@ -48,20 +55,20 @@ class Turns(Stateful):
 
     quantum: int
     turnaround: int = 0
-    ring: list[Entry] = field(default_factory=list)
+    ring: list[ServiceRequest] = field(default_factory=list)
     left: int = 0
     gap: int = 0
     direction: int = 0
     finish: int = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: ServiceRequest) -> None:
         """Append a request behind those that wait."""
         self.finish = 0
         self.ring.append(entry)
         if len(self.ring) == 1:
             self._start_turn(entry)
 
-    def _start_turn(self, head: Entry) -> None:
+    def _start_turn(self, head: ServiceRequest) -> None:
         quantum, remaining, direction = self.quantum, head.remaining, head.direction
         self.left = min(quantum, remaining)
         self.gap = self.turnaround if direction != self.direction else 0
@@ -199,7 +206,7 @@ class Turns(Stateful):
             numbers += (entry.remaining, entry.since)
         return tuple(numbers)
 
-    def limit(self, seen: Stretch, horizon: int = 0) -> int:
+    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
         """Let a large entry shrink as long as others can't tell its size.
 
         They can't while it has more than a turn to go and its finish lies beyond ``horizon``
@@ -207,13 +214,13 @@ class Turns(Stateful):
         """
         return shrinking_limit(seen, horizon + self.quantum)
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Let large entries shrink; successors take the place of the others."""
         self.finish = 0
         moved_on(self.ring, skip)
 
 
-def shrinking_limit(seen: Stretch, beyond: int) -> int:
+def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
     """Limit a skip while entries shrink: each must have a period and ``beyond`` left after it.
 
     The gauges are three that must be the same, and what is left of each entry since when.
@@ -232,7 +239,7 @@ def shrinking_limit(seen: Stretch, beyond: int) -> int:
     return limit
 
 
-def moved_on(entries: Sequence[Entry], skip: Skip) -> None:
+def moved_on(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
     """Let entries that were there all the time shrink; successors take the place of the others."""
     before, after = skip.stretch.before, skip.stretch.after
     for at, entry in enumerate(entries):

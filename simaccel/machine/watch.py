@@ -9,8 +9,8 @@ from simaccel.machine.accounts import Listener
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
 from simaccel.machine.plan import Op
-from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, Pool, Purse
-from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, DetectionBudget, SharedBudget
+from simaccel.machine.steps import Action, EngineKind
 
 LEAST_TRIPS = 5
 """A loop of fewer trips is over before there is something to skip."""
@@ -22,18 +22,18 @@ _NEAR_THE_END = 4
 class Slot:
     """The one snapshot that the loops at one depth of an engine share: only one of them runs."""
 
-    owner: Watch | None = None
+    owner: PeriodDetector | None = None
     snapshot: Snapshot | None = None
 
 
-class Teller:
+class RepeatRecorder:
     """Knows where in what a listener heard each snapshot lies, and says what is repeated."""
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.first_rows: dict[Watch, int] = {}
+        self.first_rows: dict[PeriodDetector, int] = {}
 
-    def begin(self, watch: Watch) -> None:
+    def begin(self, watch: PeriodDetector) -> None:
         """Note where a period begins, if the watch finds the machine again as it is now."""
         self.first_rows[watch] = self.listener.position()
 
@@ -41,30 +41,30 @@ class Teller:
         """Forget all periods that have begun: somebody else has made lanes tell what they did."""
         self.first_rows = {}
 
-    def knows(self, watch: Watch) -> bool:
+    def knows(self, watch: PeriodDetector) -> bool:
         """Return whether what was heard since the watch's snapshot is in one piece."""
         return watch in self.first_rows
 
-    def repeat(self, watch: Watch, found: Repetition) -> None:
+    def repeat(self, watch: PeriodDetector, found: Repetition) -> None:
         """Repeat what was heard; periods that began inside are torn by it and forgotten."""
         first_row = self.first_rows.pop(watch)
         self.listener.repeat(first_row, found.cycles, found.times)
         self.first_rows = {w: row for w, row in self.first_rows.items() if row <= first_row}
 
 
-class Watch:
+class PeriodDetector:
     """Looks at the machine when its loop goes round; Brent's search for a period."""
 
     def __init__(
-        self, forward: FastForward, leader: Engine, at: int, pool: Pool, slot: Slot
+        self, forward: FastForward, leader: Engine, at: int, pool: SharedBudget, slot: Slot
     ) -> None:
         self.forward = forward
         self.leader = leader
         self.op = leader.plan.ops[at]
         self.scope = forward.scopes[_operator(leader.plan.ops[self.op.target - 1 : at])]
-        self.purse = Purse(pool)
+        self.purse = DetectionBudget(pool)
         self.slot = slot
-        self.teller: Teller | None = None
+        self.teller: RepeatRecorder | None = None
         self.bystanders: list[int] = []
         """Engines that are not in the loop: once they have moved, nothing comes back."""
         self.rest = self.paused = 0
@@ -143,26 +143,26 @@ class Watch:
 
 def _operator(ops: Sequence[Op]) -> str:
     """Name the operator that a loop is in; nothing if operators are in the loop."""
-    if any(op.act is Act.MEET for op in ops):
+    if any(op.act is Action.MEET for op in ops):
         return ""
     return next((op.operator for op in ops if op.operator), "")
 
 
-def watch_loops(forward: FastForward, teller: Teller | None) -> None:
+def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
     """Return each loop a watch in the walk of its leader; ``teller``: for the listener.
 
     The array leads the loops that it is in, then the SFU, then the DMA engines: who works
     longest in an iteration is the last to come round.
     """
-    pool, slots = Pool(), dict[tuple[str, int], Slot]()
-    sites = {e.name: {o.site for o in e.plan.ops if o.act is Act.END} for e in forward.engines}
+    pool, slots = SharedBudget(), dict[tuple[str, int], Slot]()
+    sites = {e.name: {o.site for o in e.plan.ops if o.act is Action.END} for e in forward.engines}
     led: set[int] = set()
     order: dict[EngineKind | None, int] = {EngineKind.ARRAY: 0, EngineKind.SFU: 1}
     for leader in sorted(forward.engines, key=lambda engine: order.get(engine.kind, 2)):
         for at, op in enumerate(leader.plan.ops):
-            if op.act is Act.END and op.trips >= LEAST_TRIPS and op.site not in led:
+            if op.act is Action.END and op.trips >= LEAST_TRIPS and op.site not in led:
                 slot = slots.setdefault((leader.name, op.depth), Slot())
-                watch = Watch(forward, leader, at, pool, slot)
+                watch = PeriodDetector(forward, leader, at, pool, slot)
                 watch.teller = teller
                 watch.bystanders = [
                     i for i, e in enumerate(forward.engines) if op.site not in sites[e.name]

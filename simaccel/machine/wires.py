@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import Account, Cause
-from simaccel.machine.channel import Channel, Dram, Transfer
+from simaccel.machine.accounts import Cause, StallAccount
+from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Plan
-from simaccel.machine.steps import EngineKind, Handover
+from simaccel.machine.steps import EngineKind, TokenStream
 from simaccel.machine.tokens import Delay
-from simaccel.machine.turns import READ, WRITE, Turns
+from simaccel.machine.turns import READ, WRITE, RoundRobinArbiter
 from simaccel.program.program import BUFFER, STREAM
 
 PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
@@ -23,12 +23,12 @@ PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 
 
 @dataclass(eq=False)
-class Wires:
+class SharedResources:
     """The resources that engines share."""
 
     clock: Clock
     accelerator: Accelerator
-    memories: Mapping[str, Dram]
+    memories: Mapping[str, DramChannels]
     """The DRAM and what is beside it, by name."""
     ports: dict[str, Channel]
     """All channels on the chip by name."""
@@ -37,7 +37,7 @@ class Wires:
     """Numbers for requests to the DRAM."""
     shared: frozenset[tuple[str, str]]
     """(NoC pipe, operator) where the array is not the only one to use the pipe."""
-    account: type[Account] = Account
+    account: type[StallAccount] = StallAccount
     """How the engines keep their books."""
 
 
@@ -48,20 +48,20 @@ def make_wires(
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],
     occupancy: Occupancy,
-) -> Wires:
+) -> SharedResources:
     """Return what the engines of some plans share.
 
     ``near``: by operator those in which engines may be while one is in it.
     """
     turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
-    return Wires(
+    return SharedResources(
         clock=clock,
         accelerator=accelerator,
         memories={
-            name: Dram(clock, backing, transfers[name])
+            name: DramChannels(clock, backing, transfers[name])
             for name, backing in accelerator.every_backing.items()
         },
-        ports={name: Channel(clock, Turns(turn)) for name in PORTS},
+        ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
         occupancy=occupancy,
         requests=count(1),
         shared=_shared(plans, kinds, near),
@@ -70,14 +70,14 @@ def make_wires(
 
 def _transfers(
     plans: Mapping[str, Plan], kinds: Mapping[str, EngineKind]
-) -> Mapping[str, Collection[Transfer]]:
+) -> Mapping[str, Collection[DramTransfer]]:
     """Return all transfers that there will be, by memory."""
-    found: defaultdict[str, dict[Transfer, None]] = defaultdict(dict)
+    found: defaultdict[str, dict[DramTransfer, None]] = defaultdict(dict)
     for name, plan in plans.items():
         direction = WRITE if kinds[name] is EngineKind.DMA_OUT else READ
         for op in plan.ops:
             if op.dram_bytes:
-                found[op.memory][Transfer(op.dram_bytes, direction, op.dram_rows)] = None
+                found[op.memory][DramTransfer(op.dram_bytes, direction, op.dram_rows)] = None
     return found
 
 
@@ -100,7 +100,7 @@ def _shared(
 
 
 def delay_of(
-    handover: Handover, kinds: Mapping[str, EngineKind], accelerator: Accelerator
+    handover: TokenStream, kinds: Mapping[str, EngineKind], accelerator: Accelerator
 ) -> Delay:
     """Return how long data are on their way from an engine that has read or written them.
 

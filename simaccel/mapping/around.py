@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from simaccel.mapping.space import held_around
-from simaccel.mapping.tree import Around, Group, Keep, Tree, nodes
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.numbers import in_bytes
 from simaccel.workload import Workload, operands_of
 
 
 @dataclass(frozen=True)
-class Life:
+class Lifetime:
     """A keep around groups: the ``first`` group that touches what it holds, and the ``last``.
 
     ``tensors``: its own, and those that are made in it in place. ``n_bytes``: of all its slots, as
@@ -56,7 +56,7 @@ def _kept(tree: Tree) -> frozenset[str]:
     return frozenset(one.tensor.partition("#")[0] for one in nodes(tree) if isinstance(one, Keep))
 
 
-def lives(workload: Workload, around: Around) -> list[Life]:
+def lives(workload: Workload, around: ResidentScope) -> list[Lifetime]:
     """Return the life of each keep; one that no group touches lives in all of them."""
     touched: dict[str, list[int]] = {}
     held: dict[str, dict[str, None]] = {keep.tensor: {} for keep in around.keeps}
@@ -73,7 +73,7 @@ def lives(workload: Workload, around: Around) -> list[Life]:
         tensors = tuple(held[keep.tensor]) or (keep.tensor,)
         n_bytes = kept_bytes(workload, keep, tensors)
         bits = _bits(workload, keep, tensors)
-        lifetimes.append(Life(keep, groups[0], groups[-1], tensors, n_bytes, bits))
+        lifetimes.append(Lifetime(keep, groups[0], groups[-1], tensors, n_bytes, bits))
     return lifetimes
 
 
@@ -88,6 +88,6 @@ def _bits(workload: Workload, keep: Keep, tensors: Sequence[str]) -> int:
     return max(workload.tensors[one].bits for one in (keep.tensor, *tensors))
 
 
-def bytes_around(living: Sequence[Life], at: int) -> int:
+def bytes_around(living: Sequence[Lifetime], at: int) -> int:
     """Return the bytes of what lives around one of the groups."""
     return sum(one.n_bytes for one in living if one.first <= at <= one.last)

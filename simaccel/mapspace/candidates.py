@@ -29,11 +29,11 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
-from simaccel.mapping.space import Seen
-from simaccel.mapping.space import Space as Ranks
+from simaccel.mapping.space import BoundOperator
+from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
 from simaccel.mapping.tree import Fan as FanName
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 Value = TypeVar("Value", np.int64, np.bool_)
@@ -100,7 +100,7 @@ def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[
 
 
 def tile_bytes(
-    seen: Seen,
+    seen: BoundOperator,
     ranks: Sequence[str],
     hierarchy: Hierarchy,
     keeps: Bools,
@@ -121,7 +121,7 @@ def tile_bytes(
     return n_bytes
 
 
-def roles_of(seen: Seen) -> Iterator[tuple[int, tuple[str, View]]]:
+def roles_of(seen: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
     """Yield the index of each operand's role with its name in the tree and its view."""
     for position, use in enumerate(seen.uses):
         yield (position if position < len(seen.inputs) else INPUTS), use
@@ -203,7 +203,9 @@ def _fans(
     return fans or [FamilySpread(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
 
 
-def _kept(seen: Seen, level: str, slots: npt.NDArray[np.int64 | np.bool_]) -> Iterator[FamilyKeep]:
+def _kept(
+    seen: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
+) -> Iterator[FamilyKeep]:
     kept: dict[str, Ints] = {}
     for role, (name, _) in roles_of(seen):
         kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
@@ -283,7 +285,7 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
 
 
 def candidates_of(
-    ranks: Mapping[str, int], seen: Seen, hierarchy: Hierarchy, groups: Sequence[Group]
+    ranks: Mapping[str, int], seen: BoundOperator, hierarchy: Hierarchy, groups: Sequence[Group]
 ) -> TilingBatch:
     """Return trees of one einsum as candidates.
 

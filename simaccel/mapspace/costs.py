@@ -16,7 +16,7 @@ from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
-from simaccel.mapping.space import Space as Ranks
+from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.mapspace.candidates import (

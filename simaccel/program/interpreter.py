@@ -14,17 +14,17 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     Command,
     Compute,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Sfu,
     Store,
     Tile,
@@ -143,7 +143,7 @@ def _node(node: Node, at: Coordinates, state: _State) -> None:
         state.outside = False
         _operator(node, at, state)
         state.outside = True
-    elif isinstance(node, Loop):
+    elif isinstance(node, ProgramLoop):
         _loop(node, at, state)
     else:
         _command(node, at, state)
@@ -178,7 +178,7 @@ def _seen_around(
     return found
 
 
-def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
+def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
     """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
     places = [
         _derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
@@ -329,7 +329,7 @@ def _view(values: Array, where: Sequence[slice]) -> Array:
     return values[(*where, ...)]  # type: ignore[arg-type]
 
 
-def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
+def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
     """View a block with one dimension per rank: a step of a rank is a step in its dimension."""
     strides = {
         rank: c * stride

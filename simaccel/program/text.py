@@ -13,7 +13,7 @@ from typing import cast
 
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.link_text import link_line, parse_link
 from simaccel.program.program import (
     BUFFER,
@@ -22,17 +22,17 @@ from simaccel.program.program import (
     Folds,
     Link,
     Load,
-    Loop,
-    Moved,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Reserve,
     Sfu,
     Steps,
     Store,
     Tile,
+    TransferTraffic,
 )
 from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS
@@ -43,7 +43,7 @@ def program_text(program: Program) -> str:
     return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
-def _view_text(view: View) -> str:
+def _view_text(view: TensorView) -> str:
     ranks = _sizes_text(view.ranks, view.shape, ",")
     kind = f" {view.kind}" if view.kind else ""
     width = "4b" if view.packed else f"{view.bytes_per_element}B"
@@ -134,11 +134,11 @@ def _visible_text(visible: VisibleSpan) -> str:
     return f"{visible.row}+{visible.before}{window}"
 
 
-def _moved_text(moved: Moved) -> str:
+def _moved_text(moved: TransferTraffic) -> str:
     return f"{moved.outer}/{moved.inner}"
 
 
-def _moves_text(moved: Moved | None) -> str:
+def _moves_text(moved: TransferTraffic | None) -> str:
     return f" moves {_moved_text(moved)}" if moved else ""
 
 
@@ -149,7 +149,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
         inside = around
         if isinstance(node, Operator):
             lines.append(f"{pad}operator {node.name}")
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             ahead = f" ahead {node.ahead}" if node.ahead else ""
             lines.append(
                 f"{pad}loop {node.rank} {node.trips} from {node.start} step {node.step}{ahead}"
@@ -249,10 +249,10 @@ def _pairs(text: str, separator: str) -> list[tuple[str, int]]:
     return [(rank, int(size)) for rank, size in parts]
 
 
-def _parse_view(text: str) -> View:
+def _parse_view(text: str) -> TensorView:
     tensor, ranks, width, kind = _match(_VIEW, text).groups()
     pairs = _pairs(ranks, ",")
-    return View(
+    return TensorView(
         name=tensor,
         ranks=tuple(r for r, _ in pairs),
         shape=tuple(s for _, s in pairs),
@@ -280,7 +280,9 @@ def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> 
         return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
     rank, *numbers = _match(_LOOP, line).groups()
     trips, start, step, ahead = (int(one or 0) for one in numbers)
-    return Loop(rank=rank, trips=trips, start=start, step=step, ahead=ahead, body=body, tiles=tiles)
+    return ProgramLoop(
+        rank=rank, trips=trips, start=start, step=step, ahead=ahead, body=body, tiles=tiles
+    )
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
@@ -358,9 +360,9 @@ def _parse_steps(text: str) -> Steps:
     )
 
 
-def _parse_moved(text: str) -> Moved:
+def _parse_moved(text: str) -> TransferTraffic:
     outer, inner = text.split("/")
-    return Moved(int(outer), int(inner))
+    return TransferTraffic(int(outer), int(inner))
 
 
 def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:

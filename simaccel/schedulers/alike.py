@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Tree
 
 Names = Mapping[tuple[str, str], str]
@@ -29,19 +29,19 @@ def renamed(tree: Tree, names: Names) -> Tree:
     return tuple(map(one, tree))
 
 
-def names_of(seen: Seen) -> list[tuple[str, str]]:
+def names_of(seen: BoundOperator) -> list[tuple[str, str]]:
     """Return the names of an operator, its tensors, and its ranks in the order of their use."""
     tensors = [("tensor", name) for name, _ in seen.uses]
     return [("operator", seen.name), *tensors, *(("rank", rank) for rank in _used(seen))]
 
 
-def _used(seen: Seen) -> list[str]:
+def _used(seen: BoundOperator) -> list[str]:
     """Return the ranks of an operator as its tensors have them, then those that none has."""
     terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
     return list(dict.fromkeys((*terms, *seen.ranks)))
 
 
-def key_of(space: Space, seen: Seen, kept: Sequence[str]) -> object:
+def key_of(space: IterationSpace, seen: BoundOperator, kept: Sequence[str]) -> object:
     """Return what two operators have in common that are mapped alike, whatever their names."""
     number = {rank: at for at, rank in enumerate(_used(seen))}
     views = tuple(

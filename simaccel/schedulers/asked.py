@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.workload.matmul import part_of
 
 
@@ -164,7 +164,7 @@ class TreeConstraints:
                 ordered = ordered & ((first < second) | ~is_first | ~is_second)
         return ordered
 
-    def _folds(self, seen: Seen, stationarity: Stationarity) -> bool:
+    def _folds(self, seen: BoundOperator, stationarity: Stationarity) -> bool:
         """Return whether an array that holds this has what is asked down rows and across."""
         tensors = [view.names for _, view in seen.uses]
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):

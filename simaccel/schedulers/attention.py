@@ -18,7 +18,7 @@ import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
+from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
@@ -42,7 +42,7 @@ class AttentionProblem:
     workload: Workload
     part: Attention
     merged: dict[str, tuple[str, ...]]
-    space: Space
+    space: IterationSpace
 
     @cached_property
     def tensors(self) -> tuple[str, str, str, str, str]:

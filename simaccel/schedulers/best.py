@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Group, Mapping
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.accounts import SearchAccount, together
 from simaccel.schedulers.attention import problem_of
@@ -67,7 +67,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     elif goal.objective == "cycles" and goal.tolerance:
         ways = [near_way(steps, way, goal)]
         goal.trades.note_way(_body(ways[0]), between(ways[0], way))
-    bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
+    bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _others(workload, search, options)
     return finished(workload, "best", best_held(workload, bodies, search), goal)
@@ -75,7 +75,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
 
 def _others(
     workload: Workload, search: TreeSearch, options: Options
-) -> Iterator[Sequence[Group | Around]]:
+) -> Iterator[Sequence[Group | ResidentScope]]:
     """Yield what other dataflows have: a whole may be better than the best by its parts."""
     quiet = search.quiet()
     kinds = [flex.choices(workload, quiet)]
@@ -118,7 +118,7 @@ def _searched(
                 step.find(_alone_value(steps, step, total))
 
 
-def _body(way: Sequence[ScheduleStep]) -> list[Group | Around]:
+def _body(way: Sequence[ScheduleStep]) -> list[Group | ResidentScope]:
     return [one for step in way for one in step.body or ()]
 
 

@@ -26,7 +26,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Fork, Group, Keep, Part, Tree
+from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
 from simaccel.mapspace.costs import Objective
 from simaccel.schedulers.judge import Body, Judge
 from simaccel.schedulers.neighbours import Limit, limits_of
@@ -204,7 +204,7 @@ class CandidateSet:
         """Return one mapping of the group, with what is kept around it."""
         group, tensors = replace(self.group, tree=tree), self.workload.tensors
         around = tuple(one for one in self.families[0].around if one.tensor in tensors)
-        return (Around(keeps=around, groups=(group,)) if around else group,)
+        return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
     def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
         """Return candidates of another family of the same group; ``limits`` of its numbers."""

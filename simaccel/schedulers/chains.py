@@ -28,7 +28,7 @@ from simaccel.analytic.family import (
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers.sizes import nested, tile_sizes
@@ -48,7 +48,7 @@ class OperatorChain:
     """
 
     group: Group
-    space: Space
+    space: IterationSpace
     rows: tuple[str, ...]
     between: frozenset[str]
 
@@ -245,7 +245,7 @@ def _shared_inputs(chain: OperatorChain) -> list[str]:
     )
 
 
-def _outside(chain: OperatorChain, seen: Seen, shared: Sequence[str]) -> list[str]:
+def _outside(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
     """Return what an operator alone brings or takes away."""
     return list(
         dict.fromkeys(

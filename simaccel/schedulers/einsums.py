@@ -14,7 +14,7 @@ import numpy as np
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.alike import Names, key_of, names_of, renamed
@@ -43,7 +43,7 @@ class RankRoles:
     n: tuple[str, ...]
 
 
-def roles(space: Space, seen: Seen) -> RankRoles:
+def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
     """Return which ranks play g, m, k and n.
 
     Raises:
@@ -72,7 +72,7 @@ def roles(space: Space, seen: Seen) -> RankRoles:
     return RankRoles(*(tuple(ranks) for ranks in by_part.values()))
 
 
-def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
+def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
     """Return tiles of ranks that play one part: outer ones are cut first, inner ones stay whole."""
     tiles: list[dict[str, int]] = []
     for at, rank in enumerate(ranks):
@@ -88,8 +88,8 @@ def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, i
 
 
 def einsum_families(
-    space: Space,
-    seen: Seen,
+    space: IterationSpace,
+    seen: BoundOperator,
     accelerator: Accelerator,
     *,
     kept: Sequence[str] = (),
@@ -127,8 +127,8 @@ def einsum_families(
 
 
 def vector_families(
-    space: Space,
-    seen: Seen,
+    space: IterationSpace,
+    seen: BoundOperator,
     vector: Vector,
     accelerator: Accelerator,
     *,
@@ -171,7 +171,9 @@ def vector_families(
         yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
 
 
-def widths_of(space: Space, seen: Seen, vector: Vector, accelerator: Accelerator) -> list[int]:
+def widths_of(
+    space: IterationSpace, seen: BoundOperator, vector: Vector, accelerator: Accelerator
+) -> list[int]:
     """Return the sizes of an axis's pieces, the largest first: all of it, and if it may be cut.
 
     Cut, it takes a pass for statistics and one to normalise, where a whole row takes three.
@@ -269,7 +271,9 @@ class TreeSearch:
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
-        self._seen: dict[object, tuple[Seen, Group, Sequence[Family], dict[object, Any]]] = {}
+        self._seen: dict[
+            object, tuple[BoundOperator, Group, Sequence[Family], dict[object, Any]]
+        ] = {}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -342,7 +346,7 @@ class TreeSearch:
         )
 
     def _known(
-        self, group: Group, key: object, seen: Seen, families: Callable[[], list[Family]]
+        self, group: Group, key: object, seen: BoundOperator, families: Callable[[], list[Family]]
     ) -> OperatorCandidateSet:
         key = (
             key,

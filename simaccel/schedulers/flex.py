@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Group, Mapping
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.accounts import BOUND, SearchAccount
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
@@ -30,7 +30,7 @@ from simaccel.schedulers.search import Goal
 from simaccel.schedulers.wholes import best_of, finished
 from simaccel.workload import Workload
 
-AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
+AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]
 
 
 def schedule(
@@ -51,7 +51,7 @@ def schedule(
 
 def sequences(
     workload: Workload, search: TreeSearch, choices: Sequence[AttentionChoice]
-) -> list[Sequence[Group | Around]]:
+) -> list[Sequence[Group | ResidentScope]]:
     """Return all operators with attentions by each choice, after the first by those that fit."""
     first, *others = choices
     found = [_sequence(workload, search, first)]
@@ -64,8 +64,8 @@ def sequences(
 
 def _sequence(
     workload: Workload, search: TreeSearch, attention: AttentionChoice
-) -> Sequence[Group | Around]:
-    body: list[Group | Around] = []
+) -> Sequence[Group | ResidentScope]:
+    body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
             body += attention(workload, part)

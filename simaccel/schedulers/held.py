@@ -18,7 +18,7 @@ from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
 from simaccel.mapping.around import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
-from simaccel.mapping.tree import Around, Fork, Group, Keep, Node, Part, Tree
+from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
 from simaccel.schedulers.candidates import CandidateSet, capacity
 from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.judge import Body
@@ -45,7 +45,7 @@ def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     """
     if search.goal.objective == "footprint":
         return body
-    found: list[Group | Around] = []
+    found: list[Group | ResidentScope] = []
     for _, run in groupby(body, lambda one: _times(workload, one)):
         found += _section(workload, list(run), search)
     changed = tuple(found)
@@ -58,7 +58,7 @@ def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) ->
     return best_of(workload, found, search.goal)
 
 
-def _times(workload: Workload, one: Group | Around) -> tuple[bool, int]:
+def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
     group = one if isinstance(one, Group) else one.groups[0]
     return group.operators[0] in workload.once, workload.times(group.operators[0])
 
@@ -252,8 +252,8 @@ def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
 
 
 def _section(
-    workload: Workload, body: list[Group | Around], search: TreeSearch
-) -> list[Group | Around]:
+    workload: Workload, body: list[Group | ResidentScope], search: TreeSearch
+) -> list[Group | ResidentScope]:
     """Return groups that run equally often with what is worth it held between them."""
     places = list(_places(workload, body, search))
     groups = [place.group for place in places]
@@ -274,7 +274,7 @@ def _section(
 
 
 def _places(
-    workload: Workload, body: Sequence[Group | Around], search: TreeSearch
+    workload: Workload, body: Sequence[Group | ResidentScope], search: TreeSearch
 ) -> Iterator[GroupPlace]:
     for one in body:
         if isinstance(one, Group):
@@ -348,7 +348,7 @@ def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, .
         yield tuple(one for at, one in enumerate(some) if number >> at & 1)
 
 
-def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Around]:
+def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
     """Yield the groups; those that something is held between together."""
     groups = [
         replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)
@@ -364,7 +364,7 @@ def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | Around]:
             for keep in (*place.fixed, *(Keep(tenant.name) for tenant in held))
         )
         inside = tuple(groups[at:end])
-        yield Around(keeps=tuple(keeps), groups=inside) if keeps else inside[0]
+        yield ResidentScope(keeps=tuple(keeps), groups=inside) if keeps else inside[0]
         at = end
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
+from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
 from simaccel.mapspace.search import Each
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 
-Body = Sequence[Group | Around]
+Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
 
 
@@ -100,7 +100,7 @@ def operators_of(body: Body) -> list[str]:
     """Return the operators of some groups, in order."""
     found: list[str] = []
     for one in body:
-        found += operators_of(one.groups) if isinstance(one, Around) else one.operators
+        found += operators_of(one.groups) if isinstance(one, ResidentScope) else one.operators
     return found
 
 
@@ -108,7 +108,7 @@ def key_of_body(body: Body) -> tuple[object, ...]:
     """Return what decides the cycles of some groups of one workload."""
     found: list[object] = []
     for one in body:
-        if isinstance(one, Around):
+        if isinstance(one, ResidentScope):
             found.append((one.keeps, key_of_body(one.groups)))
         else:
             ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))

@@ -21,7 +21,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
-from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity, with_one_slot
@@ -160,10 +160,10 @@ def _schedule(
 
 def sequence(
     workload: Workload, goal: Goal, options: Options, granularities: str = GRANULARITIES
-) -> list[Group | Around]:
+) -> list[Group | ResidentScope]:
     """Return all operators, each with its fixed tile; errors as of ``FixedTiles``."""
     fixed = FixedTiles.of(goal, options)
-    body: list[Group | Around] = []
+    body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
             body += fixed.attention(workload, part, granularities)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.mapping.tree import Around
+from simaccel.mapping.tree import ResidentScope
 from simaccel.mapspace.costs import Floats, Objective
 from simaccel.schedulers.accounts import ObjectiveLosses
 from simaccel.schedulers.candidates import EXACT, UNLIMITED, CandidateSet, ScoredTree
@@ -72,7 +72,7 @@ class GroupLosses:
         found = [self.known.get((reason, key), ObjectiveLosses()) for reason in _REASONS]
         if len(body) > 1:
             found += [self.of((one,)) for one in body]
-        elif isinstance(body[0], Around):
+        elif isinstance(body[0], ResidentScope):
             found += [self.of((one,)) for one in body[0].groups]
         return sum(found, start=ObjectiveLosses())
 

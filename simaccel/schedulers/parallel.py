@@ -20,7 +20,7 @@ from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.chips.keeps import renamed
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
-from simaccel.mapping.classes import Classes
+from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Operator, Workload
@@ -159,7 +159,7 @@ def whole_mapping(
 
     def outside(group: Group) -> Group:
         operators = [workload.operator(name) for name in group.operators]
-        classes = Classes(operators)
+        classes = RankClasses(operators)
         nodes: tuple[Spread, ...] = ()
         for at, operator in enumerate(operators):
             inner = tuple(

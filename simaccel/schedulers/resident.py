@@ -14,7 +14,7 @@ from typing import Final
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Around, Group, Keep, Part, Span, Tree
+from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.accounts import ObjectiveLosses
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.schedulers.candidates import ScoredTree, capacity
@@ -96,7 +96,7 @@ def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Bo
         )
         tree = _parted(view.ranks, (heads, part, g), spilled, resident)
         groups.append(replace(group, tree=tree))
-    return (Around(keeps=tuple(keeps), groups=tuple(groups)),)
+    return (ResidentScope(keeps=tuple(keeps), groups=tuple(groups)),)
 
 
 def _region(

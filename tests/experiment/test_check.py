@@ -9,7 +9,7 @@ from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, ch
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
-from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.workload import (
@@ -88,7 +88,8 @@ def test_a_missing_reduction_step_is_found() -> None:
     def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
         kept = [n for n in body if not (isinstance(n, Compute) and n.accumulate)]
         return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n for n in kept
+            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
+            for n in kept
         )
 
     with pytest.raises(CheckFailedError, match="check failed: gemm writes"):
@@ -102,7 +103,7 @@ def test_an_output_that_is_not_stored_is_found() -> None:
 
     def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
         return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n
+            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
             for n in body
             if not isinstance(n, Store)
         )

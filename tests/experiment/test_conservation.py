@@ -12,7 +12,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import IllegalMappingError, require_legal
 from simaccel.program.accounting import leaves_out
 from simaccel.program.lowering import lower
-from simaccel.program.program import Loop, Node, Operator
+from simaccel.program.program import Node, Operator, ProgramLoop
 from tests.program.changed import changed, unstored
 from tests.trees import einsum, mapping, vector, workload
 
@@ -37,7 +37,7 @@ MAPPING = mapping(
 
 def _shorter(node: Node) -> Node:
     """Take an iteration from each loop over rows."""
-    if isinstance(node, Loop) and node.rank == "m" and node.trips > 1:
+    if isinstance(node, ProgramLoop) and node.rank == "m" and node.trips > 1:
         return replace(node, trips=node.trips - 1)
     return node
 

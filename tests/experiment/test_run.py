@@ -13,7 +13,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import Cause, Wait
-from simaccel.machine.walks import Walks
+from simaccel.machine.walks import InstructionStreams
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping
 from simaccel.program.program import DoesNotFitError, Program
@@ -233,7 +233,7 @@ class _Listener:
 def test_a_listener_is_asked_for_before_the_run() -> None:
     ear, seen = _Listener(), list[tuple[Mapping, Program]]()
 
-    def listener(mapping: Mapping, program: Program, _: Walks) -> _Listener:
+    def listener(mapping: Mapping, program: Program, _: InstructionStreams) -> _Listener:
         assert ear.heard == 0
         seen.append((mapping, program))
         return ear

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.batches import Batches
-from simaccel.machine.turns import Entry
+from simaccel.machine.batches import ReadWriteArbiter
+from simaccel.machine.turns import ServiceRequest
 from tests.machine.stepped import READ, WRITE, SteppedQueues
 
 
@@ -36,9 +36,9 @@ _PAUSES = st.one_of(st.integers(0, 9), st.integers(0, 90))
 def test_at_any_time_the_queues_and_the_next_finish_are_those_of_the_stepped_ones(
     batch: tuple[int, int], turnaround: int, moves: list[tuple[int, int, int, int]]
 ) -> None:
-    batches, stepped = Batches(batch, turnaround), SteppedQueues(batch, turnaround)
+    batches, stepped = ReadWriteArbiter(batch, turnaround), SteppedQueues(batch, turnaround)
     for number, (before, after, cycles, direction) in enumerate(moves):
-        batches.add(Entry(cycles, direction, str(number)))
+        batches.add(ServiceRequest(cycles, direction, str(number)))
         stepped.arrive(cycles, direction, number)
         for pause in (0, before, after):
             batches.advance(pause)
@@ -47,7 +47,7 @@ def test_at_any_time_the_queues_and_the_next_finish_are_those_of_the_stepped_one
             _require_same(batches, stepped)
 
 
-def _require_same(batches: Batches, stepped: SteppedQueues) -> None:
+def _require_same(batches: ReadWriteArbiter, stepped: SteppedQueues) -> None:
     found = [[[e.remaining, int(e.owner)] for e in queue] for queue in batches.queues]
     assert found == list(stepped.queues)
     assert (batches.gap, batches.direction) == (stepped.lost, stepped.direction)
@@ -61,7 +61,7 @@ def _require_same(batches: Batches, stepped: SteppedQueues) -> None:
         assert {e.owner for e in batches.ring} - {e.owner for e in later.ring} == {str(first)}
 
 
-def _finish_of(batches: Batches, entry: Entry) -> int:
+def _finish_of(batches: ReadWriteArbiter, entry: ServiceRequest) -> int:
     """Advance by single cycles until an entry has left."""
     now = 0
     while not entry.finished:
@@ -72,8 +72,8 @@ def _finish_of(batches: Batches, entry: Entry) -> int:
 
 def test_the_oldest_is_served_first() -> None:
     """Aaaaaaaaaa bb: b comes later and ends at 12; in turns it would be sooner."""
-    batches = Batches((4, 4))
-    a, b = Entry(10, READ, "a"), Entry(2, READ, "b")
+    batches = ReadWriteArbiter((4, 4))
+    a, b = ServiceRequest(10, READ, "a"), ServiceRequest(2, READ, "b")
     batches.add(a)
     batches.add(b)
     assert batches.next_finish() == 10
@@ -82,16 +82,16 @@ def test_the_oldest_is_served_first() -> None:
 
 def test_the_direction_stays_while_there_is_work_and_nobody_waits() -> None:
     """Reads of 3 batches one after the other: no turnaround is paid."""
-    batches = Batches((4, 4), 5)
-    read = Entry(12, READ, "read")
+    batches = ReadWriteArbiter((4, 4), 5)
+    read = ServiceRequest(12, READ, "read")
     batches.add(read)
     assert _finish_of(batches, read) == 12
 
 
 def test_a_batch_is_counted_from_when_the_other_direction_waits() -> None:
     """A write that comes at 6 waits for 4 more cycles of reads: rrrrrrrrrr ..ww ..rrrr."""
-    batches = Batches((4, 4), 2)
-    read, write = Entry(14, READ, "read"), Entry(2, WRITE, "write")
+    batches = ReadWriteArbiter((4, 4), 2)
+    read, write = ServiceRequest(14, READ, "read"), ServiceRequest(2, WRITE, "write")
     batches.add(read)
     batches.advance(6)
     batches.add(write)
@@ -105,8 +105,8 @@ def test_a_batch_is_counted_from_when_the_other_direction_waits() -> None:
 
 def test_writes_are_drained_in_batches() -> None:
     """Batches of 4, turnaround 1: rrrr .wwww .rrrr .ww: a write of 6 ends at 17."""
-    batches = Batches((4, 4), 1)
-    read, write = Entry(8, READ, "read"), Entry(6, WRITE, "write")
+    batches = ReadWriteArbiter((4, 4), 1)
+    read, write = ServiceRequest(8, READ, "read"), ServiceRequest(6, WRITE, "write")
     batches.add(read)
     batches.add(write)
     assert batches.next_finish() == 4 + 1 + 4 + 1 + 4
@@ -115,16 +115,16 @@ def test_writes_are_drained_in_batches() -> None:
 
 @pytest.mark.parametrize(("first", "gap"), [(READ, 0), (WRITE, 5)])
 def test_a_channel_starts_in_the_direction_of_reading(first: int, gap: int) -> None:
-    batches = Batches((4, 4), 5)
-    batches.add(Entry(1, first, "first"))
+    batches = ReadWriteArbiter((4, 4), 5)
+    batches.add(ServiceRequest(1, first, "first"))
     assert batches.next_finish() == gap + 1
 
 
 def test_a_large_request_costs_few_steps() -> None:
     """10^12 cycles each in batches of 64: only a closed form comes to an end."""
-    batches = Batches((64, 64), 2)
-    batches.add(Entry(10**12, READ, "read"))
-    batches.add(Entry(10**12 + 5, WRITE, "write"))
+    batches = ReadWriteArbiter((64, 64), 2)
+    batches.add(ServiceRequest(10**12, READ, "read"))
+    batches.add(ServiceRequest(10**12 + 5, WRITE, "write"))
     until = batches.next_finish()
     assert until == 10**12 + (10**12 // 64 - 1) * (64 + 2 * 2)
     batches.advance(until - 1)

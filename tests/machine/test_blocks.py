@@ -20,13 +20,13 @@ from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.node_text import parse_node
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import (
-    Around,
     Fork,
     Group,
     Keep,
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Tree,
     WorkloadReference,
     nodes,
@@ -206,9 +206,9 @@ def test_drawn_trees_whose_tiles_are_loaded_anew_are_counted_and_bounded(seed: i
     assert least <= run.cycles
 
 
-def _anew(of: Workload, one: Group | Around, seed: int) -> Group | Around:
+def _anew(of: Workload, one: Group | ResidentScope, seed: int) -> Group | ResidentScope:
     """Let some tiles be loaded anew: of what nothing in the group makes and no PE keeps."""
-    if isinstance(one, Around):
+    if isinstance(one, ResidentScope):
         return one
     kept = [node for node in nodes(one.tree) if isinstance(node, Keep)]
     inside = {keep.tensor for keep in kept if keep.level != "buffer"}

@@ -6,9 +6,9 @@ import simpy
 
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.lanes import ChannelLane, TileLane
-from simaccel.machine.stateful import FOREVER, NEVER, Skip, Stretch
-from simaccel.machine.turns import Turns
+from simaccel.machine.lanes import ChannelProbe, TileProbe
+from simaccel.machine.stateful import FOREVER, NEVER, GaugeInterval, SkippedPeriods
+from simaccel.machine.turns import RoundRobinArbiter
 from tests.properties.test_fast_forward import Heard, Told
 
 
@@ -18,10 +18,10 @@ def _told(heard: Heard) -> list[tuple[object, ...]]:
     return [(start, end, what, served) for start, end, what, _, _, served in rows]
 
 
-def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelLane, Heard]:
+def _channel(turnaround: int = 0, quantum: int = 4) -> tuple[Channel, ChannelProbe, Heard]:
     clock, heard = Clock(), Heard()
-    channel = Channel(clock, Turns(quantum, turnaround))
-    return channel, ChannelLane(("c",), clock, heard, channel), heard
+    channel = Channel(clock, RoundRobinArbiter(quantum, turnaround))
+    return channel, ChannelProbe(("c",), clock, heard, channel), heard
 
 
 def _at(clock: Clock, cycle: int, call: Callable[[], object]) -> None:
@@ -67,11 +67,11 @@ def test_a_use_that_begins_at_a_flush_is_told_with_the_next() -> None:
     assert _told(heard)[2:] == [(8, 12, True, 4)]
 
 
-def _limit(channel: Channel, lane: ChannelLane, period: int) -> int:
+def _limit(channel: Channel, lane: ChannelProbe, period: int) -> int:
     """Look at a lane at two boundaries and give how often it can go on so."""
     start, before = channel.clock.cycle, lane.gauges()
     _at(channel.clock, start + period, lambda: lane.flush(channel.clock.cycle))
-    return lane.limit(Stretch(start, start + period, before, lane.gauges()))
+    return lane.limit(GaugeInterval(start, start + period, before, lane.gauges()))
 
 
 def test_a_request_that_nobody_waits_for_ends_a_skip_before_it_ends() -> None:
@@ -101,7 +101,7 @@ def test_a_lane_sees_how_far_a_channel_is_that_nobody_else_looks_at() -> None:
     channel.request(100, 1, "writer")
     before = lane.gauges()
     _at(channel.clock, 5, lambda: None)
-    assert lane.limit(Stretch(0, 5, before, lane.gauges())) == NEVER
+    assert lane.limit(GaugeInterval(0, 5, before, lane.gauges())) == NEVER
 
 
 def test_an_idle_channel_and_one_that_is_asked_leave_the_limit_to_others() -> None:
@@ -109,7 +109,7 @@ def test_an_idle_channel_and_one_that_is_asked_leave_the_limit_to_others() -> No
     assert _limit(channel, lane, 10) == FOREVER
     before = lane.gauges()
     channel.request(3, 0, "a")
-    assert lane.limit(Stretch(10, 20, before, lane.gauges())) == FOREVER
+    assert lane.limit(GaugeInterval(10, 20, before, lane.gauges())) == FOREVER
 
 
 def test_who_is_served_alone_is_told_as_everybody() -> None:
@@ -136,8 +136,8 @@ def test_a_use_alone_ends_a_skip_before_it_ends() -> None:
 
 def test_channels_that_do_the_same_have_one_lane() -> None:
     clock, heard = Clock(), Heard()
-    channel = Channel(clock, Turns(4))
-    lane = ChannelLane(("c", "d"), clock, heard, channel)
+    channel = Channel(clock, RoundRobinArbiter(4))
+    lane = ChannelProbe(("c", "d"), clock, heard, channel)
     channel.request(5, 0, "a")
     _at(clock, 7, lambda: lane.flush(7))
     assert [(row.engine, row.told[:2]) for row in heard.expanded()] == [
@@ -151,14 +151,14 @@ def test_a_skip_is_taken_as_told() -> None:
     _at(channel.clock, 10, lambda: lane.flush(10))
     before = lane.counters()
     _at(channel.clock, 20, lambda: lane.flush(20))
-    lane.skip(Skip(Stretch(10, 20, (), ()), 3, before, lane.counters()))
+    lane.skip(SkippedPeriods(GaugeInterval(10, 20, (), ()), 3, before, lane.counters()))
     _at(channel.clock, 60, lambda: lane.flush(60))
     assert _told(heard) == [(0, 10, True, 10), (10, 20, True, 10), (50, 60, True, 10)]
 
 
 def test_a_tile_holds_what_was_claimed() -> None:
     clock, heard = Clock(), Heard()
-    lane = TileLane("tile K", clock, heard)
+    lane = TileProbe("tile K", clock, heard)
     lane.hold(5)
     _at(clock, 4, lambda: lane.hold(7))
     _at(clock, 6, lambda: lane.hold(0))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.turns import Entry, Turns
+from simaccel.machine.turns import RoundRobinArbiter, ServiceRequest
 from tests.machine.stepped import READ, WRITE, SteppedRing, Use, finishes
 
 
@@ -27,9 +27,11 @@ def _stepped_finishes(quantum: int, turnaround: int, arrivals: list[Arrival]) ->
     return {use.engine: end for use, end in zip(uses, ends, strict=True)}
 
 
-def _finishes(turns: Turns, arrivals: list[Arrival], pauses: list[int]) -> dict[str, int]:
+def _finishes(
+    turns: RoundRobinArbiter, arrivals: list[Arrival], pauses: list[int]
+) -> dict[str, int]:
     """Advance from event to event, with stops at ``pauses``; check both sides of each finish."""
-    now, waiting, live, finishes = 0, list(arrivals), list[Entry](), dict[str, int]()
+    now, waiting, live, finishes = 0, list(arrivals), list[ServiceRequest](), dict[str, int]()
     while waiting or live:
         due = now + turns.next_finish() if turns.ring else None
         stops = [p for p in (*pauses, *(a.at for a in waiting)) if p > now]
@@ -37,7 +39,7 @@ def _finishes(turns: Turns, arrivals: list[Arrival], pauses: list[int]) -> dict[
             stops += [due, due - 1]
         if waiting and waiting[0].at <= now:
             arrival = waiting.pop(0)
-            live.append(Entry(arrival.cycles, arrival.direction, arrival.name))
+            live.append(ServiceRequest(arrival.cycles, arrival.direction, arrival.name))
             turns.add(live[-1])
             continue
         then = min(stop for stop in stops if stop > now)
@@ -72,7 +74,7 @@ def _arrivals(draw: st.DrawFn) -> list[Arrival]:
 def test_finishes_are_those_of_the_stepped_ring(
     quantum: int, turnaround: int, arrivals: list[Arrival], pauses: list[int]
 ) -> None:
-    found = _finishes(Turns(quantum, turnaround), arrivals, pauses)
+    found = _finishes(RoundRobinArbiter(quantum, turnaround), arrivals, pauses)
     assert found == _stepped_finishes(quantum, turnaround, arrivals)
 
 
@@ -101,9 +103,9 @@ def _stepped_until_first(ring: SteppedRing) -> tuple[int, int]:
 def test_at_any_time_the_ring_and_its_next_finish_are_those_of_the_stepped_ring(
     quantum: int, turnaround: int, moves: list[tuple[int, int, int, int]]
 ) -> None:
-    turns, ring = Turns(quantum, turnaround), SteppedRing(quantum, turnaround)
+    turns, ring = RoundRobinArbiter(quantum, turnaround), SteppedRing(quantum, turnaround)
     for number, (before, after, cycles, direction) in enumerate(moves):
-        turns.add(Entry(cycles, direction, str(number)))
+        turns.add(ServiceRequest(cycles, direction, str(number)))
         ring.arrive(cycles, direction, number)
         for pause in (0, before, after):
             turns.advance(pause)
@@ -112,7 +114,7 @@ def test_at_any_time_the_ring_and_its_next_finish_are_those_of_the_stepped_ring(
             _require_same(turns, ring)
 
 
-def _require_same(turns: Turns, ring: SteppedRing) -> None:
+def _require_same(turns: RoundRobinArbiter, ring: SteppedRing) -> None:
     found = [[e.remaining, e.direction, int(e.owner)] for e in turns.ring]
     assert found == ring.ring
     assert (turns.left, turns.gap) == (ring.left, ring.lost)
@@ -129,7 +131,7 @@ def test_without_turnaround_no_cycle_is_lost_while_somebody_waits(
     quantum: int, arrivals: list[Arrival]
 ) -> None:
     together = [Arrival(0, a.cycles, a.direction, a.name) for a in arrivals]
-    finishes = _finishes(Turns(quantum), together, [])
+    finishes = _finishes(RoundRobinArbiter(quantum), together, [])
     assert max(finishes.values()) == sum(a.cycles for a in together)
 
 
@@ -143,13 +145,13 @@ def test_alone_a_request_takes_its_cycles(
     quantum: int, turnaround: int, cycles: int, pauses: list[int]
 ) -> None:
     arrival = Arrival(0, cycles, READ, "alone")
-    assert _finishes(Turns(quantum, turnaround), [arrival], pauses) == {"alone": cycles}
+    assert _finishes(RoundRobinArbiter(quantum, turnaround), [arrival], pauses) == {"alone": cycles}
 
 
 def test_two_requests_by_hand() -> None:
     """Quantum 4: a a a a b b b b a a a a b b a a: b has 6 cycles, a 10."""
-    turns = Turns(4)
-    a, b = Entry(10, READ, "a"), Entry(6, READ, "b")
+    turns = RoundRobinArbiter(4)
+    a, b = ServiceRequest(10, READ, "a"), ServiceRequest(6, READ, "b")
     turns.add(a)
     turns.add(b)
     assert turns.next_finish() == 14
@@ -168,8 +170,8 @@ def test_two_requests_by_hand() -> None:
 
 def test_a_turnaround_is_paid_at_each_change_of_direction() -> None:
     """Quantum 2, turnaround 3: rr ...ww ...rr: the second read ends at 2 + 3 + 2 + 3 + 2."""
-    turns = Turns(2, 3)
-    read, write = Entry(4, READ, "read"), Entry(2, WRITE, "write")
+    turns = RoundRobinArbiter(2, 3)
+    read, write = ServiceRequest(4, READ, "read"), ServiceRequest(2, WRITE, "write")
     turns.add(read)
     turns.add(write)
     assert turns.next_finish() == 7
@@ -186,15 +188,15 @@ def test_a_turnaround_is_paid_at_each_change_of_direction() -> None:
 
 @pytest.mark.parametrize(("first", "gap"), [(READ, 0), (WRITE, 5)])
 def test_a_channel_starts_in_the_direction_of_reading(first: int, gap: int) -> None:
-    turns = Turns(4, 5)
-    turns.add(Entry(1, first, "first"))
+    turns = RoundRobinArbiter(4, 5)
+    turns.add(ServiceRequest(1, first, "first"))
     assert turns.next_finish() == gap + 1
 
 
 def test_an_arrival_waits_for_the_turn_that_has_begun() -> None:
     """Quantum 4: b arrives after 5 cycles of a, in its second turn, and starts at 8."""
-    turns = Turns(4)
-    a, b = Entry(100, READ, "a"), Entry(1, READ, "b")
+    turns = RoundRobinArbiter(4)
+    a, b = ServiceRequest(100, READ, "a"), ServiceRequest(1, READ, "b")
     turns.add(a)
     turns.advance(5)
     turns.add(b)
@@ -207,9 +209,9 @@ def test_an_arrival_waits_for_the_turn_that_has_begun() -> None:
 
 def test_three_requests_by_hand() -> None:
     """Quantum 4, turnaround 1: aaaa bbbb .cccc .aaaa bb: b needs two turns and stands before c."""
-    turns = Turns(4, 1)
+    turns = RoundRobinArbiter(4, 1)
     for cycles, direction, owner in ((20, READ, "a"), (6, READ, "b"), (7, WRITE, "c")):
-        turns.add(Entry(cycles, direction, owner))
+        turns.add(ServiceRequest(cycles, direction, owner))
     assert turns.next_finish() == 20
     turns.advance(3)
     assert turns.next_finish() == 17
@@ -220,18 +222,21 @@ def test_three_requests_by_hand() -> None:
 
 def test_what_joins_is_seen_by_the_next_finish() -> None:
     """Quantum 4: the finish of a, known to be at 10, moves on when b joins, which is the first."""
-    turns = Turns(4)
-    turns.add(Entry(10, READ, "a"))
-    turns.add(Entry(9, READ, "b"))
+    turns = RoundRobinArbiter(4)
+    turns.add(ServiceRequest(10, READ, "a"))
+    turns.add(ServiceRequest(9, READ, "b"))
     assert turns.next_finish() == 8 + 8 + 2
-    turns.add(Entry(1, READ, "c"))
+    turns.add(ServiceRequest(1, READ, "c"))
     assert turns.next_finish() == 4 + 4 + 1
 
 
 def test_a_large_request_costs_few_steps() -> None:
     """10^12 cycles each in turns of 64: only a closed form comes to an end."""
-    turns = Turns(64, 2)
-    first, second = Entry(10**12, READ, "first"), Entry(10**12 + 5, WRITE, "second")
+    turns = RoundRobinArbiter(64, 2)
+    first, second = (
+        ServiceRequest(10**12, READ, "first"),
+        ServiceRequest(10**12 + 5, WRITE, "second"),
+    )
     turns.add(first)
     turns.add(second)
     until = turns.next_finish()

@@ -16,7 +16,7 @@ from simaccel.hardware.memory import GroupsSpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.text import parse_text, tree_text
-from simaccel.mapping.tree import Around, Do, Fork, Keep, Loop, Mapping, Tree
+from simaccel.mapping.tree import Do, Fork, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
@@ -63,7 +63,9 @@ def _dram(moved: dict[tuple[str, str], int]) -> int:
 
 
 def _kept(mapping: Mapping) -> list[str]:
-    return [keep.tensor for one in mapping.body if isinstance(one, Around) for keep in one.keeps]
+    return [
+        keep.tensor for one in mapping.body if isinstance(one, ResidentScope) for keep in one.keeps
+    ]
 
 
 def test_what_is_held_is_neither_stored_nor_loaded() -> None:
@@ -149,7 +151,7 @@ def test_what_a_later_group_reads_is_not_written_over() -> None:
     mapping = make_mapping(of, _on(4096), "flex", BYTES)
     assert _kept(mapping) == ["T", "U"]
     (around,) = mapping.body
-    assert isinstance(around, Around)
+    assert isinstance(around, ResidentScope)
     wrong = replace(mapping, body=(replace(around, keeps=around.keeps[:1]),))
     assert "a keep of what is made over T, which sum reads later" in [
         one.allowed for one in faults(of, wrong)

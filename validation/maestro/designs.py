@@ -19,7 +19,7 @@ from simaccel.analytic.directives.design import (
 )
 from simaccel.analytic.directives.prices import PAPER_ERA
 from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases
@@ -35,7 +35,7 @@ CLUSTERS = (8, 16, 32, 64)
 """KC-P's channels at once: the paper's designs have as few as 56 PEs, so not its 64 alone."""
 
 
-def variants(layer: str) -> dict[str, Directed]:
+def variants(layer: str) -> dict[str, DirectedLayer]:
     """Give the dataflows that are explored for a layer."""
     found = {case.dataflow: case.directed for case in cases("VGG16") if case.directed.name == layer}
     by_cluster = {f"KC-P {size}": kc_p(found["KC-P"], size) for size in CLUSTERS}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapspace.nests import NestResult
 from simaccel.program.lowering import lower
-from simaccel.program.program import Compute, Loop, Node, Operator, Program, Steps
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Steps
 from simaccel.schedulers.judge import mapping_of
 
 _SLACK = 1e-9
@@ -68,7 +68,7 @@ def _computes(body: tuple[Node, ...], rank: str, at: int) -> Iterator[tuple[int,
     for node in body:
         if isinstance(node, Operator):
             yield from _computes(node.body, rank, at)
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             for trip in range(node.trips):
                 moved = (node.start + trip * node.step) * (node.rank == rank)
                 yield from _computes(node.body, rank, at + moved)

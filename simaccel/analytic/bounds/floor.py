@@ -36,7 +36,7 @@ from simaccel.analytic.bounds.problem import (
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.classes import dims
 from simaccel.mapping.space import held_around
-from simaccel.mapping.tree import Around, Group, Keep, Mapping
+from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload, operands_of
 
@@ -75,7 +75,7 @@ def floors_of(
     """
     floors = []
     for part in mapping.body:
-        if isinstance(part, Around):
+        if isinstance(part, ResidentScope):
             names = tuple(group.name for group in part.groups)
             times = workload.times(part.groups[0].operators[0])
             least = once = _around(workload, part)
@@ -166,7 +166,7 @@ def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
 # -- what is kept around groups
 
 
-def _around(workload: Workload, around: Around) -> int:
+def _around(workload: Workload, around: ResidentScope) -> int:
     """Return what groups that share tiles read and write at least, less what may stay on chip."""
     names = [name for group in around.groups for name in group.operators]
     inside = set(names)

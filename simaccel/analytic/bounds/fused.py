@@ -29,9 +29,9 @@ from simaccel.analytic.bounds.fusion import MOST_SHARED, BranchKeeps, FusedGroup
 from simaccel.analytic.bounds.segment import Segment, figures
 from simaccel.analytic.bounds.windows import CountedCosts
 from simaccel.analytic.family import Ints, family_of, ints
-from simaccel.mapping.space import Seen, space_of
+from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import Group
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.workload import Vector, Workload
 
@@ -57,13 +57,13 @@ class _Costs:
         found = {rank: ints(size) for rank, size in self.fusion.space.sizes.items()}
         return found | dict.fromkeys(self.fusion.batch, ints(1)) | self.tiles
 
-    def over(self, view: View) -> tuple[Ints, Ints]:
+    def over(self, view: TensorView) -> tuple[Ints, Ints]:
         """Return what a tensor kept over the fork takes and moves."""
         inner = max((at for at, rank in enumerate(self.shared) if rank in view.names), default=-1)
         times = self._trips(view, self.shared[: inner + 1])
         return self._room(view, self.sizes), self._moved(view, times)
 
-    def branch(self, seen: Seen, way: BranchKeeps) -> tuple[Ints, Ints]:
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         room, moved = ints(0), ints(0)
         sizes = dict(self.sizes)
@@ -89,17 +89,17 @@ class _Costs:
         names = sorted(self.fusion.between - self.fusion.aliases)
         return ints(sum((self._room(views[name], self.sizes) for name in names), start=ints(0)))
 
-    def _trips(self, view: View, loops: Sequence[str]) -> Ints:
+    def _trips(self, view: TensorView, loops: Sequence[str]) -> Ints:
         sizes = self.fusion.space.sizes
         trips = (-(-sizes[r] // self.tiles[r]) for r in loops if r not in view.names)
         return math.prod(trips, start=ints(1))
 
     @staticmethod
-    def _room(view: View, sizes: Sizes) -> Ints:
+    def _room(view: TensorView, sizes: Sizes) -> Ints:
         elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
         return in_bytes(elements, view.bits)
 
-    def _moved(self, view: View, times: Ints) -> Ints:
+    def _moved(self, view: TensorView, times: Ints) -> Ints:
         written = view.name in self.fusion.space.made
         return ints(view.n_bytes * (2 * times - 1 if written else times))
 

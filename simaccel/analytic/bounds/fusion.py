@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 
 from simaccel.analytic.bounds.sizes import divisors, even_pieces
 from simaccel.mapping.checks import faults
-from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -21,7 +21,7 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.workload import Vector, Workload
 
 MOST_SHARED = 3
@@ -88,7 +88,7 @@ class FusedGroup:
         return mergeable(self.workload, self.operators)
 
     @cached_property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The group's ranks."""
         group = Group(operators=self.operators, tree=(), merged=self.merged)
         return space_of(self.workload, group)
@@ -126,7 +126,7 @@ class FusedGroup:
             )
         )
 
-    def _behind(self, seen: Seen) -> set[str]:
+    def _behind(self, seen: BoundOperator) -> set[str]:
         """Return the ranks that the derived ones of an operator follow from."""
         derived = self.space.derived
         found: set[str] = set()
@@ -160,7 +160,7 @@ class FusedGroup:
             if isinstance(seen.operator, Vector) and seen.inputs[0].ranks == seen.output.ranks
         )
 
-    def outside(self, seen: Seen) -> list[tuple[str, View]]:
+    def outside(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
         """Return the tensors of an operator that come from, or only go, outside of the group."""
         return [
             (use, view)
@@ -209,7 +209,7 @@ class FusedGroup:
             merged=self.merged,
         )
 
-    def _branch(self, seen: Seen, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
+    def _branch(self, seen: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
         views, left = dict(seen.uses), dict(sizes)
         nodes: list[Loop | Keep] = []
         for at, use in enumerate(way.inside):
@@ -228,7 +228,7 @@ class FusedGroup:
         leaf = Do(seen.name, "sfu") if vector else Do(seen.name, "array", "ws")
         return (*nodes, leaf)
 
-    def ways(self, seen: Seen, template: TreeKind) -> list[BranchKeeps]:
+    def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
         """Return how a branch may keep its tensors from outside."""
         free = [use for use, view in self.outside(seen) if self._may_be_inside(view, template)]
         if isinstance(seen.operator, Vector):
@@ -237,7 +237,7 @@ class FusedGroup:
         found += [BranchKeeps(pair) for pair in permutations(free, 2)]
         return self._whole_or_not(seen, found) if self.windows[seen.name] else found
 
-    def _whole_or_not(self, seen: Seen, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
+    def _whole_or_not(self, seen: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
         """Return ways with windows cut or whole, each of the trees that they make once."""
         found: dict[Tree, BranchKeeps] = {}
         for way in ways:
@@ -247,13 +247,13 @@ class FusedGroup:
                     found.setdefault(self._branch(seen, one, dict(self.space.sizes)), one)
         return list(found.values())
 
-    def _may_be_inside(self, view: View, template: TreeKind) -> bool:
+    def _may_be_inside(self, view: TensorView, template: TreeKind) -> bool:
         if view.name in self.space.made:
             return template.outputs
         weight = self.workload.tensors[view.name].kind == "weight" or not self._rows(view)
         return weight or template.inputs
 
-    def _rows(self, view: View) -> bool:
+    def _rows(self, view: TensorView) -> bool:
         """Return whether a tensor goes with the rows of what is made: it has their ranks."""
         last = self.space.operators[-1].output.names
         return bool(view.names & last & set(self.common))

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import Seen, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
@@ -168,7 +168,7 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
     return problem
 
 
-def _operands(seen: Seen, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
+def _operands(seen: BoundOperator, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
     found: dict[str, BoundOperand] = {}
     for number, (use, view) in enumerate(seen.uses):
         dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))

@@ -14,7 +14,7 @@ from simaccel.analytic.bounds.fusion import BranchKeeps, FusedGroup
 from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
 from simaccel.analytic.totals import FamilyCounts
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 
 _OVER = BranchKeeps(())
@@ -28,7 +28,7 @@ class CountedCosts:
     shared: tuple[str, ...]
     tiles: dict[str, Ints]
 
-    def branch(self, seen: Seen, way: BranchKeeps) -> tuple[Ints, Ints]:
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         counts = self._counts(seen, way)
         room = moved = ints(0)
@@ -50,7 +50,7 @@ class CountedCosts:
                 room = room + size * slots
         return room
 
-    def _counts(self, seen: Seen, way: BranchKeeps) -> FamilyCounts:
+    def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
         """Count the tiles of a branch, with all that isn't in it over the fork."""
         operators = self.fusion.space.operators
         ways = [way if one is seen else _OVER for one in operators]

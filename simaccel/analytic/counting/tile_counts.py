@@ -25,9 +25,9 @@ from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, ex
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import SUMS, FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
-from simaccel.mapping.space import Seen, Space, held_around
+from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)
@@ -47,7 +47,7 @@ class _Side:
     """A tile on its path, and the memories outside."""
 
     cuts: PathCuts
-    view: View
+    view: TensorView
     kept: FamilyKeep
     at: int
     place: str
@@ -74,11 +74,11 @@ class TileCounter:
     """By path, not by its identity, which another path gets when this one is forgotten."""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The ranks of the group."""
         return self.family.space
 
-    def operand(self, path: TreePath, cuts: PathCuts, seen: Seen, position: int) -> None:
+    def operand(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, position: int) -> None:
         """Count the tiles of an operand, from the outermost in."""
         use, view = seen.uses[position]
         name = self.family.aliases.get(use, use)
@@ -108,7 +108,13 @@ class TileCounter:
             self._accesses(path, seen, position, ways)
 
     def _home(
-        self, path: TreePath, cuts: PathCuts, view: View, at: int, place: str, seen: Seen
+        self,
+        path: TreePath,
+        cuts: PathCuts,
+        view: TensorView,
+        at: int,
+        place: str,
+        seen: BoundOperator,
     ) -> tuple[object, ...]:
         """Return what tells a tile from others: the loop that moves it, and its tensor.
 
@@ -157,7 +163,7 @@ class TileCounter:
     def _transfer(
         self,
         cuts: PathCuts,
-        view: View,
+        view: TensorView,
         child: int,
         outside: int,
         again: frozenset[str] = _NONE,
@@ -220,7 +226,7 @@ class TileCounter:
             multicasts = self.multicasts
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
-    def _stored(self, name: str) -> list[View]:
+    def _stored(self, name: str) -> list[TensorView]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [name, *self.widths.in_place(name)]
         views = (
@@ -237,7 +243,7 @@ class TileCounter:
         side: _Side,
         inside: TileTransfer,
         made: str | None,
-        stored: list[View],
+        stored: list[TensorView],
         doubled: Bools,
     ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
@@ -264,7 +270,9 @@ class TileCounter:
                 again = ints(n_bytes * doubled), ints(slots * doubled)
                 self.found.hold(side.place, view.name, *again, side.view.kind)
 
-    def _accesses(self, path: TreePath, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
+    def _accesses(
+        self, path: TreePath, seen: BoundOperator, position: int, ways: tuple[_Way, ...]
+    ) -> None:
         """Count what MACs take from the innermost memory of an operand."""
         if path not in self.stepped:
             self.stepped[path] = PathCuts(self.space, _stepped(path, seen.ranks))

@@ -29,7 +29,7 @@ from simaccel.analytic.pieces import (
     total_extent,
 )
 from simaccel.analytic.pointwise import anywhere, everywhere
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
 
 
@@ -42,7 +42,7 @@ class TileTransfer:
     """
 
     cuts: PathCuts
-    view: View
+    view: TensorView
     child: int
     shared: int
     again: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, VectorStep
@@ -66,11 +66,11 @@ class WorkCounter:
     found: FamilyCounts
 
     @property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The ranks of the group."""
         return self.family.space
 
-    def leaf(self, path: TreePath, cuts: PathCuts, seen: Seen) -> None:
+    def leaf(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
         """Count what an operator does on all its blocks."""
         if isinstance(seen.operator, Vector):
             self._vector(path, cuts, seen, seen.operator)
@@ -83,7 +83,7 @@ class WorkCounter:
         else:
             self._folds(path, cuts, seen)
 
-    def _vector(self, path: TreePath, cuts: PathCuts, seen: Seen, vector: Vector) -> None:
+    def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not anywhere(pieces > 1):
@@ -105,7 +105,7 @@ class WorkCounter:
                     self.found.alone(seen.name, self.found.busy["sfu"] - was)
                     self._correct(around, operator, steps["divide"])
 
-    def _pass(self, path: TreePath, cuts: PathCuts, seen: Seen, step: VectorStep) -> None:
+    def _pass(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, step: VectorStep) -> None:
         names = self.units.names(path, seen)
         for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
@@ -121,7 +121,7 @@ class WorkCounter:
     def _correct(
         self,
         cuts: PathCuts,
-        summed: Seen,
+        summed: BoundOperator,
         step: VectorStep,
         first: frozenset[str] = frozenset(),
         sign: int = 1,
@@ -138,7 +138,7 @@ class WorkCounter:
         for unit, cost in self.units.correction_cycles(view, step).items():
             self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
 
-    def _folds(self, path: TreePath, cuts: PathCuts, seen: Seen) -> None:
+    def _folds(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
         """Count the folds of a systolic array; the first step of a reduction starts the sums."""
         names = self.units.names(path, seen)
         upto = next(
@@ -199,7 +199,7 @@ class WorkCounter:
         held = chosen_number(which, by_number(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
-    def _steps(self, cuts: PathCuts, seen: Seen, pace: int) -> None:
+    def _steps(self, cuts: PathCuts, seen: BoundOperator, pace: int) -> None:
         """Count the cycles of PEs with memories; a part lasts as its first PE."""
         steps = ints(pace)
         for rank in self.space.sizes:

@@ -34,7 +34,7 @@ from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import ROLES, Dataflow
 from simaccel.mapping.directives.levels import complete, pes_of_cluster
 from simaccel.mapping.directives.outputs import over_outputs
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.workload.described import DescribedLayer
 
 Column = NDArray[Any]
@@ -90,7 +90,7 @@ class LayerAnalysis:
 
 
 def analyse(
-    directed: Sequence[Directed],
+    directed: Sequence[DirectedLayer],
     hardware: Sequence[DirectiveHardware],
     reading: DirectiveReading = PAPER,
 ) -> list[LayerAnalysis]:

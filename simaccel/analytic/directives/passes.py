@@ -20,7 +20,7 @@ from simaccel.analytic.directives.ways import (
     sizes_of_blocks,
 )
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Loop
 from simaccel.workload import VECTORS, Vector
 from simaccel.workload.vectors import Passes, VectorStep
@@ -36,7 +36,11 @@ class Pass:
 
 
 def passes_of(
-    space: Space, seen: Seen, way: Way, others: Sequence[Way], accelerator: Accelerator
+    space: IterationSpace,
+    seen: BoundOperator,
+    way: Way,
+    others: Sequence[Way],
+    accelerator: Accelerator,
 ) -> list[Pass]:
     """Return the passes of a vector operator; ``others`` are the ways of the group's leaves."""
     assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
@@ -83,7 +87,7 @@ def _common(one: Way, other: Way) -> int:
 
 
 def _corrections(
-    space: Space, seen: Seen, way: Way, steps: Mapping[str, VectorStep]
+    space: IterationSpace, seen: BoundOperator, way: Way, steps: Mapping[str, VectorStep]
 ) -> Iterator[Pass]:
     """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
     axis = space.axes[seen.name]

@@ -25,7 +25,7 @@ from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.numbers import BYTE
 from simaccel.workload import Workload
@@ -42,7 +42,7 @@ class DirectedSpace:
     demands (bytes of L1 and L2).
     """
 
-    directed: Directed
+    directed: DirectedLayer
     workload: Workload
     accelerator: Accelerator
     pes: Sequence[int] = ()

@@ -26,7 +26,7 @@ from math import prod
 import numpy as np
 
 from simaccel.machine.accounts import EARLY_SITES, Cause
-from simaccel.program.program import Loop, Node, Operator, Program
+from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
 from simaccel.trace import CommandSite
@@ -196,9 +196,9 @@ def _lines(program: Program) -> Iterator[_Line]:
         numbered: list[_Line] = []
         for node in body:
             text, first = next(lines), seen
-            if isinstance(node, Loop | Operator):
-                around = (*trips, node.trips) if isinstance(node, Loop) else (*trips, 1)
-                kind = "loop" if isinstance(node, Loop) else "operator"
+            if isinstance(node, ProgramLoop | Operator):
+                around = (*trips, node.trips) if isinstance(node, ProgramLoop) else (*trips, 1)
+                kind = "loop" if isinstance(node, ProgramLoop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
                 numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
             else:

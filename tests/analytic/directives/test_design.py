@@ -16,20 +16,20 @@ from simaccel.analytic.directives.design import (
 )
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
-from simaccel.mapping.directives.reading import Directed, parse_directives
+from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
 
 LARGE = DesignLimits(area_um2=1e12, power_mw=1e9)
 
 
 @pytest.fixture(scope="module")
-def layer() -> Directed:
+def layer() -> DirectedLayer:
     text = """Network n { Layer l { Type: CONV Dimensions { K: 20, C: 13, R: 3, S: 3, Y: 14, X: 14 }
       Dataflow { SpatialMap(1,1) K; TemporalMap(4,4) C; TemporalMap(3,1) Y; TemporalMap(3,1) X;
         Cluster(4, P); SpatialMap(1,1) C; } } }"""
     return parse_directives(text).layers[0]
 
 
-def test_each_point_is_an_analysis(layer: Directed) -> None:
+def test_each_point_is_an_analysis(layer: DirectedLayer) -> None:
     space = DirectiveSpace(pes=(2, 8, 15, 64), bandwidths=(1, 3, 16))
     found = sweep(layer.layer, layer.dataflow, space, PAPER_ERA, LARGE)
     assert found.pes.tolist() == [8, 15, 64]  # 2 PEs are less than a cluster
@@ -44,7 +44,7 @@ def test_each_point_is_an_analysis(layer: Directed) -> None:
             assert design.l1_bytes == alone["l1_size_req_total"]
 
 
-def test_the_best_is_the_best_of_the_valid(layer: Directed) -> None:
+def test_the_best_is_the_best_of_the_valid(layer: DirectedLayer) -> None:
     space = DirectiveSpace(pes=range(4, 65, 4), bandwidths=range(1, 9))
     found = sweep(layer.layer, layer.dataflow, space, PAPER_ERA, LARGE)
     limits = DesignLimits(
@@ -67,7 +67,7 @@ def test_the_best_is_the_best_of_the_valid(layer: Directed) -> None:
     assert best.energy_xmac * best.cycles == min(products)
 
 
-def test_buffers_that_are_too_small_do_not_run(layer: Directed) -> None:
+def test_buffers_that_are_too_small_do_not_run(layer: DirectedLayer) -> None:
     exact = sweep(
         layer.layer, layer.dataflow, DirectiveSpace(pes=(8,), bandwidths=(4,)), PRESENT, LARGE
     )
@@ -83,7 +83,7 @@ def test_buffers_that_are_too_small_do_not_run(layer: Directed) -> None:
     assert not wide.is_valid.any()
 
 
-def test_nothing_within_the_limits(layer: Directed) -> None:
+def test_nothing_within_the_limits(layer: DirectedLayer) -> None:
     space = DirectiveSpace(pes=(8,), bandwidths=(4,))
     none = DesignLimits(area_um2=1, power_mw=1)
     with pytest.raises(NoDesignError, match="no design within the limits"):

@@ -15,7 +15,7 @@ from examples.make_traces import FOLDER
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
 from simaccel.machine.accounts import EARLY_SITES
-from simaccel.program.program import Command, Loop, Node, Operator
+from simaccel.program.program import Command, Node, Operator, ProgramLoop
 from simaccel.program.text import parse_program
 from simaccel.report.page.data import engine_works, loops
 from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
@@ -54,10 +54,10 @@ def _events(trace: TraceReader, engine: str) -> list[Event]:
 def _subtrees(body: tuple[Node, ...], trips: int = 1) -> Iterator[tuple[Node, list[Command], int]]:
     """Each node of a program with the commands in it and how often its body is executed."""
     for node in body:
-        if isinstance(node, Loop | Operator):
-            inner = trips * (node.trips if isinstance(node, Loop) else 1)
+        if isinstance(node, ProgramLoop | Operator):
+            inner = trips * (node.trips if isinstance(node, ProgramLoop) else 1)
             below = list(_subtrees(node.body, inner))
-            yield node, [n for n, _, _ in below if not isinstance(n, Loop | Operator)], inner
+            yield node, [n for n, _, _ in below if not isinstance(n, ProgramLoop | Operator)], inner
             yield from below
         else:
             yield node, [node], trips
@@ -85,7 +85,7 @@ def test_shares_are_what_counting_gives(trace: TraceReader) -> None:
     for place, (node, inside, executions) in zip(places, nodes, strict=True):
         mine = sites[seen : seen + len(inside)]
         mine += [ends[node.name]] if isinstance(node, Operator) else []
-        seen += not isinstance(node, Loop | Operator)
+        seen += not isinstance(node, ProgramLoop | Operator)
         by = {engine: sum(spent[engine, site] for site in mine) for engine in trace.engines}
         assert place.executions == executions
         if place.lane == OPERATORS:
