@@ -19,7 +19,7 @@ from simaccel.machine.array import Array, OnChipEngine
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op
+from simaccel.machine.plan import Instruction
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import build
@@ -58,7 +58,7 @@ def listening(heard: Heard) -> Iterator[None]:
     """Note what folds, channels and events do."""
     work, request, step = OnChipEngine.work, Channel.request, Clock.step
 
-    def noted_work(self: OnChipEngine, op: Op) -> Iterator[Any]:
+    def noted_work(self: OnChipEngine, op: Instruction) -> Iterator[Any]:
         uses = [id(use.channel) for use in self.uses[self.at]]
         before, start = [heard.asked[use] for use in uses], self.clock.cycle
         yield from work(self, op)

@@ -11,7 +11,7 @@ from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.around import lives
+from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
 from simaccel.program.lowering import lower

@@ -134,21 +134,14 @@ def _turns(
     before the other is done.
     """
     arrays = [path for path in paths if path.leaf.unit == "array"]
-    if (
-        len(arrays) != 1
-        or family.space.derived
-        or any(isinstance(node, FamilyCut) for node in outside)
-    ):
+    has_parts = any(isinstance(node, FamilyCut) for node in outside)
+    if len(arrays) != 1 or family.space.derived or has_parts:
         return []
     cut = {rank for node in outside if isinstance(node, FamilyLoops) for rank in node.ranks}
     last = max(
         (at for at, node in enumerate(outside) if not isinstance(node, FamilyKeep)), default=-1
     )
-    shared = [
-        node
-        for node in outside[last + 1 :]
-        if isinstance(node, FamilyKeep) and node.level == BUFFER
-    ]
+    shared = [node for node in outside[last + 1 :] if _is_kept(node)]
     read, turns = _used(family, arrays[0]), []
     for path in paths:
         if path.leaf.unit != "sfu":
@@ -159,9 +152,8 @@ def _turns(
             if keep.tensor not in read or keep.tensor not in used:
                 continue
             view, is_read = used[keep.tensor]
-            whole = not any(
-                isinstance(entry, FamilyLoops) for entry in path.entries[len(outside) :]
-            )
+            own = path.entries[len(outside) :]
+            whole = not any(isinstance(entry, FamilyLoops) for entry in own)
             if cut <= view.names and (is_read or whole):
                 is_single = is_single | (keep.slots == 1)
         turns.append((seen.name, is_single))
@@ -256,7 +248,7 @@ def _kept(entries: Sequence[Entry]) -> list[FamilyKeep]:
     return [one for one in entries if _is_kept(one)]
 
 
-def _is_kept(entry: Entry) -> TypeGuard[FamilyKeep]:
+def _is_kept(entry: object) -> TypeGuard[FamilyKeep]:
     return isinstance(entry, FamilyKeep) and entry.level == BUFFER
 
 
@@ -325,11 +317,11 @@ class BlockFills:
         """
         if path.leaf.unit != "array":
             return ints(0)
-        found = ints(self.accelerator.lead_latency_cycles)
+        cycles = ints(self.accelerator.lead_latency_cycles)
         if number is None:
-            return found
+            return cycles
         edges = self._edges(path, cuts, sizes)
-        return ints(found + (edges.held == number) * edges.lead)
+        return ints(cycles + (edges.held == number) * edges.lead)
 
     def last(self) -> Ints:
         """Return the cycles behind the last command of the array: what it made goes to DRAM."""
@@ -342,11 +334,7 @@ class BlockFills:
         for at, entry in enumerate(path.entries):
             if isinstance(entry, FamilyCut | FamilySpread):
                 break  # the last of these are not in one piece
-            if (
-                isinstance(entry, FamilyKeep)
-                and entry.tensor == output.name
-                and entry.level == BUFFER
-            ):
+            if _is_kept(entry) and entry.tensor == output.name:
                 sizes = _last(every, path.entries[:at])
                 sides = (extent(dim, sizes) for dim in expanded(self.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)

@@ -10,7 +10,7 @@ from typing import Final
 
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
-from simaccel.mapping.around import holder
+from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload, operands_of
 

@@ -15,8 +15,8 @@ from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
-from simaccel.mapping.around import Lifetime, lives
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.lifetimes import Lifetime, lives
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked_workload import WorkloadOptions
+from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import FUSIONS, HALOS, UNFUSED
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
 

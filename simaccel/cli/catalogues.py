@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from simaccel.cli.asked_workload import WorkloadOptions
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, writing_text
 from simaccel.report.units import cycles_text

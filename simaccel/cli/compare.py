@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import ExperimentOptions
+from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -24,7 +24,6 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.words import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
@@ -32,12 +31,10 @@ if TYPE_CHECKING:
     from simaccel.cli.lists import OptionVariant
     from simaccel.cli.rows import Files
     from simaccel.cli.sweep import Sweep
-    from simaccel.hardware import Accelerator
-    from simaccel.report.comparison import ComparisonRow, SweepPoint
+    from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
     from simaccel.verbs.comparing import ComparisonTask
-    from simaccel.workload import Workload
 
 
 def _lost(task: ComparisonTask) -> ComparisonRow:
@@ -179,7 +176,7 @@ def _run_all(
     finish: Callable[[Sequence[ComparisonRow]], None],
 ) -> Sequence[ComparisonRow]:
     """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
-    from simaccel.cli.kept import keeping
+    from simaccel.cli.partial_results import keeping
     from simaccel.experiment.parallel import noted
     from simaccel.verbs.comparing import run_task
 
@@ -352,7 +349,7 @@ def _tasks_of(
             for task in alone_tasks(workload, accelerator, each, estimates)
         ]
         if sweep is None
-        else _places(sweep, workloads, accelerator)
+        else sweep.tasks(workloads, accelerator)
     )
     return [
         way
@@ -385,21 +382,3 @@ def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
     if sweep_texts:
         faults.append(fault("--each", each, "nothing beside --sweep"))
     require_none(faults)
-
-
-def _places(
-    sweep: Sweep, workloads: Sequence[Workload], accelerator: Accelerator
-) -> list[ComparisonTask]:
-    """Give what is run at each point of the sweep and each length."""
-    from simaccel.verbs.comparing import ComparisonTask, seq_len_of
-
-    found: list[tuple[Workload, Accelerator, SweepPoint]] = gather(
-        *(
-            partial(sweep.apply, values, workload, accelerator)
-            for values, workload in product(sweep.points, workloads)
-        )
-    )
-    return [
-        ComparisonTask(one, there, point, "", seq_len=seq_len_of(one))
-        for one, there, point in found
-    ]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import DESIGN_AXES, DIRECTIVES
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.analytic.directives.design import Objective
-    from simaccel.cli.explored import ExplorationFiles
+    from simaccel.cli.exploration_files import ExplorationFiles
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
     from simaccel.experiment.exploration.limits import FigureLimit

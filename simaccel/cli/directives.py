@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.choices import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.errors import Fault
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import ExperimentOptions
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -19,12 +19,12 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.told import SearchReport, told_options
+from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.files.targets import STDOUT, require_distinct, require_target
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Inputs, NestInputs
-    from simaccel.cli.mapped import MapOptions
+    from simaccel.cli.experiment_options import Inputs, NestInputs
+    from simaccel.cli.map_options import MapOptions
 
 
 @click.command(cls=Command)
@@ -78,7 +78,7 @@ def map_workload(
     _require_files(output, told, force=force, inputs=inputs)
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
-    from simaccel.cli.mapped import MapOptions, map_dataflow
+    from simaccel.cli.map_options import MapOptions, map_dataflow
     from simaccel.cli.nests import map_nests
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text

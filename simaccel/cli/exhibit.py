@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from simaccel.cli.choices import TARGET
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.words import TARGET
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import ExperimentOptions
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.rows import Files
     from simaccel.hardware import Accelerator

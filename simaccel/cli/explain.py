@@ -19,7 +19,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import ExperimentOptions
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.mapping.directives.reading import DirectedLayer
 
 

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from simaccel.cli.asked import dataflow_names
-from simaccel.cli.asked_workload import WorkloadOptions
+from simaccel.cli.choices import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import dataflow_names
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
-from simaccel.cli.loads import load_of, read_load, whole_load
 from simaccel.cli.options import (
     dry_run_option,
     force_option,
@@ -27,8 +26,9 @@ from simaccel.cli.options import (
     workload_options,
 )
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.sought import FIELDS, SEARCH_OPTIONS, SearchOptions, take_sought
-from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
+from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS, SearchOptions, take_sought
+from simaccel.cli.weighted_workloads import load_of, read_load, whole_load
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def explore_command(
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
     from simaccel.cli import designs as directed
-    from simaccel.cli.explored import ExplorationFiles, show_cost
+    from simaccel.cli.exploration_files import ExplorationFiles, show_cost
     from simaccel.experiment.exploration.manifest import open_store, store_in
 
     del options["prices"]  # of a description's own space alone

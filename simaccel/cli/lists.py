@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.asked import ExperimentOptions
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import InputError, suggest
 from simaccel.report.comparison import ACCELERATOR, Axis, SweepPoint

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked import ExperimentOptions
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
-from simaccel.cli.mapped import MapOptions
+from simaccel.cli.map_options import MapOptions
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.precision import at_precision
@@ -29,7 +29,7 @@ from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import NestInputs
+    from simaccel.cli.experiment_options import NestInputs
 
 
 def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions) -> None:

@@ -9,10 +9,7 @@ from typing import Any
 
 import click
 
-from simaccel.cli.asked import DATAFLOW, ExperimentOptions
-from simaccel.cli.asked_workload import WorkloadOptions
-from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
-from simaccel.cli.words import (
+from simaccel.cli.choices import (
     BATCH,
     CAUSAL_BLOCKS,
     DIRECTIVES,
@@ -21,6 +18,9 @@ from simaccel.cli.words import (
     SCOPES,
     SEQ_LEN,
 )
+from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
+from simaccel.cli.search_options import SEARCH_OPTIONS, take_sought
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.cli.asked import dataflow_names
-from simaccel.cli.words import STRATEGIES
+from simaccel.cli.choices import STRATEGIES
+from simaccel.cli.experiment_options import dataflow_names
 from simaccel.errors import suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal

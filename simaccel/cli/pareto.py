@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from simaccel.cli.choices import FRONT_FIGURES
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.words import FRONT_FIGURES
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import ExperimentOptions
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.rows import Files
     from simaccel.hardware import Accelerator

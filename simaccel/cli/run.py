@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.choices import LENGTHS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none, require_stdout_free
+from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -24,16 +25,15 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.told import SearchReport, told_options
+from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.cli.top import ALL, TOP, require_shown
-from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.cli.asked import ExperimentOptions, Inputs
+    from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.check import OperatorCheck
     from simaccel.schedulers.accounts import Note, SearchAccount
     from simaccel.verbs.running import Result
@@ -126,7 +126,7 @@ def run(
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
-    from simaccel.report.given_up import given_up_lines
+    from simaccel.report.objective_losses import given_up_lines
     from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
@@ -151,17 +151,16 @@ def _write_table(
     asked: ExperimentOptions,
     table: str | None,
     result: Result,
-    given: Mapping[str, float],
+    estimates: Mapping[str, float],
     *,
     force: bool,
 ) -> None:
     """Write the rows as CSV, where that is wanted."""
-    if table is None:
-        return
-    from simaccel.report.rows import csv_text, operator_rows
+    if table is not None:
+        from simaccel.report.rows import csv_text, operator_rows
 
-    with writing_text(table, force=force, inputs=asked.inputs()) as stream:
-        stream.write(csv_text(operator_rows(result, given)))
+        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
+            stream.write(csv_text(operator_rows(result, estimates)))
 
 
 def _written(files: Mapping[str, str | None]) -> list[str]:
@@ -247,9 +246,7 @@ def _searched(
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
-        allowed = "nothing where a mapping is given"
-        refused = {**jobs.given(), **told.given()}
-        require_none(fault(o, v, allowed) for o, v in refused.items())
+        told.refuse_given(jobs, "nothing where a mapping is given")
         return inputs
     if not (asked.searches() or jobs.given() or told.given()):
         return inputs
@@ -331,7 +328,7 @@ def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
 
 
 def _told_json(told: SearchReport, asked: ExperimentOptions) -> dict[str, Any]:
-    from simaccel.report.given_up import given_up_json
+    from simaccel.report.objective_losses import given_up_json
 
     gave = given_up_json(told.gave, asked.objective)
     return {**gave, **(told.json() if told.explain else {})}

@@ -18,7 +18,7 @@ from simaccel.experiment.recording import trace_header
 from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op, Plan
+from simaccel.machine.plan import Instruction, Plan
 from simaccel.machine.steps import Action
 from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
@@ -182,7 +182,7 @@ def _most_events(plan: Plan, accelerator: Accelerator) -> int:
     return total
 
 
-def _events_of(op: Op, accelerator: Accelerator) -> int:
+def _events_of(op: Instruction, accelerator: Accelerator) -> int:
     """Bound the events of one step: its timeouts, its waits, its requests."""
     if op.act is Action.MEET:
         return 3  # all go on; last results leave

@@ -70,10 +70,10 @@ class FileAccount:
         0.25
         """
         left = self.of("not taken")
-        if any(one.macs is None for one in left):
+        if any(entry.macs is None for entry in left):
             return None
-        mine = _total(left)[1]
-        return mine / max(1, mine + _total(self.of("taken"))[1])
+        macs = _total(left)[1]
+        return macs / max(1, macs + _total(self.of("taken"))[1])
 
     def require_modelled(self, option: str = "--allow-unmodelled") -> None:
         """Refuse what is not taken, where it is too much of the work and isn't allowed.

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
 from simaccel.files.accounting import FileAccount
 from simaccel.files.documents import parse_document
-from simaccel.files.looks import WORDS, look_of
+from simaccel.files.file_kinds import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of

@@ -161,18 +161,18 @@ class TimeloopReading:
         yield from self._plain(given["arithmetic"], f"{root}.arithmetic", "compute")
 
     def _plain(
-        self, one: object, path: str, of: Literal["storage", "compute"]
+        self, component: object, path: str, of: Literal["storage", "compute"]
     ) -> Iterator[TimeloopPart]:
-        if not isinstance(one, Mapping):
-            self.refuse(path, one, "a mapping")
+        if not isinstance(component, Mapping):
+            self.refuse(path, component, "a mapping")
             return
-        count = self.whole(f"{path}.instances", one.get("instances", 1)) or 1
-        name = str(one.get("name", of))
-        outside = "DRAM" in (one.get("technology"), one.get("class"), name)
+        count = self.whole(f"{path}.instances", component.get("instances", 1)) or 1
+        name = str(component.get("name", of))
+        outside = "DRAM" in (component.get("technology"), component.get("class"), name)
         kind = "dram" if of == "storage" and outside else of
-        columns = one.get("meshX")
+        columns = component.get("meshX")
         yield TimeloopPart(
-            name, path, kind, one, count, columns and self.whole(f"{path}.meshX", columns)
+            name, path, kind, component, count, columns and self.whole(f"{path}.meshX", columns)
         )
 
     def _part(self, component: object, path: str, where: _Where) -> TimeloopPart | None:

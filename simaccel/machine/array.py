@@ -17,12 +17,12 @@ from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.folds import FoldEdge, name_before
-from simaccel.machine.plan import Op, Plan
+from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
+from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import SkippedPeriods
 from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.turns import READ, WRITE, ServiceRequest
-from simaccel.machine.wires import SharedResources
 
 
 class _Use(NamedTuple):
@@ -47,7 +47,7 @@ class OnChipEngine(Engine):
         super().__init__(name, plan, wires)
         self.uses = [self._uses(op) for op in plan.ops]
 
-    def _uses(self, op: Op) -> tuple[_Use, ...]:
+    def _uses(self, op: Instruction) -> tuple[_Use, ...]:
         """Return what a step asks: of the pipes, the slower one first, then of the ports."""
         shared = self.wires.shared
         asked = [
@@ -74,7 +74,7 @@ class OnChipEngine(Engine):
                 asked.append((channel, cause, channel.request(cycles, direction, self.name)))
         return asked
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one command: compute, if it does, and meanwhile move what it moves."""
         account, clock = self.account, self.clock
         asked = self._ask()
@@ -148,7 +148,7 @@ class Array(OnChipEngine):
         self.left_at += skip.cycles
         self.drained_at += skip.cycles
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Begin or end a block, or run a fold or a pass."""
         if op.begins is not None:
             return self._begin(op, op.begins)
@@ -165,7 +165,7 @@ class Array(OnChipEngine):
         self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
         self.came[edge.made] = self.drained_at
 
-    def _begin(self, op: Op, edge: FoldEdge) -> Waiting:
+    def _begin(self, op: Instruction, edge: FoldEdge) -> Waiting:
         """Wait until the stationary operand is in its place and the stream is at the edge.
 
         Sums that will stay may leave, at the end of the first stream, once those before have left.
@@ -189,17 +189,17 @@ class Array(OnChipEngine):
             yield clock.timeout(on_way)
         self.stage = 0
 
-    def lag(self, op: Op, tokens: Tokens) -> int:
+    def lag(self, op: Instruction, tokens: Tokens) -> int:
         """Results leave the array after the last fold that made them."""
         return max(self.came.get(_tile(op, tokens), 0) - self.clock.cycle, 0)
 
-    def note(self, op: Op, tokens: Tokens) -> None:
+    def note(self, op: Instruction, tokens: Tokens) -> None:
         """Learn when a tile came."""
         if op.renews:
             self._keep(tokens.handover.tile)
         self.came[_tile(op, tokens)] = tokens.came
 
-    def _claim(self, op: Op) -> None:
+    def _claim(self, op: Instruction) -> None:
         """A slot has nothing of the tile before."""
         super()._claim(op)
         if op.renews:
@@ -244,7 +244,7 @@ def memory_cycles(plan: Plan) -> int:
     return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
 
 
-def _tile(op: Op, tokens: Tokens) -> str:
+def _tile(op: Instruction, tokens: Tokens) -> str:
     """Name the tile that a step waits for or hands on."""
     return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
 

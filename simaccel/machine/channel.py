@@ -9,8 +9,9 @@ import simpy
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows
-from simaccel.machine.batches import ReadWriteArbiter
 from simaccel.machine.clock import Alarm, Clock
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
@@ -19,7 +20,6 @@ from simaccel.machine.stateful import (
     SkippedPeriods,
     StatefulPart,
 )
-from simaccel.machine.turns import RoundRobinArbiter, ServiceRequest
 
 
 class Channel(StatefulPart):

@@ -13,8 +13,10 @@ import simpy
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel, DramTransfer
-from simaccel.machine.meeting import OperatorBarrier
-from simaccel.machine.plan import Op, Plan
+from simaccel.machine.operator_barrier import OperatorBarrier
+from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE
+from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
@@ -26,8 +28,6 @@ from simaccel.machine.stateful import (
 )
 from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.turns import READ, WRITE
-from simaccel.machine.wires import SharedResources
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -83,7 +83,7 @@ class Engine(StatefulPart):
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
-        self.needed: list[Sequence[tuple[Tokens, Op]]] = []
+        self.needed: list[Sequence[tuple[Tokens, Instruction]]] = []
         """By step: what it waits for, and all that the next command needs besides."""
         self.meeting: OperatorBarrier
         self.early: Mapping[str, int] = {}
@@ -190,7 +190,7 @@ class Engine(StatefulPart):
         ]
         return list(dict.fromkeys(found)) if len(found) > 1 else found
 
-    def _is_first(self, op: Op) -> bool:
+    def _is_first(self, op: Instruction) -> bool:
         """Return whether it is the first iteration, in which alone a step waits."""
         iterations = self.iterations
         for depth in op.within:  # noqa: SIM110 - a generator takes three times as long
@@ -198,7 +198,7 @@ class Engine(StatefulPart):
                 return False
         return True
 
-    def _is_last(self, op: Op) -> bool:
+    def _is_last(self, op: Instruction) -> bool:
         """Return whether it is the last iteration, in which alone a step passes something on."""
         iterations, trips = self.iterations, self.plan.around[self.at]
         for depth in op.within:  # noqa: SIM110 - as above
@@ -206,14 +206,14 @@ class Engine(StatefulPart):
                 return False
         return True
 
-    def _claim(self, op: Op) -> None:
+    def _claim(self, op: Instruction) -> None:
         """Go on with a slot that is free."""
         self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
 
-    def note(self, op: Op, tokens: Tokens) -> None:
+    def note(self, op: Instruction, tokens: Tokens) -> None:
         """Learn when a tile came that was waited for."""
 
-    def _hand_on(self, op: Op, tokens: Tokens | None) -> None:
+    def _hand_on(self, op: Instruction, tokens: Tokens | None) -> None:
         """Pass a tile on, or the slot that it was in."""
         if op.act is Action.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
@@ -223,7 +223,7 @@ class Engine(StatefulPart):
             else:
                 tokens.hand_on(self.lag(op, tokens))
 
-    def lag(self, op: Op, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
+    def lag(self, op: Instruction, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
         """Return in how many cycles the data of a tile have left the engine."""
         return 0
 
@@ -236,7 +236,7 @@ class Engine(StatefulPart):
                 self.account.switch(self.clock.cycle, cause)
             yield event
 
-    def _start(self, op: Op) -> Waiting:
+    def _start(self, op: Instruction) -> Waiting:
         """Wait until an operator whose turn it is has been set up."""
         cycles = self.wires.accelerator.groups.start_cycles
         if cycles:
@@ -246,7 +246,7 @@ class Engine(StatefulPart):
             yield self.clock.timeout(cycles)
             self.stage = 0
 
-    def _meet(self, op: Op) -> Waiting:
+    def _meet(self, op: Instruction) -> Waiting:
         """Come to the end of an operator; go on as far as its end need not be awaited."""
         yield from self._wait_for_end()
         event = self.meeting.arrive(self.name, op.operator, self.last_lag())
@@ -263,7 +263,7 @@ class Engine(StatefulPart):
         """Return in how many cycles the last results have left the engine."""
         return 0
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one own step; ``()`` if it never waits."""
         raise NotImplementedError
 
@@ -274,7 +274,7 @@ class SfuEngine(Engine):
     kind = EngineKind.SFU
     busy_root = Cause.SFU
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Instruction) -> Waiting:
         """Execute one piece of work; its passes read and write through the ports meanwhile."""
         account, clock = self.account, self.clock
         reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
@@ -312,17 +312,17 @@ class DmaEngine(Engine):
         self.parts = [self._parts(op) for op in plan.ops]
         """By step what it asks of the channels of a memory."""
 
-    def _parts(self, op: Op) -> Sequence[tuple[Channel, int]]:
+    def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
         if not op.dram_bytes:
             return ()
         transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
         return self.wires.memories[op.memory].parts[transfer]
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""
         return self._transfer(op) if op.dram_bytes else ()
 
-    def _transfer(self, op: Op) -> Waiting:
+    def _transfer(self, op: Instruction) -> Waiting:
         """Let DRAM channels and the port on the chip work at the same time."""
         account, clock, direction = self.account, self.clock, self.direction
         account.enter(clock.cycle, op.site)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
-from simaccel.machine.lanes import Probe
+from simaccel.machine.probes import Probe
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,

@@ -12,10 +12,8 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
-from simaccel.machine.books import OperatorTotals
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.done import WorkTotals, by_name, done, together
 from simaccel.machine.engines import (
     DmaEngine,
     DmaInEngine,
@@ -25,16 +23,18 @@ from simaccel.machine.engines import (
     SfuEngine,
 )
 from simaccel.machine.fast_forward import FastForward, Scope
-from simaccel.machine.lanes import ChannelProbe, Probe, TileProbe
-from simaccel.machine.meeting import OperatorBarrier
 from simaccel.machine.occupancy import Occupancy, enclosing_bytes
+from simaccel.machine.operator_barrier import OperatorBarrier
+from simaccel.machine.operator_totals import OperatorTotals
+from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.plan import Plan, make_plan, needed_by
+from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
+from simaccel.machine.shared_resources import delay_of, make_wires
 from simaccel.machine.stateful import StatefulPart
 from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import InstructionStreams, make_walks
-from simaccel.machine.watch import RepeatRecorder, watch_loops
-from simaccel.machine.wires import delay_of, make_wires
+from simaccel.machine.work_totals import WorkTotals, by_name, done, together
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simaccel.machine.lanes import TileProbe
+from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import StatefulPart
 from simaccel.program.program import BUFFER, Program, enclosed, rings
 

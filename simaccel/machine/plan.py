@@ -11,8 +11,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.dram.tile import TileRows, lying
 from simaccel.machine.accounts import Cause
+from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.folds import Fold, FoldEdge, FoldLoop, edges_of, folds_of
-from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.steps import Action, EngineStep, TokenStream
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
@@ -30,12 +30,13 @@ from simaccel.program.program import (
 )
 
 _Of = TypeVar("_Of")
+_Move = Load | Store | Reserve
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
 
 
 @dataclass(eq=False, slots=True)
-class Op:
+class Instruction:
     """One step of a plan; cycles are those of service, without any waiting."""
 
     act: Action
@@ -86,7 +87,7 @@ class Op:
 class Plan:
     """The steps of one engine, how deep its loops nest, and the trips of those around each step."""
 
-    ops: list[Op] = field(default_factory=list)
+    ops: list[Instruction] = field(default_factory=list)
     depth: int = 0
     around: list[tuple[int, ...]] = field(default_factory=list)
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
@@ -100,10 +101,9 @@ def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
     plan = Plan()
     starts: list[int] = []
 
-    def add(op: Op, within: Sequence[int]) -> None:
+    def add(op: Instruction, within: Sequence[int]) -> None:
         if within:
-            depths = (n for n, start in enumerate(starts) if plan.ops[start].site in within)
-            op.within = tuple(depths)
+            op.within = tuple(n for n, start in enumerate(starts) if plan.ops[start].site in within)
         if op.act is Action.END:
             op.target = starts.pop() + 1
             op.depth = len(starts)
@@ -124,7 +124,7 @@ def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
     return plan
 
 
-def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
+def needed_by(ops: Sequence[Instruction]) -> list[Sequence[int]]:
     """Return for each step that waits those that wait for what it, or the next command, needs."""
     waits, steps = (Action.CLAIM, Action.WAIT), (Action.LOOP, Action.RELEASE, Action.POST)
     needed_by_op: list[Sequence[int]] = [()] * len(ops)
@@ -140,7 +140,7 @@ def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
     return needed_by_op
 
 
-def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
+def _around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
     """Yield what the loops around each step have, and those around the end of the walk."""
     found: tuple[_Of, ...] = ()
     for op, one in zip(ops, of, strict=True):
@@ -152,7 +152,7 @@ def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
     yield found
 
 
-def _uneven(ops: Sequence[Op]) -> list[bool]:
+def _uneven(ops: Sequence[Instruction]) -> list[bool]:
     """Return for each loop, where it starts, whether it has steps that not every iteration does."""
     found = [False] * len(ops)
     starts: list[int] = []
@@ -166,7 +166,7 @@ def _uneven(ops: Sequence[Op]) -> list[bool]:
     return found
 
 
-def _again(ops: Sequence[Op]) -> list[slice]:
+def _again(ops: Sequence[Instruction]) -> list[slice]:
     """Return the outermost loop around each step, and around the end of the walk, if any."""
     found = [slice(0, 0)] * (len(ops) + 1)
     for at, op in enumerate(ops):
@@ -175,7 +175,7 @@ def _again(ops: Sequence[Op]) -> list[slice]:
     return found
 
 
-def _charge_waits(ops: list[Op]) -> None:
+def _charge_waits(ops: list[Instruction]) -> None:
     """Return what waits for a tile the site of the command that will use it."""
     site = 0
     for op in reversed(ops):
@@ -185,7 +185,7 @@ def _charge_waits(ops: list[Op]) -> None:
             op.site = site or op.site
 
 
-def _mark_empty(ops: list[Op]) -> None:
+def _mark_empty(ops: list[Instruction]) -> None:
     """Mark what a reservation passes on."""
     empty = False
     for op in ops:
@@ -195,7 +195,7 @@ def _mark_empty(ops: list[Op]) -> None:
             op.empty = empty
 
 
-def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Op]:
+def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Instruction]:
     command = step.command
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
@@ -209,7 +209,7 @@ def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Op]:
     elif isinstance(command, Link):
         yield _link(step, command, accelerator)
     else:
-        yield Op(
+        yield Instruction(
             step.act,
             site=step.site,
             trips=step.trips,
@@ -225,9 +225,9 @@ def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Op]:
         )
 
 
-def _transfer(step: EngineStep, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
+def _transfer(step: EngineStep, command: _Move, accelerator: Accelerator) -> Instruction:
     if isinstance(command, Reserve):
-        return Op(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
+        return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
     backing = accelerator.backing(view.kind)
     rows = dram_rows(command, backing) if carried.dram else None
@@ -238,7 +238,7 @@ def _transfer(step: EngineStep, command: Load | Store | Reserve, accelerator: Ac
         "noc_collection": accelerator.collection_rate.cycles(carried.collection),
     }
     port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
-    return Op(
+    return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
@@ -275,10 +275,12 @@ def _root(
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
-def _pass(step: EngineStep, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
+def _pass(
+    step: EngineStep, command: Compute, steps: Steps, accelerator: Accelerator
+) -> Instruction:
     carried = pass_of(command, steps, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    return Op(
+    return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
@@ -293,7 +295,7 @@ def _pass(step: EngineStep, command: Compute, steps: Steps, accelerator: Acceler
     )
 
 
-def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Op:
+def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Instruction:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
     cost = sfu.chosen(command.does, command.does.merged)
     reads = [
@@ -301,7 +303,7 @@ def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Op:
         for tile, times in zip(command.inputs, cost.reads, strict=False)
     ]
     write_bytes = cost.writes * _block_bytes(command.out, sizes)
-    return Op(
+    return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
@@ -316,11 +318,11 @@ def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Op:
     )
 
 
-def _link(step: EngineStep, command: Link, accelerator: Accelerator) -> Op:
+def _link(step: EngineStep, command: Link, accelerator: Accelerator) -> Instruction:
     """Fill in a collective: what is sent comes from the buffer, as much comes there."""
     chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
     sent, name = chips.sent_bytes(*what), command.tile.view.name
-    return Op(
+    return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
@@ -342,13 +344,13 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
 
 def _folded(
     step: EngineStep, command: Compute, folds: Folds, accelerator: Accelerator
-) -> Iterator[Op]:
+) -> Iterator[Instruction]:
     found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
     begins, ends = edges_of(command, folds, found, accelerator, step.before)
-    yield Op(Action.COMMAND, site=site, operator=operator, begins=begins)
+    yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
     yield from _folds((found.folds,), command, site, operator, accelerator)
-    yield Op(Action.COMMAND, site=site, operator=operator, ends=ends)
+    yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
 
 
 def _folds(
@@ -357,22 +359,24 @@ def _folds(
     site: int,
     operator: str,
     accelerator: Accelerator,
-) -> Iterator[Op]:
+) -> Iterator[Instruction]:
     for node in nodes:
         if isinstance(node, Fold):
             yield _fold(node, command, site, operator, accelerator)
         elif node.trips == 1:
             yield from _folds(node.body, command, site, operator, accelerator)
         else:
-            yield Op(Action.LOOP, site=site, trips=node.trips)
+            yield Instruction(Action.LOOP, site=site, trips=node.trips)
             yield from _folds(node.body, command, site, operator, accelerator)
-            yield Op(Action.END, site=site, trips=node.trips)
+            yield Instruction(Action.END, site=site, trips=node.trips)
 
 
-def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator) -> Op:
+def _fold(
+    fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator
+) -> Instruction:
     read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
-    return Op(
+    return Instruction(
         Action.COMMAND,
         site=site,
         operator=operator,

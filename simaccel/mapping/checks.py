@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
-from simaccel.mapping.around import lives
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
+from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure

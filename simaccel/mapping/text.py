@@ -11,7 +11,7 @@ from simaccel.mapping.node_text import (
     MERGING,
     PADDED,
     LineError,
-    LineWords,
+    LineReader,
     keep_text,
     name_text,
     node_text,
@@ -226,7 +226,7 @@ class _Parser:
 
 
 def _header(text: str) -> tuple[str, WorkloadReference]:
-    words = LineWords(text, _HEADER)
+    words = LineReader(text, _HEADER)
     words.need("mapping")
     dataflow = words.name()
     words.need("of")
@@ -237,7 +237,7 @@ def _header(text: str) -> tuple[str, WorkloadReference]:
 
 
 def _group_of(text: str) -> Group:
-    words = LineWords(text, _GROUP)
+    words = LineReader(text, _GROUP)
     words.need("group")
     operators: list[str] = []
     if words.left and not words.is_next(MERGING, PADDED):
@@ -259,7 +259,7 @@ def _group_of(text: str) -> Group:
     return Group(operators=tuple(operators), tree=(), merged=merged, padded=padded)
 
 
-def _merged(words: LineWords) -> tuple[str, tuple[str, ...]]:
+def _merged(words: LineReader) -> tuple[str, tuple[str, ...]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]

@@ -18,9 +18,9 @@ import numpy as np
 
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
-from simaccel.mapspace.book import BestOrders
 from simaccel.mapspace.candidates import TilingBatch, family_of_candidates
 from simaccel.mapspace.costs import Costs, Floats, Objective, Setting, score
+from simaccel.mapspace.mapspace_tables import BestOrders
 from simaccel.mapspace.space import EinsumMapspace
 
 _NUMBERS: Final = 1 << 16

@@ -40,8 +40,8 @@ from simaccel.mapspace.blocks import (
 from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.chains import MAPSPACES
 from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.known import VisitedSet, codes
 from simaccel.mapspace.space import EinsumMapspace, Genes
+from simaccel.mapspace.visited_set import VisitedSet, codes
 
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""

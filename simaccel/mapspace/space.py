@@ -24,10 +24,10 @@ import numpy.typing as npt
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.levels import Hierarchy, SpatialLevel
-from simaccel.mapspace.book import MapspaceTables
 from simaccel.mapspace.candidates import TilingBatch, rows
 from simaccel.mapspace.chains import MAPSPACES, Mapspace
 from simaccel.mapspace.limits import MappingLimits, limits
+from simaccel.mapspace.mapspace_tables import MapspaceTables
 from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from simaccel.mapping.around import holder
+from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.space import IterationSpace, aliases_of, space_of
 from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope
 from simaccel.mapping.view import TensorView

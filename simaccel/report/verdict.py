@@ -354,12 +354,12 @@ def use_of(
     scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
 ) -> BandwidthUse | None:
     """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
-    one, part = scene.accelerator, scene.part
-    if one is None or not part.cycles or not set(channels) & part.moved.keys():
+    accelerator, part = scene.accelerator, scene.part
+    if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
         return None
-    found: Rate = getattr(one, rate)
-    if found.unlimited:
+    bandwidth: Rate = getattr(accelerator, rate)
+    if bandwidth.unlimited:
         return None
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
-    limit = found.n_bytes / found.n_cycles * parts * one.clock_hz
-    return BandwidthUse(n_bytes / one.seconds(part.cycles), limit)
+    limit = bandwidth.n_bytes / bandwidth.n_cycles * parts * accelerator.clock_hz
+    return BandwidthUse(n_bytes / accelerator.seconds(part.cycles), limit)

@@ -17,8 +17,8 @@ from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
-from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.candidates import EXACT, CandidateSet
+from simaccel.schedulers.canonical import renamed
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.front import (
     Alternative,

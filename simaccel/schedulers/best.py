@@ -22,16 +22,16 @@ from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.candidates import CandidateSet, ScoredTree
 from simaccel.schedulers.chains import chain_families, chain_of, left_out
 from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.near_ways import between, near_way
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, parts
-from simaccel.schedulers.resident import GRANULARITIES, score
+from simaccel.schedulers.residency import best_held
+from simaccel.schedulers.resident_attention import GRANULARITIES, score
+from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
 from simaccel.schedulers.search import Goal, floored
 from simaccel.schedulers.search import search as search_one
-from simaccel.schedulers.steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.wholes import finished, measured
+from simaccel.schedulers.sequences import finished, measured
 from simaccel.workload import Einsum, Vector, Workload
 
 LONGEST = 5

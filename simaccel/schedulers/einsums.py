@@ -17,8 +17,8 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
-from simaccel.schedulers.alike import Names, key_of, names_of, renamed
 from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
+from simaccel.schedulers.canonical import Names, key_of, names_of, renamed
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload

@@ -28,7 +28,7 @@ from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.problems import Attention, Options, Scheduler
-from simaccel.schedulers.resident import GRANULARITIES
+from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import FEW, tile_sizes
 from simaccel.workload import Workload

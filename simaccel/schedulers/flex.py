@@ -15,10 +15,10 @@ from simaccel.schedulers.accounts import BOUND, SearchAccount
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
-from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
-from simaccel.schedulers.resident import (
+from simaccel.schedulers.residency import best_held
+from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
     ResidentSearch,
@@ -27,7 +27,7 @@ from simaccel.schedulers.resident import (
     units,
 )
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.wholes import best_of, finished
+from simaccel.schedulers.sequences import best_of, finished
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]

@@ -21,7 +21,7 @@ from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.front import Figure, FrontFigures
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, attention_of, parts
-from simaccel.schedulers.resident import GRANULARITIES, few_counts, staged
+from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 

@@ -22,13 +22,13 @@ from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
-from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity, with_one_slot
+from simaccel.schedulers.canonical import renamed
 from simaccel.schedulers.einsums import Merged, TreeSearch, roles
 from simaccel.schedulers.judge import Body, mapping_of
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
-from simaccel.schedulers.resident import (
+from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
     ResidentSearch,

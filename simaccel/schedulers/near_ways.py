@@ -12,8 +12,8 @@ from typing import Final
 
 from simaccel.schedulers.accounts import ObjectiveLosses
 from simaccel.schedulers.near_ties import GroupLosses, within
+from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.steps import ScheduleStep, value_of
 
 _MOST: Final = 6
 """Steps that are searched because they promise fewer bytes, at most."""

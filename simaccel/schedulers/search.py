@@ -28,12 +28,12 @@ from simaccel.schedulers.accounts import (
     ungiven,
     unnoted,
 )
-from simaccel.schedulers.asked import NOTHING, TreeConstraints
 from simaccel.schedulers.candidates import EXACT, CandidateSet, ScoredTree, capacity
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.near_ties import GroupLosses, decides, settled
 from simaccel.schedulers.neighbours import neighbours
 from simaccel.schedulers.problems import Options, parts
+from simaccel.schedulers.tree_constraints import NOTHING, TreeConstraints
 from simaccel.schedulers.walk import GAP, CandidateWalk, StoppingRule
 from simaccel.workload import Workload
 

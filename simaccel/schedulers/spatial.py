@@ -249,10 +249,10 @@ def _walk(
     mapped: NestResult, options: Options, judge: Judge, best: _Picked | None
 ) -> CandidateWalk:
     """Run the good ones of a search, with two slots a tile where there is room."""
-    found, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
-    assert found.good is not None  # noqa: S101 - narrows the type
-    family = setting.family(found.space, found.good, double=True)
-    group = setting.empty(found.space)
+    result, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
+    assert result.good is not None  # noqa: S101 - narrows the type
+    family = setting.family(result.space, result.good, double=True)
+    group = setting.empty(result.space)
     walk = CandidateWalk(
         CandidateSet(group, [family], judge, objective, tolerance=options.tolerance)
     )

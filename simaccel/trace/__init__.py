@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simaccel.later import of_modules
+from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.trace.events import Event
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simaccel.trace.sites import program_sites
     from simaccel.trace.writer import TraceWriter
 
-__getattr__ = of_modules(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "events": ("Event",),

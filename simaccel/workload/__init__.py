@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from simaccel.later import of_modules
+from simaccel.lazy import lazy_attributes
 from simaccel.workload.attention import (
     MODELS,
     SCOPES,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from simaccel.workload.files import load_document, parse_workload
     from simaccel.workload.topology import load_estimates, load_topology, read_topology
 
-__getattr__ = of_modules(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "described": ("DescribedLayer", "load_described"),

@@ -225,7 +225,7 @@ def kind_of_file(name: str) -> str | None:
     """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
     if not is_file(name):
         return None
-    from simaccel.files.looks import look_of  # noqa: PLC0415 - a parser
+    from simaccel.files.file_kinds import look_of  # noqa: PLC0415 - a parser
 
     look = look_of(Path(name))
     if look is not None and look in _READERS:
@@ -236,7 +236,7 @@ def kind_of_file(name: str) -> str | None:
 
 def _refuse_look(name: str, kind: str) -> None:
     """Refuse a file by what it looks like, where that is nothing that is read here."""
-    from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
+    from simaccel.files.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
 
     look = look_of(Path(name))
     if look is not None and look != kind:

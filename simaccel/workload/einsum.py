@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults

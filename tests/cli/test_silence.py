@@ -19,7 +19,8 @@ import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
 from simaccel.__main__ import _again
 from simaccel.__main__ import main as start
-from simaccel.cli import kept, main
+from simaccel.cli import main
+from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
 from simaccel.mapspace.space import STRATEGIES

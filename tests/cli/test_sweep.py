@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.cli.asked import ExperimentOptions
-from simaccel.cli.asked_workload import WorkloadOptions
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import build, gemm, parse_workload

@@ -15,7 +15,7 @@ from simaccel.experiment.check import check, vector_values
 from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op, Plan
+from simaccel.machine.plan import Instruction, Plan
 from simaccel.machine.steps import Action
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
@@ -118,7 +118,7 @@ def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int)
     program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
     machine = Machine(load_accelerator("toy"), program)
     wires = machine.wires
-    op = Op(Action.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
+    op = Instruction(Action.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
     engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
     engine.meeting = machine.meeting
     wires.clock.process(engine.run())

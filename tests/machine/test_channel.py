@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator, Rate
-from simaccel.machine import wires
-from simaccel.machine.batches import ReadWriteArbiter
+from simaccel.machine import shared_resources as wires
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
-from simaccel.machine.turns import READ, WRITE, RoundRobinArbiter, ServiceRequest
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter, ServiceRequest
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.detection_budget import EVENT_POINTS, LOOK_POINTS, PART_POINTS
 from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
-from simaccel.machine.turns import RoundRobinArbiter, ServiceRequest
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from simaccel.mapping.view import TensorView
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import (

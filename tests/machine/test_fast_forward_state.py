@@ -9,14 +9,14 @@ from enum import Enum
 import pytest
 
 import simaccel.machine
-from simaccel.machine.batches import ReadWriteArbiter
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import GaugeInterval, StatefulPart
-from simaccel.machine.turns import RoundRobinArbiter
 from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or after it, or only deciding when to look for a

@@ -13,7 +13,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.channel import Channel
 from simaccel.machine.machine import DeadlockError, Machine
-from simaccel.machine.turns import ServiceRequest
+from simaccel.machine.round_robin_arbiter import ServiceRequest
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
 from simaccel.program.lowering import lower

@@ -7,8 +7,8 @@ import pytest
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.around import lives
 from simaccel.mapping.checks import faults, require_mapping
+from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.tree import ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from simaccel.hardware import Accelerator
 from simaccel.machine.engines import DmaInEngine, DmaOutEngine
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op
+from simaccel.machine.plan import Instruction
 from simaccel.machine.walks import engine_of
 from simaccel.program.program import (
     Command,
@@ -57,7 +57,7 @@ def _transfers(on: Accelerator, program: Program, patch: pytest.MonkeyPatch) -> 
         work = kind.work
 
         def recorded(
-            self: DmaInEngine | DmaOutEngine, op: Op, work: object = work
+            self: DmaInEngine | DmaOutEngine, op: Instruction, work: object = work
         ) -> Iterator[simpy.Event]:
             return spans.record(self, work(self, op))  # type: ignore[operator]
 

@@ -3,7 +3,7 @@
 from simaccel.mapping.tree import Group
 from simaccel.schedulers.candidates import ScoredTree
 from simaccel.schedulers.judge import Body
-from simaccel.schedulers.steps import ScheduleStep, cheapest
+from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest
 
 _ONE = (Group(operators=("one",), tree=()),)
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked_workload import number
+from simaccel.cli.choices import TRACE_FORMATS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
-from simaccel.cli.words import TRACE_FORMATS
+from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked_workload import number
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
@@ -14,6 +13,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
+from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
 from simaccel.trace.opening import MAX_CYCLE

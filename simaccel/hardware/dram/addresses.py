@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simaccel.hardware.dram.part import DramPart
-from simaccel.later import np
+from simaccel.lazy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simaccel.hardware.dram.controller import ControllerSpec
 from simaccel.hardware.dram.part import DramPart
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.numbers import BYTE
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from simaccel.workload.onnx_files.views import (
     REPEATED,
     Shape,
     SlotSpan,
+    SlotUse,
     SlotView,
     StoredTensor,
-    TensorUse,
     Terms,
     fresh,
     joined,
@@ -55,8 +55,8 @@ class PendingOperator:
 
     name: str
     ranks: Mapping[str, int]
-    inputs: tuple[TensorUse, ...]
-    output: TensorUse
+    inputs: tuple[SlotUse, ...]
+    output: SlotUse
     kind: str | None = None
     axis: str | None = None
 
@@ -144,12 +144,12 @@ class WorkloadBuilder:
 
     def read(
         self, source: Source, view: SlotView, slots: Mapping[int, tuple[Terms, int]]
-    ) -> TensorUse:
+    ) -> SlotUse:
         """Return how an operator reads a view."""
         view.root.read = True
         if isinstance(source, str):
             self.touched.add(source)
-        return TensorUse(view.root, slots)
+        return SlotUse(view.root, slots)
 
     def root(
         self,
@@ -165,14 +165,12 @@ class WorkloadBuilder:
         root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
         return root
 
-    def own(
-        self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind
-    ) -> TensorUse:
+    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
         """Return how an operator reads a tensor of its own with these ranks."""
         root = self.root(name, kind, [sizes[rank] for rank in ranks])
-        return TensorUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
+        return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
 
-    def linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> TensorUse:
+    def linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
         """Return how an operator reads a view whose spans are ranks."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
 
@@ -183,7 +181,7 @@ class WorkloadBuilder:
         dims: Sequence[Sequence[str]],
         sizes: Mapping[str, int],
         kind: Kind,
-    ) -> TensorUse:
+    ) -> SlotUse:
         """Return how an operator reads a source whose dimensions are these ranks, each whole.
 
         Where it is stored in another form, the operator has a tensor of its own.
@@ -203,7 +201,7 @@ class WorkloadBuilder:
 
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
-    ) -> tuple[SlotView, TensorUse]:
+    ) -> tuple[SlotView, SlotUse]:
         """Return what an operator makes: the ranks of each dimension, those of size 1 without."""
         root = self.root(f"{name}.O", "output", made=True)
         made: list[tuple[SlotSpan, ...]] = []
@@ -215,7 +213,7 @@ class WorkloadBuilder:
                 spans.append(SlotSpan(len(root.sizes), 0, sizes[rank]))
                 root.sizes.append(sizes[rank])
             made.append(tuple(spans))
-        return SlotView(root, tuple(made)), TensorUse(root, slots)
+        return SlotView(root, tuple(made)), SlotUse(root, slots)
 
     def add(self, pending: PendingOperator) -> None:
         """Add an operator; of two parts of one tensor that it reads the second is its own."""
@@ -229,7 +227,7 @@ class WorkloadBuilder:
                     name = f"{pending.name}.{'ABCD'[at]}"
                     root = self.root(name, "input", sizes, bits=use.root.bits)
                     terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
-                    inputs[at] = TensorUse(root, terms)
+                    inputs[at] = SlotUse(root, terms)
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
     def join(self, name: str, parts: Sequence[str], axis: int) -> SlotView | None:
@@ -320,7 +318,7 @@ class WorkloadBuilder:
 
     def _other(
         self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
-    ) -> TensorUse:
+    ) -> SlotUse:
         """Return how an operand is read that may be broadcast to another."""
         source, shape = operand
         view = self.view(source)
@@ -354,7 +352,7 @@ class WorkloadBuilder:
 
     def _like(
         self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
-    ) -> tuple[SlotView, TensorUse]:
+    ) -> tuple[SlotView, SlotUse]:
         """Return a new tensor whose slots are a view's spans."""
         root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
         new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
@@ -362,7 +360,7 @@ class WorkloadBuilder:
         slots: dict[int, tuple[Terms, int]] = {
             one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
         }
-        return SlotView(root, dims, tuple(new[span] for span in view.fixed)), TensorUse(root, slots)
+        return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)
 
     def reduction(
         self, name: str, operand: Given, axes: Collection[int], *, keeps: bool

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
 from simaccel.workload.onnx_files.extensions import made_by
 

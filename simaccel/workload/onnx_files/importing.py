@@ -15,13 +15,13 @@ from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import WorkloadBuilder
 from simaccel.workload.onnx_files.constants import graphs_of
-from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
-from simaccel.workload.onnx_files.left_out import hidden, hides_products, unread
+from simaccel.workload.onnx_files.omissions import hidden, hides_products, unread
 from simaccel.workload.onnx_files.operators import FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.products import matmul_shape
 from simaccel.workload.onnx_files.reading import OnnxGraph, clean_name, read_network
+from simaccel.workload.onnx_files.view_nodes import follow
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
 

@@ -22,8 +22,8 @@ from simaccel.workload.onnx_files.views import (
     REPEATED,
     Shape,
     SlotSpan,
+    SlotUse,
     SlotView,
-    TensorUse,
     Terms,
     fresh,
 )
@@ -165,7 +165,7 @@ def reading(
     view: SlotView,
     ranks: Mapping[SlotSpan, str],
     windows: Sequence[FilterWindow],
-) -> tuple[TensorUse, dict[str, int]]:
+) -> tuple[SlotUse, dict[str, int]]:
     """Return how windows go over a view, and the sizes of all ranks of that."""
     sizes = {rank: span.size for span, rank in ranks.items()}
     slots: dict[int, tuple[Terms, int]] = {
@@ -241,7 +241,7 @@ def _second(
     sizes: dict[str, int],
     *,
     alone: bool,
-) -> tuple[TensorUse, list[str]]:
+) -> tuple[SlotUse, list[str]]:
     """Return how the second factor is read, and the ranks of its columns; adds their sizes.
 
     ``dims``: ranks of the dimensions before the columns; ``alone``: nothing else is made.

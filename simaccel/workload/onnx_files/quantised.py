@@ -7,8 +7,8 @@ operator, and what leaves one for a quantisation alone is rounded on the way.
 from __future__ import annotations
 
 from simaccel.files.accounting import AccountEntry
-from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.places import NodePlace
+from simaccel.workload.onnx_files.view_nodes import follow
 
 
 def dequantise(place: NodePlace) -> AccountEntry:

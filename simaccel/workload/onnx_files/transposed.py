@@ -23,7 +23,7 @@ from simaccel.workload.onnx_files.building import (
     ranks_of,
 )
 from simaccel.workload.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
-from simaccel.workload.onnx_files.views import SlotSpan, SlotView, StoredTensor, TensorUse, Terms
+from simaccel.workload.onnx_files.views import SlotSpan, SlotUse, SlotView, StoredTensor, Terms
 
 MOST_PHASES: Final = 256
 """Convolutions that a transposed one may become."""
@@ -94,7 +94,7 @@ def transposed_conv(
         view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
         weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
-        building.add(PendingOperator(label, sizes, (use, weights), TensorUse(root, slots)))
+        building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 
 

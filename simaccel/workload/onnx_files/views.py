@@ -177,7 +177,7 @@ Terms = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class TensorUse:
+class SlotUse:
     """The use of a tensor by an operator: what each slot is of its ranks, and from where."""
 
     root: StoredTensor

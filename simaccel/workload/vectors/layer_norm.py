@@ -7,7 +7,7 @@ of long rows add up their counts, means and squared deviations (Chan et al. 1979
 
 from collections.abc import Sequence
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, Passes, Statistics, VectorKind, VectorStep
 
 EPSILON = 1e-5

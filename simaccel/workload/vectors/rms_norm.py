@@ -6,7 +6,7 @@ a block.
 
 from collections.abc import Sequence
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, Statistics, VectorKind, VectorStep
 
 EPSILON = 1e-5

@@ -7,7 +7,7 @@ and sum take one pass together (Milakov and Gimelshein 2018), and two are left. 
 
 from collections.abc import Sequence
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, Passes, Statistics, VectorKind, VectorStep
 
 Made = tuple[Array, Statistics]

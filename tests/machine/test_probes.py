@@ -6,9 +6,9 @@ import simpy
 
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.lanes import ChannelProbe, TileProbe
+from simaccel.machine.probes import ChannelProbe, TileProbe
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import FOREVER, NEVER, GaugeInterval, SkippedPeriods
-from simaccel.machine.turns import RoundRobinArbiter
 from tests.properties.test_fast_forward import Heard, Told
 
 

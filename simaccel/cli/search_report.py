@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from simaccel.cli.jobs import Jobs
     from simaccel.mapspace.costs import Objective
     from simaccel.schedulers.accounts import ObjectiveLosses, SearchAccount
 
@@ -33,6 +34,10 @@ class SearchReport:
         """Give the options that were used."""
         every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
+
+    def refuse_given(self, jobs: Jobs, allowed: str) -> None:
+        """Refuse the options of searches and of processes, where nothing is searched."""
+        require_none(fault(o, v, allowed) for o, v in {**jobs.given(), **self.given()}.items())
 
     def require_file(self, *, force: bool, inputs: list[Path]) -> None:
         """Refuse a figure that can't be written, before anything is searched.

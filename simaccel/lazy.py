@@ -1,6 +1,6 @@
 """Modules that are loaded when they are first used: reading inputs does without most of them.
 
-`from simaccel.later import np` stands for `import numpy as np`.
+`from simaccel.lazy import np` stands for `import numpy as np`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +19,10 @@ else:
 
     np = _Numpy()
 
-__all__ = ["np", "of_modules"]
+__all__ = ["lazy_attributes", "np"]
 
 
-def of_modules(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def lazy_attributes(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package (PEP 562): names are loaded from their modules.
 
     ``homes`` has the names that each module of the package gives.

@@ -13,9 +13,9 @@ from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter
 from simaccel.machine.steps import EngineKind, TokenStream
 from simaccel.machine.tokens import Delay
-from simaccel.machine.turns import READ, WRITE, RoundRobinArbiter
 from simaccel.program.program import BUFFER, STREAM
 
 PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.turns import RoundRobinArbiter, ServiceRequest
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
 from tests.machine.stepped import READ, WRITE, SteppedRing, Use, finishes
 
 

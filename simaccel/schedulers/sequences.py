@@ -10,7 +10,7 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers.candidates import ScoredTree
 from simaccel.schedulers.judge import Body, mapping_of
 from simaccel.schedulers.near_ties import preferred
-from simaccel.schedulers.resident import energy_of, objective_of
+from simaccel.schedulers.resident_attention import energy_of, objective_of
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload
 

@@ -1,6 +1,6 @@
 """What watches may spend: a part in advance that grows with the run, then what they earn."""
 
-from simaccel.machine.purse import DetectionBudget, SharedBudget
+from simaccel.machine.detection_budget import DetectionBudget, SharedBudget
 
 
 def test_nothing_is_spent_before_the_first_events() -> None:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
 from simaccel.machine.accounts import Listener
-from simaccel.machine.batches import ReadWriteArbiter
 from simaccel.machine.clock import Clock
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import (
     FOREVER,
     NEVER,
@@ -21,7 +22,6 @@ from simaccel.machine.stateful import (
     SkippedPeriods,
     StatefulPart,
 )
-from simaccel.machine.turns import RoundRobinArbiter
 
 
 class Probe(StatefulPart):

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.mapspace.known import VisitedSet, codes
 from simaccel.mapspace.nests import map_einsum
 from simaccel.mapspace.search import Effort
+from simaccel.mapspace.visited_set import VisitedSet, codes
 from tests.mapspace.test_search import CONV, product_of, target, toy
 
 

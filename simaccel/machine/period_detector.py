@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.machine.accounts import Listener
+from simaccel.machine.detection_budget import (
+    LOOK_POINTS,
+    PART_POINTS,
+    DetectionBudget,
+    SharedBudget,
+)
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
-from simaccel.machine.plan import Op
-from simaccel.machine.purse import LOOK_POINTS, PART_POINTS, DetectionBudget, SharedBudget
+from simaccel.machine.plan import Instruction
 from simaccel.machine.steps import Action, EngineKind
 
 LEAST_TRIPS = 5
@@ -141,7 +146,7 @@ class PeriodDetector:
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 
 
-def _operator(ops: Sequence[Op]) -> str:
+def _operator(ops: Sequence[Instruction]) -> str:
     """Name the operator that a loop is in; nothing if operators are in the loop."""
     if any(op.act is Action.MEET for op in ops):
         return ""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from simaccel.cli.asked_workload import WorkloadOptions
+from simaccel.cli.choices import DIRECTIVES, STRATEGIES
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.sought import MAPSPACE, SearchOptions
-from simaccel.cli.words import DIRECTIVES, STRATEGIES
+from simaccel.cli.search_options import MAPSPACE, SearchOptions
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
 from simaccel.errors import InputError, suggest
 from simaccel.plugins import plugins

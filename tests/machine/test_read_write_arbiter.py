@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.batches import ReadWriteArbiter
-from simaccel.machine.turns import ServiceRequest
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import ServiceRequest
 from tests.machine.stepped import READ, WRITE, SteppedQueues
 
 

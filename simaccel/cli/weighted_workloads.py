@@ -6,8 +6,8 @@ import shlex
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from simaccel.cli.asked_workload import WorkloadOptions
 from simaccel.cli.faults import fault
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, suggest
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from simaccel import load_accelerator, load_workload
 from simaccel.errors import InputError
-from simaccel.files.looks import look_of
+from simaccel.files.file_kinds import look_of
 
 _SIZES = "IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides"
 TOPOLOGY = f"Layer name,{_SIZES},\nc,8,8,3,3,4,8,1,\n"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from simaccel.machine.round_robin_arbiter import ServiceRequest, moved_on, shrinking_limit
 from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, StatefulPart
-from simaccel.machine.turns import ServiceRequest, moved_on, shrinking_limit
 
 
 @dataclass(eq=False, slots=True)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import click
 import yaml
 
-from simaccel.cli.asked import ExperimentOptions
-from simaccel.cli.faults import fault, require_none
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
-from simaccel.cli.told import SearchReport
+from simaccel.cli.search_report import SearchReport
 from simaccel.experiment.scheduling import scheduled
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
@@ -26,7 +25,7 @@ from simaccel.verbs.estimating import estimate_of, fitting
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Inputs
+    from simaccel.cli.experiment_options import Inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +78,7 @@ def _mapped(
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read
     if isinstance(mapping, Mapping):
-        allowed = "nothing with --dataflow directives, which decides it"
-        refused = {**jobs.given(), **told.given()}
-        require_none(fault(o, v, allowed) for o, v in refused.items())
+        told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
     else:
         with jobs.working() as team:
             options = replace(asked.options, each=team.each)
