@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from simaccel.hardware import STATIONARITIES, Accelerator, SpatialArraySpec
+from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
@@ -177,6 +178,26 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
         if not (faults(of, one, on) or _is_merged(of, one) or _is_refused(of, one, on)):
             return Drawn(of, on, one)
     return None
+
+
+def over_cores(seed: int, case: Drawn) -> Drawn:
+    """Draw cores, and spread groups of a case over them where that is legal."""
+    draw = Random(f"cores {seed}")
+    on = with_values(case.on, {"cores.count": draw.randint(1, 4)}, "drawn")
+    body = list(case.mapping.body)
+    for at, group in enumerate(body):
+        for _ in range(draw.choice([0, 4, 4])):
+            if not isinstance(group, Group):
+                break
+            sizes = space_of(case.of, group).sizes
+            ranks = draw.sample(list(sizes), k=min(len(sizes), draw.choice([1, 1, 2])))
+            spreads = [Spread(rank, draw.randint(1, sizes[rank]), "cores") for rank in ranks]
+            before, body[at] = group, replace(group, tree=(*spreads, *group.tree))
+            one = replace(case.mapping, body=tuple(body))
+            if not faults(case.of, one, on) and not _is_refused(case.of, one, on):
+                break
+            body[at] = before
+    return Drawn(case.of, on, replace(case.mapping, body=tuple(body)))
 
 
 def _is_refused(of: Workload, one: Mapping, on: Accelerator) -> bool:

@@ -108,13 +108,9 @@ class FamilyTotals:
     def _start_cycles(self) -> int:
         return self.accelerator.groups.start_cycles
 
-    def bound_terms(self) -> dict[str, int]:
-        """Return the bound of a single candidate by term; the terms add up to it."""
-        path = {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
-        work = {name: int(cycles) for name, cycles in self.resources.items()}
-        busiest = max(work, key=lambda name: work[name])
-        found = path if sum(path.values()) >= work[busiest] else {busiest: work[busiest]}
-        return {"start": self._start_cycles, **found} if self._start_cycles else found
+    def path_terms(self) -> dict[str, int]:
+        """Return the way of a single candidate by term, those that take no cycles left out."""
+        return {name: int(cycles) for name, cycles in self.path.items() if int(cycles)}
 
     def buffer_bytes(self) -> Ints:
         """Return the bytes that the tiles need in the buffer, those kept around not counted."""

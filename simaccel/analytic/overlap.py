@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from simaccel.analytic.core_totals import CoreTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
 from simaccel.mapping.lifetimes import holder
@@ -19,14 +20,19 @@ WEIGHT: Final = "weight"
 
 @dataclass(frozen=True)
 class PlacedGroup:
-    """A group in its place: its counts, and the bytes that are kept around it."""
+    """A group in its place: what cores do of it, and the bytes that are kept around it."""
 
     workload: Workload
     group: Group
     around: tuple[Keep, ...]
-    totals: FamilyTotals
+    cores: tuple[CoreTotals, ...]
     kept_bytes: int
     times: int
+
+    @property
+    def totals(self) -> FamilyTotals:
+        """The counts of core 0, whose way through all groups the longest path is."""
+        return self.cores[0].totals
 
     @property
     def stored(self) -> set[str]:

@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.evaluation import evaluate, require_countable
-from simaccel.analytic.family import family_of
+from simaccel.analytic.core_totals import GroupSums, core_totals
+from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import Lifetime, lives
-from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Workload
@@ -31,7 +30,7 @@ class GroupPrediction:
     """Prediction of one group, all repetitions.
 
     ``bound_terms``: cycles that it takes at least where it runs alone, by term; ``resources``: the
-    cycles of each resource's work.
+    cycles of each resource's work, of those of a core by its name (`on_core`).
     """
 
     name: str
@@ -171,25 +170,22 @@ def _evaluated(
     living: Sequence[Lifetime],
 ) -> PlacedGroup:
     bits = {one.keep.tensor: one.bits for one in living}
-    totals = evaluate(family_of(space_of(workload, group), group, around, bits), accelerator)
+    cores = core_totals(workload, accelerator, group, around, bits)
     kept = sum(one.n_bytes for one in living)
-    return PlacedGroup(workload, group, around, totals, kept, workload.times(group.operators[0]))
+    return PlacedGroup(workload, group, around, cores, kept, workload.times(group.operators[0]))
 
 
 def _predicted(placed: PlacedGroup) -> GroupPrediction:
-    totals, times = placed.totals, placed.times
-    counts = totals.counts
+    sums, times = GroupSums(placed.cores), placed.times
     return GroupPrediction(
         name=placed.group.name,
-        bound_terms={name: n * times for name, n in totals.bound_terms().items()},
-        macs=int(counts.macs) * times,
-        elements=int(counts.elements) * times,
-        moved={level: int(n) * times for level, n in counts.moved.items() if int(n)},
-        buffer_bytes=int(totals.buffer_bytes()) + placed.kept_bytes,
-        resources={name: int(n) * times for name, n in totals.resources.items()},
-        energy_pj={
-            level: float(n) * times for level, n in totals.energy_pj(totals.bound()).items()
-        },
+        bound_terms={name: n * times for name, n in sums.bound_terms.items()},
+        macs=sums.macs * times,
+        elements=sums.elements * times,
+        moved={level: n * times for level, n in sums.moved.items()},
+        buffer_bytes=sums.buffer_bytes + placed.kept_bytes,
+        resources={name: n * times for name, n in sums.resources.items()},
+        energy_pj={level: n * times for level, n in sums.energy_pj.items()},
     )
 
 

@@ -353,7 +353,7 @@ def _shown(
     ``top``: rows of the table, or all.
     """
     from simaccel.report import results
-    from simaccel.report.pods import pod_lines
+    from simaccel.report.pods import core_line, pod_lines
 
     rows = None if top == ALL else int(top or results.TOP)
     accounts = (result.accelerator.account, result.workload.account)
@@ -365,6 +365,7 @@ def _shown(
         *([results.checked_table(checks)] if checks else []),
         results.traffic_line(result),
         results.energy_line(result),
+        *core_line(result),
         *pod_lines(result),
     ]
 

@@ -60,7 +60,7 @@ def needed_bandwidth(
 
     """
     width = max(2, *(-(-tensor.bits // BYTE) for tensor in workload.tensors.values()))
-    widest = min(LARGEST, _WIDEST * width * accelerator.array.pes * accelerator.clock_hz)
+    widest = min(LARGEST, _WIDEST * width * accelerator.pes * accelerator.clock_hz)
     own_rate = accelerator.dram.bandwidth_bytes_per_second
     rate = start or own_rate or accelerator.clock_hz
 

@@ -98,7 +98,7 @@ def forecast(
 
     """
     machine = Machine(accelerator, program, fast_forward=fast_forward)
-    most_events = sum(_most_events(plan, accelerator) for plan in machine.plans.values())
+    most_events = sum(_most_events(e.plan, accelerator) for e in machine.engines)
     commands, folds = _executed(program.body, accelerator)
     calibration = _calibrate(machine)
     walks = make_walks(program, accelerator)

@@ -17,6 +17,7 @@ from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import free, takes_time
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.program import Program
 
@@ -95,7 +96,7 @@ class Row:
 
     def utilisation(self, accelerator: Accelerator) -> float:
         """Ideal cycles divided by the cycles that it takes."""
-        return self.run.macs / accelerator.array.pes / self.cycles
+        return self.run.macs / accelerator.pes / self.cycles
 
 
 def rows_of(result: FinishedRun) -> tuple[Row, ...]:
@@ -140,7 +141,8 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
 
 
 def _named(accelerator: Accelerator, resource: str) -> str:
-    return _OF_RESOURCE.get(resource) or _of_memory(accelerator, resource)
+    of_core = _OF_RESOURCE.get(without_core(resource))
+    return of_core or _of_memory(accelerator, resource)
 
 
 def _limit(
@@ -176,5 +178,5 @@ def _of_array(accelerator: Accelerator, run: Run | OperatorRun, work: int, loadi
     """Return what of the array's work is most of it: loading, PEs that are not in use, or MACs."""
     if loading * _HALF > work:
         return LOADING
-    ideal = run.native_macs / accelerator.array.pes
+    ideal = run.native_macs / accelerator.pes
     return UNFILLED if ideal * _HALF < work - loading else ARRAY

@@ -47,7 +47,7 @@ def loaded(accelerator: Accelerator) -> Accelerator:
 
 
 def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:
-    """Count the array's cycles by operator in which it does nothing but load, or unload.
+    """Count the cycles by operator in which the array of core 0 does nothing but load, or unload.
 
     What folds take beyond an array that is loaded in no time; none in a spatial array.
     """
@@ -68,7 +68,8 @@ def _add_loading(
         if isinstance(node, Operator):
             _add_loading(node.body, node.name, times, both, loading)
         elif isinstance(node, ProgramLoop):
-            _add_loading(node.body, operator, times * node.trips, both, loading)
+            trips = node.trips if node.core is None else int(node.core == 0)
+            _add_loading(node.body, operator, times * trips, both, loading)
         elif isinstance(node, Compute) and isinstance(node.on, Folds):
             slow, fast = (_cycles(folds_of(node, node.on, machine).folds) for machine in both)
             loading[operator] += times * (slow - fast)

@@ -60,12 +60,12 @@ class ExperimentResult:
     @property
     def ideal_cycles(self) -> int:
         """MACs divided by peak MACs per cycle, rounded up."""
-        return -(-self.workload.macs // self.accelerator.array.pes)
+        return -(-self.workload.macs // self.accelerator.pes)
 
     @property
     def utilisation(self) -> float:
         """Ideal cycles divided by cycles; MACs of padding do no good."""
-        return self.workload.macs / self.accelerator.array.pes / self.run.cycles
+        return self.workload.macs / self.accelerator.pes / self.run.cycles
 
     @property
     def waiting_cycles(self) -> int:

@@ -60,7 +60,7 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
     """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
-    compute = -(-native_macs(workload, accelerator) // accelerator.array.pes)
+    compute = -(-native_macs(workload, accelerator) // accelerator.pes)
     return max(compute, *least_memory_cycles(workload, accelerator).values())
 
 

@@ -319,7 +319,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
         inside, below = _in_steps(node.body, name, ranks)
         inside += any(tile.name == name for tile in node.tiles)
         steps |= below
-        if node.rank in ranks:
+        if node.rank in ranks and node.core is None:
             own += node.trips * inside
         elif inside:
             steps.add(inside)

@@ -23,6 +23,7 @@ from simaccel.files.accounting import FileAccount
 from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import TileRows, larger, lying
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
@@ -66,6 +67,7 @@ class Accelerator(Spec):
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
     dma: DmaSpec = Field(default_factory=DmaSpec)
     groups: GroupsSpec = Field(default_factory=GroupsSpec)
+    cores: CoresSpec = Field(default_factory=CoresSpec)
     chips: ChipsSpec = Field(default_factory=ChipsSpec)
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
@@ -75,9 +77,9 @@ class Accelerator(Spec):
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        unsaid = (AreaSpec(), MemoriesSpec(), PrecisionSpec(), ChipsSpec())
-        for name, empty in zip(("area", "memories", "precision", "chips"), unsaid, strict=True):
-            if getattr(self, name) == empty:
+        for name in ("area", "memories", "precision", "cores", "chips"):
+            section = getattr(self, name)
+            if section == type(section)():
                 found.pop(name, None)
         return found
 
@@ -112,21 +114,20 @@ class Accelerator(Spec):
         has_sums = isinstance(self.array, ArraySpec) and self.array.accumulator is not None
         if allowed := self.precision.wrong_sums(accumulates=has_sums):
             error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
-            loc = ("precision", "sums")
-            details.append(InitErrorDetails(type=error, loc=loc, input=self.precision.sums))
+            wrong, sums = ("precision", "sums"), self.precision.sums
+            details.append(InitErrorDetails(type=error, loc=wrong, input=sums))
         if details:
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
     def _prices(self) -> EnergyPrices | None:
-        part = self.dram.part
-        return self.energy.prices(self.buffer.capacity_bytes, part)
+        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part)
 
     @cached_property
     def prices(self) -> EnergyPrices:
         """Energy per action, from the file or from the tables of its node and DRAM part."""
         found = self._prices()
-        assert found is not None  # noqa: S101 - an accelerator without is refused
+        assert found is not None  # noqa: S101 - refused otherwise
         return found
 
     @cached_property
@@ -171,6 +172,11 @@ class Accelerator(Spec):
         raise NotSpatialError(
             f"{self.name}: array.kind = 'systolic'; allowed: spatial (see simaccel hw list)"
         )
+
+    @property
+    def pes(self) -> int:
+        """MACs in a cycle at most, of all arrays of all cores."""
+        return self.array.pes * self.cores.count
 
     @cached_property
     def timed(self) -> str:
@@ -234,10 +240,10 @@ class Accelerator(Spec):
         """Energy by level in pJ, that of the PEs' memories (``pe``) included if they have any.
 
         ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes;
-        ``cycles``: in which the accelerator leaks, if that is to be counted. A float each, or an
-        array where the amounts are arrays.
+        ``cycles``: in which cores leak, if that is to be counted. Floats, or arrays as amounts are.
         """
-        by_level = self.prices.by_level(macs, elements, moved, cycles)
+        within = None if cycles is None else cycles * self.cores.count
+        by_level = self.prices.by_level(macs, elements, moved, within)
         if isinstance(self.array, SpatialArraySpec):
             prices = self.array.memories.prices()
             by_level["pe"] = sum(n * prices.get(level, 0.0) for (level, _), n in moved.items())
@@ -297,8 +303,7 @@ class Accelerator(Spec):
         given = rate(self.dram.bandwidth_bytes_per_second, self.clock_hz, self.dram.channels)
         if self.dram.model != "banked":
             return given
-        n_bytes, clocks = self.dram.stream()
-        cycles = self._part_rate
+        (n_bytes, clocks), cycles = self.dram.stream(), self._part_rate
         most = Fraction(n_bytes * cycles.n_bytes, clocks * cycles.n_cycles)
         return min(given, Rate(most.numerator, most.denominator), key=Rate.exact)
 

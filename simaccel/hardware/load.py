@@ -21,6 +21,7 @@ from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
@@ -292,7 +293,7 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
         value = getattr(spec, name)
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
-        if isinstance(value, ChipsSpec) and value == ChipsSpec():
+        if value in (ChipsSpec(), CoresSpec()):
             continue
         if isinstance(value, Spec):
             yield from _rows(value, f"{prefix}{name}.")
@@ -315,7 +316,7 @@ def _with_unit(name: str, value: object) -> str:
 
 
 def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
-    macs_per_second = accelerator.array.pes * accelerator.clock_hz
+    macs_per_second = accelerator.pes * accelerator.clock_hz
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     balance = "unlimited" if bandwidth is None else f"{macs_per_second / bandwidth:.6g} MAC/B"
     yield "derived.peak_macs_per_second", f"{macs_per_second / 10**9:.6g} GMAC/s"

@@ -10,29 +10,29 @@ import numpy as np
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import STALLS, Cause, EngineCycles, Listener, NoAccount, early_site
-from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
-from simaccel.machine.channel import Channel
-from simaccel.machine.clock import Clock
-from simaccel.machine.engines import (
-    DmaEngine,
-    DmaInEngine,
-    DmaOutEngine,
-    Engine,
-    LinkEngine,
-    SfuEngine,
+from simaccel.hardware.cores import on_core
+from simaccel.machine.accounts import (
+    STALLS,
+    Cause,
+    EngineCycles,
+    Listener,
+    NoAccount,
+    StallAccount,
+    early_site,
 )
+from simaccel.machine.assembly import assemble, connect
+from simaccel.machine.channel import Channel, DramChannels
+from simaccel.machine.clock import Clock
+from simaccel.machine.engines import DmaEngine, Engine
 from simaccel.machine.fast_forward import FastForward, Scope
-from simaccel.machine.occupancy import Occupancy, enclosing_bytes
+from simaccel.machine.occupancy import enclosing_bytes
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.operator_totals import OperatorTotals
 from simaccel.machine.period_detector import RepeatRecorder, watch_loops
-from simaccel.machine.plan import Plan, make_plan, needed_by
+from simaccel.machine.plan import Plan
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
-from simaccel.machine.shared_resources import delay_of, make_wires
 from simaccel.machine.stateful import StatefulPart
 from simaccel.machine.steps import Action, EngineKind
-from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.machine.work_totals import WorkTotals, by_name, done, together
 from simaccel.program.fit import require_fit, require_staged
@@ -40,15 +40,6 @@ from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by
 from simaccel.program.program import Program
 
-_ENGINES: dict[EngineKind, type[Engine]] = {
-    EngineKind.DMA_IN: DmaInEngine,
-    EngineKind.NOC_IN: NocInEngine,
-    EngineKind.ARRAY: Array,
-    EngineKind.SFU: SfuEngine,
-    EngineKind.LINK: LinkEngine,
-    EngineKind.NOC_OUT: NocOutEngine,
-    EngineKind.DMA_OUT: DmaOutEngine,
-}
 _CHUNK = 20_000
 """Events between two looks at the progress."""
 _GLANCE = 500
@@ -120,70 +111,52 @@ class Machine:
         self.accelerator = accelerator
         self.clock = Clock()
         walks = walks or make_walks(program, accelerator)
-        self.plans = {name: make_plan(steps, accelerator) for name, steps in walks.steps.items()}
         near = near_by(walks.overlaps)
-        occupancy = Occupancy(enclosing_bytes(program))
-        self.wires = make_wires(self.clock, accelerator, self.plans, walks.kinds, near, occupancy)
-        if not accounts:
-            self.wires.account = NoAccount
+        books = StallAccount if accounts else NoAccount
+        self.cores, self.engines = assemble(
+            self.clock, accelerator, walks, enclosing_bytes(program), books
+        )
+        """What the engines of each core share, and all engines."""
         self.listener = listener
-        self.engines = [
-            _ENGINES[walks.kinds[name]](name, plan, self.wires) for name, plan in self.plans.items()
-        ]
         for engine in self.engines:
             engine.account.listener = listener
         self.books = OperatorTotals(walks.operators, [engine.account for engine in self.engines])
-        overlap = accelerator.groups.overlap
-        loaders = {e.name for e in self.engines if e.kind is EngineKind.DMA_IN and overlap}
-        self.meeting = OperatorBarrier(self.clock, tuple(self.plans), loaders, self._close)
-        self._connect(walks)
+        loaders = [
+            [e.name for e in self.engines if e.kind is EngineKind.DMA_IN and e.wires is wires]
+            for wires in self.cores
+            if accelerator.groups.overlap
+        ]
+        names = [engine.name for engine in self.engines]
+        self.meeting = OperatorBarrier(self.clock, names, loaders, self._close)
+        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
+        for engine in self.engines:
+            engine.meeting, engine.early = self.meeting, early
+        self.tokens = connect(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.teller = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.teller)
 
-    def _connect(self, walks: InstructionStreams) -> None:
-        """Return engines their tokens and meetings; nothing is looked up while running."""
-        accounts = {engine.name: engine.account for engine in self.engines}
-        memory = memory_cycles(self.plans["array"])
-        early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
-        self.tokens = {
-            handover: Tokens(
-                self.clock,
-                handover,
-                n,
-                accounts[handover.source],
-                accounts[handover.target],
-                delay_of(handover, walks.kinds, self.accelerator),
-                memory * (handover.kind == "ready" and handover.target == "array"),
-            )
-            for handover, n in walks.tokens.items()
-        }
-        for engine in self.engines:
-            engine.meeting = self.meeting
-            engine.early = early
-            ops = engine.plan.ops
-            waits = [self.tokens[op.tokens] if op.tokens else None for op in ops]
-            engine.tokens += waits
-            engine.needed += [
-                [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
-                for numbers in needed_by(ops)
-            ]
-
     def channels(self) -> dict[str, Channel]:
         """Channels by name."""
-        wires = self.wires
         found = {
             f"{name}{i}": channel
-            for name, memory in wires.memories.items()
+            for name, memory in self.memories.items()
             for i, channel in enumerate(memory.by_number)
         }
-        return found | wires.ports
+        for core, wires in enumerate(self.cores):
+            found |= {on_core(core, name): channel for name, channel in wires.ports.items()}
+        return found
+
+    @property
+    def memories(self) -> Mapping[str, DramChannels]:
+        """The DRAM and what is beside it, which all cores share, by name."""
+        return self.cores[0].memories
 
     def _make_lanes(self, listener: Listener) -> list[Probe]:
         """Let channels and tiles tell the listener what they do."""
-        clock, wires = self.clock, self.wires
+        clock = self.clock
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
@@ -191,12 +164,15 @@ class Machine:
             ChannelProbe(known, clock, listener, channel_name)
             for channel_name, known in names.items()
         ]
-        claimed = [op.tile for plan in self.plans.values() for op in plan.ops if op.tile]
-        around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
-        for tile in dict.fromkeys([*claimed, *around]):
-            wires.occupancy.lanes[tile] = TileProbe(f"tile {tile}", clock, listener)
-        tiles = wires.occupancy.lanes.values()
-        lanes = dict.fromkeys(self.plans, "engine")
+        for core, wires in enumerate(self.cores):
+            plans = (engine.plan for engine in self.engines if engine.wires is wires)
+            claimed = [op.tile for plan in plans for op in plan.ops if op.tile]
+            around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
+            for tile in dict.fromkeys([*claimed, *around]):
+                name = f"tile {on_core(core, tile)}"
+                wires.occupancy.lanes[tile] = TileProbe(name, clock, listener)
+        tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
+        lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
         listener.announce(lanes | dict.fromkeys((lane.name for lane in tiles), "tile"))
         return [*served, *tiles]
@@ -218,28 +194,28 @@ class Machine:
     def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return the operators in which tokens and tiles change; all else may in each."""
         of: dict[StatefulPart, set[str]] = {}
-        for handover, tokens in self.tokens.items():
-            if handover.operator:
-                of[tokens] = {*near[handover.operator]}
-        for plan in self.plans.values():
-            for op in plan.ops:
-                if op.tile and op.tile in self.wires.occupancy.lanes:
-                    lane = self.wires.occupancy.lanes[op.tile]
+        for tokens in self.tokens:
+            if tokens.handover.operator:
+                of[tokens] = {*near[tokens.handover.operator]}
+        for engine in self.engines:
+            lanes = engine.wires.occupancy.lanes
+            for op in engine.plan.ops:
+                if op.tile and op.tile in lanes:
+                    lane = lanes[op.tile]
                     of.setdefault(lane, set()).update(near[op.operator])
         return of
 
     def parts(self) -> list[StatefulPart]:
         """Everything that changes while the machine runs; the clock is the first."""
-        wires = self.wires
         return [
             self.clock,
             *self.engines,
             *(engine.account for engine in self.engines),
-            *self.tokens.values(),
+            *self.tokens,
             self.meeting,
-            *wires.ports.values(),
-            *(channel for memory in wires.memories.values() for channel in memory.channels),
-            wires.occupancy,
+            *(port for wires in self.cores for port in wires.ports.values()),
+            *(channel for memory in self.memories.values() for channel in memory.channels),
+            *(wires.occupancy for wires in self.cores),
             self.books,
             *self.lanes,
         ]
@@ -249,7 +225,8 @@ class Machine:
         self.books.close(self.clock.cycle, operator)
         for engine in self.engines:
             engine.account.catch_up(self.clock.cycle)
-        self.wires.occupancy.close(operator)
+        for wires in self.cores:
+            wires.occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
         """Execute the program to its end.
@@ -353,7 +330,7 @@ class Machine:
             moved=by_name(whole.moved),
             engines={e.name: _cycles(e.account.cycles) for e in self.engines},
             served_cycles={n: c.served_cycles for n, c in self.channels().items()},
-            peak_buffer_bytes=self.wires.occupancy.peak_bytes,
+            peak_buffer_bytes=max(wires.occupancy.peak_bytes for wires in self.cores),
             operators=tuple(
                 self._operator_run(name, operator_done)
                 for name, operator_done in by_operator.items()

@@ -77,7 +77,7 @@ class Instruction:
     empty: bool = False
     """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
     before: bool = False
-    """Whether the tile is that of the iteration before, as of `Step`."""
+    """Whether the tile is of the iteration before, as of `EngineStep`."""
     renews: bool = False
     within: tuple[int, ...] = ()
     """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""

@@ -1,4 +1,4 @@
-"""Resources that engines share: clock, channels and memories, and delays of data on their way."""
+"""Resources that engines share: clock, memories, a core's channels, and delays of data."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 
 @dataclass(eq=False)
 class SharedResources:
-    """The resources that engines share."""
+    """The resources that engines of a core share; cores have clock and memories in common."""
 
     clock: Clock
     accelerator: Accelerator
     memories: Mapping[str, DramChannels]
     """The DRAM and what is beside it, by name."""
     ports: dict[str, Channel]
-    """All channels on the chip by name."""
+    """All channels of the core by name."""
     occupancy: Occupancy
+    """Of the core's buffer."""
     requests: Iterator[int]
     """Numbers for requests to the DRAM."""
     shared: frozenset[tuple[str, str]]
@@ -44,36 +45,42 @@ class SharedResources:
 def make_wires(
     clock: Clock,
     accelerator: Accelerator,
-    plans: Mapping[str, Plan],
+    plans: Collection[tuple[str, Plan]],
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],
-    occupancy: Occupancy,
-) -> SharedResources:
-    """Return what the engines of some plans share.
+    enclosing: Mapping[str, Mapping[str, int]],
+) -> list[SharedResources]:
+    """Return what the engines of some plans share, core by core.
 
-    ``near``: by operator those in which engines may be while one is in it.
+    ``near``: by operator those in which engines may be while one is in it. ``enclosing``: bytes of
+    the tiles that live around each operator, which core 0 has.
     """
     turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
-    return SharedResources(
-        clock=clock,
-        accelerator=accelerator,
-        memories={
-            name: DramChannels(clock, backing, transfers[name])
-            for name, backing in accelerator.every_backing.items()
-        },
-        ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
-        occupancy=occupancy,
-        requests=count(1),
-        shared=_shared(plans, kinds, near),
-    )
+    memories = {
+        name: DramChannels(clock, backing, transfers[name])
+        for name, backing in accelerator.every_backing.items()
+    }
+    requests, shared = count(1), _shared(plans, kinds, near)
+    return [
+        SharedResources(
+            clock=clock,
+            accelerator=accelerator,
+            memories=memories,
+            ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
+            occupancy=Occupancy({} if core else enclosing),
+            requests=requests,
+            shared=shared,
+        )
+        for core in range(accelerator.cores.count)
+    ]
 
 
 def _transfers(
-    plans: Mapping[str, Plan], kinds: Mapping[str, EngineKind]
+    plans: Collection[tuple[str, Plan]], kinds: Mapping[str, EngineKind]
 ) -> Mapping[str, Collection[DramTransfer]]:
     """Return all transfers that there will be, by memory."""
     found: defaultdict[str, dict[DramTransfer, None]] = defaultdict(dict)
-    for name, plan in plans.items():
+    for name, plan in plans:
         direction = WRITE if kinds[name] is EngineKind.DMA_OUT else READ
         for op in plan.ops:
             if op.dram_bytes:
@@ -82,13 +89,13 @@ def _transfers(
 
 
 def _shared(
-    plans: Mapping[str, Plan],
+    plans: Collection[tuple[str, Plan]],
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],
 ) -> frozenset[tuple[str, str]]:
     """Find the NoC pipes that others than the array use while it may be in an operator."""
     pairs: set[tuple[str, str]] = set()
-    for name, plan in plans.items():
+    for name, plan in plans:
         if kinds[name] is EngineKind.ARRAY:
             continue
         for op in plan.ops:

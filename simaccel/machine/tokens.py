@@ -56,7 +56,7 @@ class Tokens(StatefulPart):
         self.blamed: Tokens | None = None
         self.watcher: Tokens | None = None
         """At which the engine waits that needs these as well."""
-        self.wait = Wait(handover.tile, handover.kind, handover.source)
+        self.wait = Wait(handover.tile, handover.kind, source.engine)
         self.memory = memory
         """Cycles after which it makes no difference any more since when a token has been there."""
         self.posted: deque[int] = deque()

@@ -30,6 +30,7 @@ from simaccel.machine.steps import (
     renewing,
     with_those_before,
 )
+from simaccel.program.cores import core_inside, is_spread, part_of
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
@@ -60,14 +61,26 @@ of the NoC into PEs with memories: so many, or as many as the program names."""
 
 
 @dataclass
-class InstructionStreams:
-    """The walks by engine, and the tokens: each stream with the count that it starts with."""
+class CoreWalks:
+    """The walks of a core by engine, and its tokens: each stream with the count it starts with."""
 
-    kinds: dict[str, EngineKind] = field(default_factory=dict)
     steps: dict[str, list[EngineStep]] = field(default_factory=dict)
     tokens: dict[TokenStream, int] = field(default_factory=dict)
+
+
+@dataclass
+class InstructionStreams:
+    """The walks of each core, and the kinds of its engines; cores that do the same share one."""
+
+    kinds: dict[str, EngineKind] = field(default_factory=dict)
+    cores: list[CoreWalks] = field(default_factory=list)
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
+
+    @property
+    def distinct(self) -> list[CoreWalks]:
+        """Those that differ, that of core 0 first."""
+        return list({id(one): one for one in self.cores}.values())
 
 
 def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
@@ -124,13 +137,17 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     """
     engines = engine_kinds(accelerator, program)
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
-    builder = _Builder(accelerator, engines, beside, shared)
-    items = builder.body(program.body, (), "", 0)
-    walks = InstructionStreams(
-        engines, tokens=builder.tokens, operators=builder.operators, overlaps=beside
-    )
-    for engine in engines:
-        walks.steps[engine] = project(items, engine)
+    walks = InstructionStreams(engines, overlaps=beside)
+    known: dict[object, CoreWalks] = {}
+    for core in range(accelerator.cores.count):
+        part = part_of(program, core)
+        if part not in known:
+            builder = _Builder(accelerator, engines, beside, shared, core)
+            items = builder.body(program.body, (), "", 0)
+            steps = {engine: project(items, engine) for engine in engines}
+            known[part] = CoreWalks(steps, builder.tokens)
+            walks.operators = builder.operators
+        walks.cores.append(known[part])
     return walks
 
 
@@ -143,7 +160,10 @@ class _Builder:
         engines: Mapping[str, EngineKind],
         overlapping: Mapping[str, Overlap],
         shared: Mapping[str, Mapping[str, Fifo]],
+        core: int,
     ) -> None:
+        self.core = core
+        """As counted from that of the enclosing iteration of a loop over cores."""
         self.accelerator = accelerator
         self.engines = engines
         self.overlaps = overlapping
@@ -197,7 +217,10 @@ class _Builder:
             if isinstance(command, Compute) and isinstance(command.on, Steps)
             for tile in tiles_of(command)
         }
-        items = self.body(node.body, node.tiles, node.name, 0)
+        if self.core and not is_spread(node):
+            items = self._elsewhere(node, node.name)
+        else:
+            items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
         works = {engine: bool(project(items, engine)) for engine in self.engines}
         links = any(isinstance(command, Link) for command in commands(node.body))
@@ -214,7 +237,29 @@ class _Builder:
             items.append(PlacedStep(engine, meet))
         return items
 
+    def _across(self, node: ProgramLoop, operator: str) -> list[Item]:
+        """Turn the core's iteration of a loop over cores into items, if it has one."""
+        left = core_inside(node, self.core)
+        if left is None:
+            return self._elsewhere(node, operator)
+        outside, self.core = self.core, left
+        self.slots = rings(node.body, node.tiles)
+        items = self.body(node.body, node.tiles, operator, 0)
+        self.core = outside
+        return items
+
+    def _elsewhere(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:
+        """Leave out what other cores do; all number their sites alike."""
+        kept = self.tokens, self.ends, self.core, self.slots
+        self.tokens, self.ends, self.core = {}, {}, 0
+        self.slots = rings(node.body, node.tiles)
+        self.body(node.body, node.tiles, operator, 0)
+        self.tokens, self.ends, self.core, self.slots = kept
+        return []
+
     def _loop(self, node: ProgramLoop, operator: str) -> list[Item]:
+        if node.core is not None:
+            return self._across(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
         if not node.ahead:
             return [StepLoop(next(self.sites), node.trips, tuple(items))]

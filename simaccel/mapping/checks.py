@@ -9,6 +9,7 @@ from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
+from simaccel.mapping.cores import across
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
@@ -172,7 +173,12 @@ def _group(
     findings = structure(workload, group)
     if findings:
         return findings, None
-    walked = walk(space_of(workload, group), group, around)
+    space = space_of(workload, group)
+    count = None if accelerator is None else accelerator.cores.count
+    findings = across(group, space, count, around)
+    if findings:
+        return findings, None
+    walked = walk(space, group, around)
     for rule in RULES:
         findings += rule(walked)
     for site in walked.sites:

@@ -229,7 +229,7 @@ def _merge(
     }
     return IterationSpace(
         workload=workload,
-        sizes=sizes,
+        sizes={**sizes, **group.piece},
         operators=tuple(seen),
         derived=derived,
         axes=axes,

@@ -23,7 +23,7 @@ Unit = Literal["array", "mac", "sfu"]
 UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 Fan = Literal["rows", "cols", "vectors", "lanes"]
 FANS: Final[tuple[Fan, ...]] = get_args(Fan)
-Across = Literal["chips"]
+Across = Literal["chips", "cores"]
 """What is above the engines: each of its instances has all that is described below it."""
 ACROSS: Final[tuple[Across, ...]] = get_args(Across)
 
@@ -40,7 +40,7 @@ class Loop:
 class Spread:
     """Hand the pieces of a rank to the instances of a fan-out (``level``) at once.
 
-    Over chips it stands at the outside of a group (`simaccel.mapping.chips`).
+    Over chips or cores it stands at the outside of a group (`simaccel.mapping.chips`, ``cores``).
     """
 
     rank: str
@@ -113,13 +113,15 @@ class Group:
 
     Ranks of the operators that play the same part have one name in the tree (``space``).
     ``merged``: ranks that the tree sees as one, such as ``bn`` = (b, n). ``padded``: sizes of
-    ranks that run as though they were longer.
+    ranks that run as though they were longer. ``piece``: sizes of ranks of which it is a piece, as
+    one of several cores has it.
     """
 
     operators: tuple[str, ...]
     tree: Tree
     merged: Map[str, tuple[str, ...]] = field(default_factory=dict)
     padded: Map[str, int] = field(default_factory=dict)
+    piece: Map[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from simaccel.mapping.cores import in_turn
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     BUFFER,
@@ -141,7 +142,11 @@ class TreeWalk:
 
 
 def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:
-    """Walk over a tree whose ranks, sizes and operators are known to be right."""
+    """Walk over a tree whose ranks, sizes and operators are known to be right.
+
+    Pieces of cores are walked over one after the other.
+    """
+    group = in_turn(group)
     sizes = dict(space.sizes)
     box = {rank: (0, size) for rank, size in sizes.items()}
     walker = _Walker([], [])

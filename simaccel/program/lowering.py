@@ -9,12 +9,14 @@ object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from simaccel.mapping.cores import core_spreads, piece_of, pieces
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.space import IterationSpace, aliases_of, space_of
-from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope
+from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
 from simaccel.program.outline import outline
@@ -120,11 +122,38 @@ def lower_group(
         NotExecutableError: an operand is nowhere where its unit can take it from.
 
     """
-    space = space_of(workload, group)
+    space, spreads = space_of(workload, group), core_spreads(group)
+    derived = tuple(space.derived.items())
+    if spreads:
+        body = tuple(_across(workload, group, spreads, space.sizes))
+        return Operator(name=group.name, body=body, derived=derived)
     lowering = _Lowering(space, outline(space, group, around), tuple(tiles), GroupTiles(space))
     declared, nodes, _ = lowering.body(lowering.outline.top, BodyState(tuple(space.sizes.items())))
-    derived = tuple(space.derived.items())
     return Operator(name=group.name, body=nodes, tiles=declared, derived=derived)
+
+
+def _across(
+    workload: Workload, group: Group, spreads: Sequence[Spread], sizes: Map[str, int]
+) -> Iterator[ProgramLoop]:
+    """Yield the loops over pieces of cores, of one size each; none where nothing is spread."""
+    if not spreads:
+        return
+    for piece, inside in pieces(spreads, sizes):
+        tiles: tuple[Tile, ...] = ()
+        body: tuple[Node, ...] = tuple(_across(workload, group, spreads[1:], inside))
+        if not spreads[1:]:
+            alone = lower_group(workload, piece_of(group, inside))
+            tiles, body = alone.tiles, alone.body
+        yield ProgramLoop(
+            rank=piece.spread.rank,
+            trips=piece.count,
+            step=piece.spread.tile,
+            start=piece.start,
+            tiles=tiles,
+            body=body,
+            core=piece.core,
+            cores_apart=piece.apart,
+        )
 
 
 @dataclass

@@ -218,6 +218,9 @@ class ProgramLoop:
 
     The coordinate adds to that of an enclosing loop of the same rank. The first ``ahead``
     nodes of the body run one iteration ahead of the others (software pipelining).
+
+    With a ``core`` the iterations run at once, on cores of their own: the first one on that core,
+    the others each ``cores_apart`` further. Cores are counted from that of an enclosing such loop.
     """
 
     rank: str
@@ -227,6 +230,8 @@ class ProgramLoop:
     tiles: tuple[Tile, ...] = ()
     body: tuple[Node, ...] = ()
     ahead: int = 0
+    core: int | None = None
+    cores_apart: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

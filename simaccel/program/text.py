@@ -15,6 +15,7 @@ from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.mapping.view import TensorView
 from simaccel.program.link_text import link_line, parse_link
+from simaccel.program.loop_text import LOOP, loop_line, parse_loop
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -150,10 +151,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
         if isinstance(node, Operator):
             lines.append(f"{pad}operator {node.name}")
         elif isinstance(node, ProgramLoop):
-            ahead = f" ahead {node.ahead}" if node.ahead else ""
-            lines.append(
-                f"{pad}loop {node.rank} {node.trips} from {node.start} step {node.step}{ahead}"
-            )
+            lines.append(pad + loop_line(node))
             if any(isinstance(child, Operator) for child in node.body):
                 inside = {**around, **{tile.name: tile for tile in node.tiles}}
         else:
@@ -170,7 +168,6 @@ _SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
 _TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
-_LOOP = re.compile(r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?")
 _LOAD = re.compile(
     rf"load (\S+) queue (\d+)(?: from {_TENSOR})?(?: from tile (\S+))?( back)?( slides)?" + _MOVES
 )
@@ -278,11 +275,7 @@ def _parse_tile(line: str) -> Tile:
 def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> Node:
     if line.startswith("operator "):
         return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
-    rank, *numbers = _match(_LOOP, line).groups()
-    trips, start, step, ahead = (int(one or 0) for one in numbers)
-    return ProgramLoop(
-        rank=rank, trips=trips, start=start, step=step, ahead=ahead, body=body, tiles=tiles
-    )
+    return parse_loop(_match(LOOP, line).groups(), tiles, body)
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:

@@ -56,7 +56,7 @@ class BoundReport:
         on, operations = self.accelerator, self.found.operations
         backing = on.every_backing
         rates = [memory.dram.bandwidth_bytes_per_second for memory in backing.values()]
-        limits = [2.0 * on.array.pes * on.clock_hz / self._cycles_per_mac]
+        limits = [2.0 * on.pes * on.clock_hz / self._cycles_per_mac]
         if None not in rates:
             limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
         alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}

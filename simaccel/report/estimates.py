@@ -8,6 +8,7 @@ from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.experiment.run import bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
+from simaccel.hardware.cores import without_core
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, short_share_text, work_energy_text
@@ -31,8 +32,12 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
 
 
 def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
-    most = sorted(predicted.resources.items(), key=lambda one: -one[1])
-    work = [f"{name} {short_share_text(n / predicted.bound_cycles)}" for name, n in most if n]
+    most = sorted(predicted.resources.items(), key=lambda work: -work[1])
+    work = [
+        f"{name} {short_share_text(n / predicted.bound_cycles)}"
+        for name, n in most
+        if n and without_core(name) == name
+    ]
     return (
         cycles_text(predicted.macs),
         bytes_text(dram_bytes(predicted.moved)),

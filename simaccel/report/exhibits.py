@@ -61,7 +61,7 @@ def roofline_rows(
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = operator["macs"] / moved if moved else float("inf")
             most = operator["macs"] / least if least else float("inf")
-            peak = accelerator.array.pes * operator["macs"] / max(1, operator["native_macs"])
+            peak = accelerator.pes * operator["macs"] / max(1, operator["native_macs"])
             roof = min(peak, intensity * _peak_of(operator, workload, accelerator))
             array = operator["macs"] / max(1, operator["work_cycles"].get("array", 0))
             points.append(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.cores import on_core
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -47,6 +48,18 @@ def tokens_per_second(result: ExperimentResult) -> float | None:
     rows = 1 if given["phase"] == "decode" else given["prompt"]
     tokens: int = given["batch"] * rows
     return tokens / result.accelerator.seconds(result.run.cycles)
+
+
+def core_line(result: ExperimentResult) -> Iterator[str]:
+    """Say how busy the arrays of several cores and the DRAM that they share are."""
+    cores, run = result.accelerator.cores.count, result.run
+    if cores == 1:
+        return
+    shares = [run.engines[on_core(core, "array")].busy / run.cycles for core in range(cores)]
+    least, most = short_share_text(min(shares)), short_share_text(max(shares))
+    span = f"busy {most}" if least == most else f"busy {least} to {most}"
+    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
 
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:

@@ -94,7 +94,7 @@ def _together(result: ExperimentResult, rows: Sequence[Row], *, estimates: bool)
         *(("", "") if estimates else ()),
         cycles_text(cycles),
         seconds_text(result.accelerator.seconds(cycles)),
-        share_text(macs / result.accelerator.array.pes / cycles),
+        share_text(macs / result.accelerator.pes / cycles),
         bytes_text(sum(dram_bytes(row.run.moved) for row in rows)),
         work_energy_text(energy),
         limits.most_common(1)[0][0],
@@ -111,7 +111,7 @@ def _figures(run: Run | OperatorRun, cycles: int, accelerator: Accelerator) -> t
     return (
         cycles_text(cycles),
         seconds_text(accelerator.seconds(cycles)),
-        share_text(run.macs / accelerator.array.pes / cycles),
+        share_text(run.macs / accelerator.pes / cycles),
         bytes_text(dram_bytes(run.moved)),
         work_energy_text(sum(energy_pj(run, accelerator).values())),
     )

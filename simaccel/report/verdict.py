@@ -104,7 +104,7 @@ def _bound(scene: VerdictFigures) -> str:
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
-        pes = part.macs / scene.accelerator.array.pes / part.cycles
+        pes = part.macs / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
             return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"

@@ -13,6 +13,7 @@ from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
+from simaccel.schedulers.over_cores import over_cores
 from simaccel.schedulers.problems import Options, Scheduler, parts, settled
 from simaccel.workload import Workload
 
@@ -76,6 +77,9 @@ def make_mapping(
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
     options = settled(options or Options(), accelerator)
+    if accelerator.cores.count > 1:
+        mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
+        return require_legal(workload, mapping, accelerator)
     if dataflow in MAPSPACES:
         mapping = MAPSPACES[dataflow](workload, accelerator, options)
         return require_legal(workload, mapping, accelerator)

@@ -177,4 +177,4 @@ def floor_of_group(
         return float(least)
     rate = accelerator.bytes_per_cycle
     moved = 0 if rate is None else math.ceil(least / rate)
-    return float(max(-(-native_macs(alone, accelerator) // accelerator.array.pes), moved))
+    return float(max(-(-native_macs(alone, accelerator) // accelerator.pes), moved))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import early_site
 from simaccel.machine.steps import Action
@@ -22,12 +24,12 @@ def program_sites(
     """
     walks = walks or make_walks(program, accelerator)
     sites: dict[int, CommandSite] = {}
-    for steps in walks.steps.values():
-        for step in steps:
-            if step.act is Action.COMMAND and step.command is not None:
-                sites[step.site] = CommandSite(step.operator, _command_text(step.command))
-            elif step.act is Action.MEET:
-                sites[step.site] = CommandSite(step.operator, "")
+    every = (steps for core in walks.distinct for steps in core.steps.values())
+    for step in chain.from_iterable(every):
+        if step.act is Action.COMMAND and step.command is not None:
+            sites[step.site] = CommandSite(step.operator, _command_text(step.command))
+        elif step.act is Action.MEET:
+            sites[step.site] = CommandSite(step.operator, "")
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
     early = {
         early_site(number, places[before]): CommandSite(before, site.command)

@@ -117,7 +117,7 @@ def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int)
     assert issubclass(unit, Engine)
     program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
     machine = Machine(load_accelerator("toy"), program)
-    wires = machine.wires
+    wires = machine.cores[0]
     op = Instruction(Action.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
     engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
     engine.meeting = machine.meeting

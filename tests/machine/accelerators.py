@@ -35,7 +35,7 @@ _UNLIMITED: dict[str, dict[str, Any]] = {
 def accelerator(**sections: dict[str, Any]) -> Accelerator:
     """Give a 4 x 4 array with everything around it unlimited; ``sections`` replace fields."""
     raw = {name: section | sections.get(name, {}) for name, section in _UNLIMITED.items()}
-    raw |= {"memories": sections["memories"]} if "memories" in sections else {}
+    raw |= {name: sections[name] for name in ("memories", "cores") if name in sections}
     return Accelerator.model_validate({"name": "test", "clock_hz": "1 GHz", **raw})
 
 

@@ -259,7 +259,7 @@ def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.Monke
     merged = [
         len(dram.channels) < len(dram.by_number)
         for case in found
-        for dram in Machine(case.on, case.program).wires.memories.values()
+        for dram in Machine(case.on, case.program).memories.values()
     ]
     assert len(merged) > 10
     assert any(merged)

@@ -62,7 +62,8 @@ def _text(step: EngineStep) -> str:
 
 
 def _walks(text: str, in_queues: str = "per_tensor") -> dict[str, list[str]]:
-    walks = make_walks(parse_program(text), accelerator(dma={"in_queues": in_queues}))
+    on = accelerator(dma={"in_queues": in_queues})
+    walks = make_walks(parse_program(text), on).cores[0]
     return {engine: [_text(step) for step in steps] for engine, steps in walks.steps.items()}
 
 
@@ -141,7 +142,7 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
         ]
         return [one for one in found if one]
 
-    walk = make_walks(parse_program(FLAT), accelerator()).steps["array"]
+    walk = make_walks(parse_program(FLAT), accelerator()).cores[0].steps["array"]
     array = [_text(step) for step in walk]
     block, last = row_block(5, first=True, last=False), row_block(1, first=False, last=True)
     assert array == ["loop 4", "loop 3", *block, "end", *last, "end", "meet"]
@@ -150,7 +151,7 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
 
 
 def test_streams_start_with_their_slots_or_with_nothing() -> None:
-    tokens = make_walks(parse_program(FLAT), accelerator()).tokens
+    tokens = make_walks(parse_program(FLAT), accelerator()).cores[0].tokens
     assert tokens == {
         TokenStream("LA", "K", "free", "array", "dma_in1"): 2,
         TokenStream("LA", "K", "ready", "dma_in1", "array"): 0,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.agreement import assert_bounded
 from tests.drawn_machines import example_machine, machines
-from tests.drawn_trees import Drawn, draw_case, draw_held
+from tests.drawn_trees import Drawn, draw_case, draw_held, over_cores
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 
@@ -21,6 +21,7 @@ _SEEDS = st.integers(0, 2**32)
 def _check(case: Drawn | None, seed: int) -> None:
     assume(case is not None)
     assert case is not None
+    case = over_cores(seed, case)
     for on in islice(machines(case.of, case.mapping, case.on, seed), _MACHINES):
         assert_bounded(case.of, case.mapping, on)
 

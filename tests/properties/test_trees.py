@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from simaccel.mapping.checks import faults
 from tests.agreement import assert_counts, assert_exact
 from tests.drawn_machines import example_machine
-from tests.drawn_trees import draw_case, draw_held
+from tests.drawn_trees import draw_case, draw_held, over_cores
 from tests.draws import DRAWS
 from tests.program.tree_cases import CASES
 from tests.trees import assert_computes
@@ -25,6 +25,7 @@ def _check(seed: int, *, spatial: bool) -> None:
     case = draw_case(seed, spatial=spatial)
     assume(case is not None)
     assert case is not None
+    case = over_cores(seed, case)
     assert_computes(case.of, case.mapping)
     run = assert_counts(case.of, case.mapping, case.on)
     assert_exact(case.of, case.mapping, case.on, run)

@@ -40,7 +40,7 @@ STEPS = [
     ("largest", "whole", 1, (1,), 1),
 ]
 MERGED = {
-    ("softmax", "whole"): Passes(passes=2, reads=(2,), writes=1),
+    ("softmax", "whole"): Passes(passes=2, reads=(2,), writes=1, exponentials=1),
     ("layer_norm", "whole"): Passes(passes=2, reads=(2, 1, 1), writes=1),
 }
 
@@ -59,6 +59,18 @@ def test_passes_reads_and_writes() -> None:
         if work.merged
     }
     assert merged == MERGED
+
+
+def test_where_an_element_is_an_exponential() -> None:
+    """Each in one of the passes; rescale and divide have one for each row, which isn't counted."""
+    found = {
+        (name, step)
+        for name, kind in VECTORS.items()
+        for step, work in kind.steps.items()
+        if work.exponentials == 1
+    }
+    softmax = {("softmax", step) for step in ("whole", "statistics", "normalise", "online")}
+    assert found == softmax | {("gelu", "whole"), ("silu", "whole"), ("soft_cap", "whole")}
 
 
 @pytest.mark.parametrize("name", VECTORS)

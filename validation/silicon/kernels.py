@@ -34,6 +34,16 @@ HEADS_AT_ONCE = 4
 """Products of a batch that a kernel takes at once: while it works on them, the next come."""
 BLOCK = 2**18
 """Elements that a kernel of vector work takes at once."""
+COPIES = (
+    f"sfu.lanes={BLOCK}",
+    "sfu.latency_cycles=0",
+    "buffer.read_bytes_per_second=unlimited",
+    "buffer.write_bytes_per_second=unlimited",
+    "memories.cache.bandwidth_bytes_per_second=unlimited",
+)
+"""Settings of an accelerator on which a vector operator is a copy: nothing but DRAM takes time."""
+ON_CHIP = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
+"""Settings where all that a kernel reads is on the chip before and what it makes stays there."""
 
 
 def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:
@@ -195,6 +205,85 @@ def _keep(name: str) -> Keep:
 
 
 @cache
+def streamed_gemm_cycles(
+    on: Accelerator,
+    sizes: tuple[int, int, int],
+    *,
+    n_bytes: int = 2,
+    block: tuple[int, int, int] | None = None,
+) -> int:
+    """Return the cycles of C[m,n] = A[m,k] B[k,n], ``sizes`` m, k, n, as one kernel that streams.
+
+    It goes through columns of B as wide as all arrays are; while it works on some the next come,
+    and results leave. A stays; where it doesn't fit, the longest side is halved until all does.
+    ``block``: m, k and n of a piece, where a program says them.
+    """
+    m, k, n = sizes
+    rows, depth, columns = block or (m, k, min(n, on.array.cols * on.systolic.count))
+
+    def too_large() -> bool:
+        in_a = (1 + (rows < m or depth < k)) * rows * depth
+        return _too_large(on, n_bytes * (in_a + 2 * columns * (depth + rows)))
+
+    while block is None and too_large():
+        longest = max(rows, depth, columns)
+        if rows == longest:
+            rows = -(-rows // 2)
+        elif depth == longest:
+            depth = -(-depth // 2)
+        else:
+            columns = -(-columns // 2)
+    workload = _gemm(1, m, k, n, n_bytes, casts=False, kept="", on_chip=False)
+    down = (Loop("m", rows),) if rows < m else ()
+    across = (Loop("n", columns),) if columns < n else ()
+    b, c = Keep("B", BUFFER, 2), Keep("C", BUFFER, 2)
+    gemm = Do("gemm", "array", "ws")
+    if depth < k:
+        tree: Tree = (*down, *across, c, Loop("k", depth), Keep("A", BUFFER, 2), b, gemm)
+    else:
+        tree = (*down, Keep("A", BUFFER, 1 + bool(down)), *across, b, c, gemm)
+    return cycles_of(workload, on, Group(operators=("gemm",), tree=tree, merged={}))
+
+
+def attention_cycles(on: Accelerator, heads: int, rows: int, keys: int, width: int) -> int:
+    """Return the cycles of a kernel of attention: ``rows`` queries of each head on its keys.
+
+    Some heads at once: scores, softmax, product with the values, one after the other; meanwhile
+    keys and values of the next come. Keys stream past the queries as they lie; values are held.
+    Queries are on the chip before.
+    """
+    workload = _attention(heads, rows, keys, width)
+    names = tuple(operator.name for operator in workload.operators)
+    leaves = (
+        (Do("scores", "array", "is"),),
+        (Do("softmax", "sfu"),),
+        (Do("attend", "array", "ws"),),
+    )
+    keeps = *(Keep(name, BUFFER, 2) for name in "QKVO"), _keep("S"), _keep("P")
+    loops = (Loop("b", HEADS_AT_ONCE),) if heads > HEADS_AT_ONCE else ()
+    group = Group(
+        operators=names,
+        tree=(*loops, *keeps, Fork(leaves)),
+        merged=mergeable(workload, names),
+    )
+    return cycles_of(workload, on, group)
+
+
+def _attention(heads: int, rows: int, keys: int, width: int) -> Workload:
+    seen = {"b": heads, "m": rows, "k": keys}
+    sizes = seen | {"d": width}
+    operators = (
+        Einsum("scores", sizes, (operand("Q b m d"), operand("K b k d")), operand("S b m k")),
+        Vector("softmax", "softmax", seen, (operand("S b m k"),), operand("P b m k"), axis="k"),
+        Einsum("attend", sizes, (operand("P b m k"), operand("V b k d")), operand("O b m d")),
+    )
+    kinds = {"Q": "weight", "S": "intermediate", "P": "intermediate", "O": "output"}
+    kinds |= dict.fromkeys("KV", "input")
+    tensors = {name: Tensor(name, 2, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    return Workload("kernel", operators, tensors)
+
+
+@cache
 def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_bytes: int) -> int:
     """Return the cycles of a kernel that makes as many elements as it reads of each operand.
 
@@ -215,6 +304,13 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
     )
     kinds = dict.fromkeys(names, "intermediate") | {"x0": "input", "y": "output"}
     return _vector_cycles(on, operators, kinds | dict.fromkeys(last[1:], "input"), n_bytes)
+
+
+@cache
+def copy_cycles(on: Accelerator, elements: int, *, n_bytes: int) -> int:
+    """Return the cycles of a copy from DRAM to a memory of the chip; ``on``: with `COPIES`."""
+    copy = _cast("copy", {"e": elements}, "x", "y")
+    return _vector_cycles(on, [copy], {"x": "input", "y": "cache"}, n_bytes)
 
 
 @cache

@@ -4,7 +4,8 @@
 
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
-(tpu_v6e_attention). Empty where the model can't say a row.
+(tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm). Empty where the model
+can't say a row.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from simaccel.errors import SimaccelError
 from validation.silicon.gemmini import model as gemmini
 from validation.silicon.tpu_v3 import model as tpu_v3
 from validation.silicon.tpu_v4 import model as tpu_v4
+from validation.silicon.tpu_v5e import model as tpu_v5e
+from validation.silicon.tpu_v6e import layers as tpu_v6e_layers
 from validation.silicon.tpu_v6e import model as tpu_v6e
+from validation.silicon.tpu_v7 import model as tpu_v7
 
 Row = Mapping[str, str]
 Predict = Callable[[Sequence[Row]], Sequence[float | None]]
@@ -30,7 +34,11 @@ SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
     "tpu_v4_gemm": (tpu_v4.predict_gemm, ("M", "N", "K")),
     "tpu_v4_vector": (tpu_v4.predict_vector, ("operator", "shape")),
     "tpu_v4_layernorm": (tpu_v4.predict_layernorm, ("B", "S", "D")),
+    "tpu_v4_copy": (tpu_v4.predict_copy, ("rows", "cols")),
+    "tpu_v5e_gemm": (tpu_v5e.predict, ("kernel", "M", "K", "N")),
     "tpu_v6e_attention": (tpu_v6e.predict, ("phase", "chunk", "kv", "batch")),
+    "tpu_v6e_layers": (tpu_v6e_layers.predict, ("layer", "tokens")),
+    "tpu_v6e_v7_gemm": (tpu_v7.predict, ("chip", "timing", "dtype", "M", "N", "K")),
     "gemmini": (gemmini.predict, ("mapping",)),
 }
 """What predicts a set, and the columns that it reads."""

@@ -1,12 +1,13 @@
-"""Against chips: ``python -m validation.silicon.run`` predicts each set of measured rows.
+"""Against chips: ``python -m validation.silicon.run [SET...]`` predicts each set of measured rows.
 
 It writes ``<chip>/<set>.csv`` with the predicted column, draws ``silicon.png``, and puts the table
-of errors, and the largest of each set, into ``README.md``.
+of errors into ``README.md`` and the largest of each set into that of its chip.
 """
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,72 +17,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from validation.bound.readme import write_figures
+from validation.silicon.measured import MEASURED, Measured, measured_rows
 from validation.silicon.predict import SETS
 
 HERE: Final = Path(__file__).parent
 _WORST: Final = 10
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A set of measured rows: its file, the measured column, its unit and what names a row."""
-
-    name: str
-    title: str
-    file: str
-    column: str
-    unit: str
-    labels: tuple[str, ...]
-    rows: str
-
-
-MEASURED: Final = (
-    Measured(
-        "tpu_v3",
-        "TPU v3, operators and networks",
-        "tpu_v3/measured.csv",
-        "tpu_v3_cycles",
-        "cycles",
-        ("workload",),
-        "all 22, 3 of them calibrate",
-    ),
-    Measured(
-        "tpu_v4_gemm",
-        "TPU v4, GEMMs",
-        "tpu_v4/tpu_v4_gemm_calibration.csv",
-        "fusion_median_us",
-        "us",
-        ("M", "N", "K"),
-        "calibration",
-    ),
-    Measured(
-        "tpu_v4_vector",
-        "TPU v4, vector operators",
-        "tpu_v4/tpu_v4_vector_calibration.csv",
-        "op_median_us",
-        "us",
-        ("operator", "shape"),
-        "calibration",
-    ),
-    Measured(
-        "tpu_v4_layernorm",
-        "TPU v4, layer norms",
-        "tpu_v4/tpu_v4_layernorm_calibration.csv",
-        "module_median_us",
-        "us",
-        ("B", "S", "D"),
-        "calibration",
-    ),
-    Measured(
-        "tpu_v6e_attention",
-        "TPU v6e, attention of Llama-3.1-8B",
-        "tpu_v6e/attention_part.csv",
-        "p50_ns",
-        "ns",
-        ("phase", "chunk", "kv", "batch"),
-        "every 24th of the source, 2 of them calibrate",
-    ),
-)
+_PANELS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -116,26 +57,34 @@ class Errors:
 
 
 def held(of: Measured) -> Errors:
-    """Predict a set and write its rows with what was predicted."""
-    with (HERE / of.file).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    predicted = SETS[of.name][0](rows)
+    """Predict a set and write its rows, or sums of them, with what was predicted."""
+    rows = measured_rows(of)
+    predicted = SETS[of.set][0](rows)
+    said: list[tuple[str, float, float]] = []
+    for row, value in zip(rows, predicted, strict=True):
+        if value is not None and of.part(row):
+            label = " ".join(row[name] for name in of.labels)
+            said.append((label, float(row[of.column]), value))
+    if of.added:
+        said = _added(said)
     with (
         (HERE / of.file).with_name(f"{of.name}.csv").open("w", newline="", encoding="utf-8") as out
     ):
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([*of.labels, of.column, "predicted", "error"])
-        for row, value in zip(rows, predicted, strict=True):
-            error = "" if value is None else f"{value / float(row[of.column]) - 1:.4f}"
-            shown = "" if value is None else f"{value:.6g}"
-            writer.writerow([*(row[name] for name in of.labels), row[of.column], shown, error])
-    said = [(row, value) for row, value in zip(rows, predicted, strict=True) if value is not None]
-    return Errors(
-        of,
-        np.array([float(row[of.column]) for row, _ in said]),
-        np.array([float(value) for _, value in said]),
-        [" ".join(row[name] for name in of.labels) for row, _ in said],
-    )
+        writer.writerow([" ".join(of.labels), of.column, "predicted", "error"])
+        for label, measured, value in said:
+            shown = f"{measured:.6g}", f"{value:.6g}", f"{value / measured - 1:.4f}"
+            writer.writerow([label, *shown])
+    labels, figures = [row[0] for row in said], np.array([row[1:] for row in said])
+    return Errors(of, figures[:, 0], figures[:, 1], labels)
+
+
+def _added(rows: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+    sums: dict[str, tuple[float, float]] = {}
+    for label, measured, value in rows:
+        old = sums.get(label, (0.0, 0.0))
+        sums[label] = old[0] + measured, old[1] + value
+    return [(label, *both) for label, both in sums.items()]
 
 
 def others(rows: Sequence[Mapping[str, str]]) -> str:
@@ -150,45 +99,59 @@ def others(rows: Sequence[Mapping[str, str]]) -> str:
 
 def draw(sets: Sequence[Errors], path: Path) -> None:
     """Draw predicted over measured, a panel a set; grey lines: 25% more and less."""
-    figure, axes = plt.subplots(1, len(sets), figsize=(3.2 * len(sets), 3.4), layout="constrained")
-    for axis, one in zip(axes, sets, strict=True):
+    lines = -(-len(sets) // _PANELS)
+    size = 3.0 * _PANELS, 3.2 * lines
+    figure, grid = plt.subplots(lines, _PANELS, figsize=size, layout="constrained", squeeze=False)
+    for axis in grid.flat[len(sets) :]:
+        axis.set_axis_off()
+    for axis, one in zip(grid.flat, sets, strict=False):
         ends = np.array([one.measured.min() * 0.8, one.measured.max() * 1.25])
         axis.plot(ends, ends, color="#888888", linewidth=1)
         for factor in (0.75, 1.25):
             axis.plot(ends, ends * factor, color="#CCCCCC", linewidth=0.8)
         axis.scatter(one.measured, one.predicted, s=8, color="#0072B2")
         axis.set(xscale="log", yscale="log", xlabel=f"measured ({one.of.unit})")
-        axis.set_title(one.of.title, fontsize=9)
-    axes[0].set_ylabel("predicted")
-    figure.savefig(path, dpi=110)
+        axis.set_title(one.of.title, fontsize=8)
+    for line in grid:
+        line[0].set_ylabel("predicted")
+    figure.savefig(path, dpi=90)
     plt.close(figure)
 
 
-def main() -> None:
-    """Predict all sets, draw them, and write the README's figures."""
-    sets = [held(one) for one in MEASURED]
-    draw(sets, HERE / "silicon.png")
-    with (HERE / MEASURED[0].file).open(newline="", encoding="utf-8") as file:
-        tools = others(list(csv.DictReader(file)))
-    head = (
-        "| set | rows | median | mean | 90% within | worst |\n| --- | --- | --- | --- | --- | --- |"
-    )
-    table = "\n".join((head, *(one.line() for one in sets)))
-    worst = "\n\n".join(
-        "\n".join(
+def write_pages(sets: Sequence[Errors]) -> None:
+    """Write the largest errors of each set into the page of its chip."""
+    for one in sets:
+        table = "\n".join(
             (
-                f"{one.of.title}:",
+                HEAD,
+                one.line(),
                 "",
-                f"| row | measured ({one.of.unit}) | predicted | error |",
+                f"| {', '.join(one.of.labels)} | measured ({one.of.unit}) | predicted | error |",
                 "| --- | --- | --- | --- |",
                 *one.worst(),
             )
         )
-        for one in sets
-    )
-    for name, text in (("errors", table), ("others", tools), ("worst", worst)):
-        write_figures(name, text, HERE / "README.md")
+        write_figures(one.of.name, table, (HERE / one.of.file).with_name("README.md"))
+
+
+HEAD: Final = (
+    "| set | rows | median | mean | 90% within | worst |\n| --- | --- | --- | --- | --- | --- |"
+)
+
+
+def main() -> None:
+    """Predict the sets, all or those named; of all write the README's figures and the picture."""
+    chosen = [one for one in MEASURED if one.name in sys.argv[1:] or not sys.argv[1:]]
+    sets = [held(one) for one in chosen]
+    write_pages(sets)
+    table = "\n".join((HEAD, *(one.line() for one in sets)))
     print(table)
+    if len(sets) == len(MEASURED):
+        draw(sets, HERE / "silicon.png")
+        with (HERE / MEASURED[0].file).open(newline="", encoding="utf-8") as file:
+            tools = others(list(csv.DictReader(file)))
+        for name, text in (("errors", table), ("others", tools)):
+            write_figures(name, text, HERE / "README.md")
 
 
 if __name__ == "__main__":

@@ -88,20 +88,20 @@ def floors_of(
 
 
 def on_chip_bytes(accelerator: Accelerator) -> int | None:
-    """Return all memory for operands on a chip; None if some of it has no limit.
+    """Return all memory for operands on a chip, of all its cores; None if some has no limit.
 
     PEs of a spatial array have memories of their own, and hold an operand of each tensor while
     they use it (16 bytes at most).
     """
-    size = accelerator.buffer.capacity_bytes
+    size, cores = accelerator.buffer.capacity_bytes, accelerator.cores.count
     array = accelerator.array
     if size is None or not isinstance(array, SpatialArraySpec):
-        return size
+        return None if size is None else size * cores
     sizes = [by_role.capacity_bytes for by_role in array.memories.by_roles().values()]
     known = [n_bytes for n_bytes in sizes if n_bytes is not None]
     if len(known) < len(sizes):
         return None
-    return size + array.rows * array.cols * sum(known) + 3 * 16 * array.pes
+    return cores * (size + array.rows * array.cols * sum(known) + 3 * 16 * array.pes)
 
 
 def _pebbling(workload: Workload, group: Group, room: int | None) -> int:

@@ -30,7 +30,7 @@ class ChipArea:
 
 
 def area_of(accelerator: Accelerator) -> ChipArea:
-    """Return the area of MACs, memories in PEs, accumulators, buffer and SFU.
+    """Return the area of MACs, memories in PEs, accumulators, buffers and SFUs of all cores.
 
     >>> from simaccel.hardware.load import load_accelerator
     >>> found = area_of(load_accelerator("toy", ["area.number=int8"]))
@@ -58,7 +58,8 @@ def area_of(accelerator: Accelerator) -> ChipArea:
         if capacity is not None:
             um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
-    return ChipArea(um2, unlimited)
+    cores = accelerator.cores.count
+    return ChipArea({part: n * cores for part, n in um2.items()}, unlimited)
 
 
 def area_and_power(

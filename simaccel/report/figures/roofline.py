@@ -45,7 +45,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     """
     finite = [row for row in rows if row["macs_per_byte"] != float("inf")]
     hertz = accelerator.clock_hz / _TERA
-    peak, rate = accelerator.array.pes, peak_bytes_per_cycle(accelerator)
+    peak, rate = accelerator.pes, peak_bytes_per_cycle(accelerator)
     figure = new_figure(_WIDTH, _HEIGHT)
     figure.suptitle(wrapped(title, 82), fontsize="medium", x=0.01, ha="left")
     axes = figure.subplots()

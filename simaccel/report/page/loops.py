@@ -25,6 +25,7 @@ from math import prod
 
 import numpy as np
 
+from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import EARLY_SITES, Cause
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
@@ -197,7 +198,7 @@ def _lines(program: Program) -> Iterator[_Line]:
         for node in body:
             text, first = next(lines), seen
             if isinstance(node, ProgramLoop | Operator):
-                around = (*trips, node.trips) if isinstance(node, ProgramLoop) else (*trips, 1)
+                around = (*trips, _trips(node))
                 kind = "loop" if isinstance(node, ProgramLoop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
                 numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
@@ -207,6 +208,11 @@ def _lines(program: Program) -> Iterator[_Line]:
         return numbered, seen
 
     yield from visit(program.body, 0, (), 0)[0]
+
+
+def _trips(node: ProgramLoop | Operator) -> int:
+    """Return the iterations that an engine goes through; cores have one each of theirs."""
+    return node.trips if isinstance(node, ProgramLoop) and node.core is None else 1
 
 
 def _place(
@@ -241,7 +247,8 @@ def _window(
     line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
 ) -> tuple[Window | None, bool]:
     """Find the middle iteration, on an engine of fixed pace where there is one."""
-    lanes = sorted(works, key=lambda name: (name != "array", name not in FIXED_PACE, -cycles[name]))
+    fixed = {name for name in works if without_core(name) in FIXED_PACE}
+    lanes = sorted(works, key=lambda name: (name != "array", name not in fixed, -cycles[name]))
     for lane in lanes:
         busy = works[lane].busy
         working = [site for site in sites if busy[site]]
@@ -251,8 +258,8 @@ def _window(
         return None, False
     work, (first, last) = works[lane], (working[0], working[-1])
     executions, trips = prod(line.trips), line.trips[-1]
-    exact = lane in FIXED_PACE and not (busy[first] % executions or busy[last] % executions)
-    if line.kind == "command" and lane not in FIXED_PACE:
+    exact = lane in fixed and not (busy[first] % executions or busy[last] % executions)
+    if line.kind == "command" and lane not in fixed:
         _, start, end = work.row(first, busy[first] * ((executions - 1) // 2) // executions)
         return (start, end), False
     at = (executions // trips - 1) // 2 * trips + (trips - 1) // 2

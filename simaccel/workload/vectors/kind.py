@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,11 +33,23 @@ class Passes:
 
     ``passes`` over all elements of the block (the product of its ranks); each element of the
     block of input i is read ``reads[i]`` times, each of the output's is written ``writes`` times.
+    In ``exponentials`` of the passes each element is an exponential (or tanh, erf).
     """
 
     passes: int
     reads: tuple[int, ...]
     writes: int
+    exponentials: int = 0
+
+    def with_exponentials(self, passes: int) -> Self:
+        """Return these passes where an exponential takes a unit so many.
+
+        >>> Passes(passes=3, reads=(3,), writes=2, exponentials=1).with_exponentials(10).passes
+        12
+        """
+        if passes == 1 or self.exponentials == 0:
+            return self
+        return replace(self, passes=self.passes + self.exponentials * (passes - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +98,8 @@ def whole_scaled(made: Callable[..., Array]) -> Meaning:
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
-def one_pass(meaning: Meaning, inputs: int = 1) -> Mapping[str, VectorStep]:
+def one_pass(meaning: Meaning, inputs: int = 1, exponentials: int = 0) -> Mapping[str, VectorStep]:
     """Return the steps of a kind that passes once over its elements, its axis whole."""
-    return {"whole": VectorStep(passes=1, reads=(1,) * inputs, writes=1, meaning=meaning)}
+    reads = (1,) * inputs
+    step = VectorStep(passes=1, reads=reads, writes=1, exponentials=exponentials, meaning=meaning)
+    return {"whole": step}

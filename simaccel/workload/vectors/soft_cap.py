@@ -8,4 +8,6 @@ def _cap(scale: float, x: Array) -> Array:
     return np.asarray(scale * np.tanh(x / scale))
 
 
-SOFT_CAP = VectorKind(name="soft_cap", scaled=True, steps=one_pass(whole_scaled(_cap)))
+SOFT_CAP = VectorKind(
+    name="soft_cap", scaled=True, steps=one_pass(whole_scaled(_cap), exponentials=1)
+)

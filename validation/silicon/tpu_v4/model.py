@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from simaccel.hardware.load import load_accelerator
-from validation.silicon.kernels import gemm_cycles, padded, reduction_cycles, vector_cycles
+from validation.silicon.kernels import (
+    COPIES,
+    copy_cycles,
+    gemm_cycles,
+    padded,
+    reduction_cycles,
+    vector_cycles,
+)
 
 ON_CHIP: Final = "memories.weight.bandwidth_bytes_per_second=unlimited"
 BYTES: Final = 2
@@ -57,3 +64,10 @@ def predict_layernorm(rows: Sequence[Mapping[str, str]]) -> list[float]:
         normalise = vector_cycles(on, vectors * width, reads=1, passes=2, n_bytes=BYTES)
         found.append(1e6 * on.seconds(2 * reduction + normalise))
     return found
+
+
+def predict_copy(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the microseconds of each copy from HBM to CMEM: columns rows, cols."""
+    on = load_accelerator("tpu_v4", list(COPIES))
+    sizes = [int(row["rows"]) * int(row["cols"]) for row in rows]
+    return [1e6 * on.seconds(copy_cycles(on, size, n_bytes=BYTES)) for size in sizes]

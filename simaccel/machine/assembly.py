@@ -1,0 +1,98 @@
+"""The assembly of a machine: engines of each core for their walks, and the tokens between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import on_core
+from simaccel.machine.accounts import StallAccount
+from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
+from simaccel.machine.clock import Clock
+from simaccel.machine.engines import DmaInEngine, DmaOutEngine, Engine, LinkEngine, SfuEngine
+from simaccel.machine.plan import make_plan, needed_by
+from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
+from simaccel.machine.steps import EngineKind
+from simaccel.machine.tokens import Tokens
+from simaccel.machine.walks import ARRAY, CoreWalks, InstructionStreams
+from simaccel.program.overlap import near_by
+
+_ENGINES: dict[EngineKind, type[Engine]] = {
+    EngineKind.DMA_IN: DmaInEngine,
+    EngineKind.NOC_IN: NocInEngine,
+    EngineKind.ARRAY: Array,
+    EngineKind.SFU: SfuEngine,
+    EngineKind.LINK: LinkEngine,
+    EngineKind.NOC_OUT: NocOutEngine,
+    EngineKind.DMA_OUT: DmaOutEngine,
+}
+
+
+def assemble(
+    clock: Clock,
+    accelerator: Accelerator,
+    walks: InstructionStreams,
+    enclosing: Mapping[str, Mapping[str, int]],
+    account: type[StallAccount],
+) -> tuple[list[SharedResources], list[Engine]]:
+    """Return what the engines of each core share, and all engines, core by core.
+
+    Cores with the same walks share their plans. ``enclosing``: as of ``make_wires``; ``account``:
+    how the engines keep their books.
+    """
+    plans = {
+        id(core_walks): {
+            name: make_plan(steps, accelerator) for name, steps in core_walks.steps.items()
+        }
+        for core_walks in walks.distinct
+    }
+    every = [plan for by_name in plans.values() for plan in by_name.items()]
+    cores = make_wires(clock, accelerator, every, walks.kinds, near_by(walks.overlaps), enclosing)
+    engines: list[Engine] = []
+    for core, (wires, core_walks) in enumerate(zip(cores, walks.cores, strict=True)):
+        wires.account = account
+        engines += [
+            _ENGINES[walks.kinds[name]](on_core(core, name), plan, wires)
+            for name, plan in plans[id(core_walks)].items()
+        ]
+    return cores, engines
+
+
+def connect(
+    walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
+) -> list[Tokens]:
+    """Return all tokens; engines have theirs, so that nothing is looked up while running."""
+    found: list[Tokens] = []
+    for wires, one in zip(cores, walks.cores, strict=True):
+        mine = [engine for engine in engines if engine.wires is wires]
+        found += _connect(dict(zip(one.steps, mine, strict=True)), one, walks.kinds)
+    return found
+
+
+def _connect(
+    engines: Mapping[str, Engine], walks: CoreWalks, kinds: Mapping[str, EngineKind]
+) -> Iterator[Tokens]:
+    """Yield the tokens between the engines of a core."""
+    array = engines[ARRAY]
+    memory, accelerator = memory_cycles(array.plan), array.wires.accelerator
+    tokens_of = {
+        handover: Tokens(
+            array.clock,
+            handover,
+            n,
+            engines[handover.source].account,
+            engines[handover.target].account,
+            delay_of(handover, kinds, accelerator),
+            memory * (handover.kind == "ready" and handover.target == ARRAY),
+        )
+        for handover, n in walks.tokens.items()
+    }
+    yield from tokens_of.values()
+    for engine in engines.values():
+        ops = engine.plan.ops
+        waits = [tokens_of[op.tokens] if op.tokens else None for op in ops]
+        engine.tokens += waits
+        engine.needed += [
+            [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
+            for numbers in needed_by(ops)
+        ]

@@ -1,0 +1,169 @@
+"""Parts of a group that cores do: spreads over cores stand at its outside, as those over chips do.
+
+Spreads are the digits of a core's number, the first one the most significant. The last piece of a
+rank is what is left of it; cores for which nothing is left idle in the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from simaccel.mapping.node_text import node_text
+from simaccel.mapping.space import IterationSpace
+from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
+from simaccel.workload import Vector
+
+CORES: Final = "cores"
+Finding = tuple[str, object, str]
+"""(place in the group, value, what is allowed)."""
+
+
+@dataclass(frozen=True)
+class CorePieces:
+    """Pieces of one size that a spread makes of a rank: from ``start`` on, ``count`` of them.
+
+    ``core`` has the first one, counted from where its enclosing spread's piece begins, and each
+    ``apart``-th core another.
+    """
+
+    spread: Spread
+    start: int
+    count: int
+    size: int
+    core: int
+    apart: int
+
+
+@dataclass(frozen=True)
+class CoreShare:
+    """The part of a group that each of some cores does: pieces of the same sizes."""
+
+    cores: tuple[int, ...]
+    group: Group
+
+
+def core_spreads(group: Group) -> tuple[Spread, ...]:
+    """Return the spreads over cores at the outside of a group."""
+    found: list[Spread] = []
+    for node in group.tree:
+        if not isinstance(node, Spread) or node.level != CORES:
+            break
+        found.append(node)
+    return tuple(found)
+
+
+def in_turn(group: Group) -> Group:
+    """Return a group whose pieces one core does one after the other."""
+    spreads = core_spreads(group)
+    if not spreads:
+        return group
+    loops = tuple(Loop(one.rank, one.tile) for one in spreads)
+    return replace(group, tree=(*loops, *group.tree[len(spreads) :]))
+
+
+def piece_of(group: Group, sizes: Mapping[str, int]) -> Group:
+    """Return what a core does of a group whose piece has these sizes of the group's ranks."""
+    spreads = core_spreads(group)
+    if not spreads:
+        return group
+    piece = {one.rank: sizes[one.rank] for one in spreads}
+    return replace(group, tree=group.tree[len(spreads) :], piece=piece)
+
+
+def pieces(
+    spreads: Sequence[Spread], sizes: Mapping[str, int]
+) -> Iterator[tuple[CorePieces, dict[str, int]]]:
+    """Yield what the first of some spreads makes of its rank, with the sizes of ranks inside.
+
+    >>> [(one.core, one.count, one.size) for one, _ in pieces([Spread("m", 4, "cores")], {"m": 10})]
+    [(0, 2, 4), (2, 1, 2)]
+    """
+    spread, *inner = spreads
+    whole = sizes[spread.rank]
+    full, rest = divmod(whole, spread.tile)
+    apart = cores_of(inner, {**sizes, spread.rank: min(whole, spread.tile)})
+    if full:
+        inside = {**sizes, spread.rank: spread.tile}
+        yield CorePieces(spread, 0, full, spread.tile, 0, apart), inside
+    if rest:
+        start = full * spread.tile
+        yield CorePieces(spread, start, 1, rest, full * apart, apart), {**sizes, spread.rank: rest}
+
+
+def cores_of(spreads: Sequence[Spread], sizes: Mapping[str, int]) -> int:
+    """Return how many cores some spreads take: the product of their pieces.
+
+    >>> cores_of([Spread("m", 4, "cores"), Spread("n", 2, "cores")], {"m": 10, "n": 4})
+    6
+    """
+    left, found = dict(sizes), 1
+    for one in spreads:
+        found *= -(-left[one.rank] // one.tile)
+        left[one.rank] = min(left[one.rank], one.tile)
+    return found
+
+
+def shares(group: Group, sizes: Mapping[str, int]) -> tuple[CoreShare, ...]:
+    """Return what cores do of a group with these sizes of its ranks, that of core 0 first."""
+    by_sizes: dict[tuple[tuple[str, int], ...], list[int]] = {}
+
+    def below(spreads: Sequence[Spread], sizes: Mapping[str, int], core: int) -> None:
+        if not spreads:
+            by_sizes.setdefault(tuple(sizes.items()), []).append(core)
+            return
+        for piece, inside in pieces(spreads, sizes):
+            for number in range(piece.count):
+                below(spreads[1:], inside, core + piece.core + number * piece.apart)
+
+    below(core_spreads(group), sizes, 0)
+    return tuple(
+        CoreShare(tuple(cores), piece_of(group, dict(piece))) for piece, cores in by_sizes.items()
+    )
+
+
+def across(
+    group: Group, space: IterationSpace, count: int | None, around: Sequence[Keep]
+) -> list[Finding]:
+    """Return what is wrong with a group's spreads over ``count`` cores (None: as many as it takes).
+
+    Names and sizes of ranks are known to be right.
+    """
+    spreads = core_spreads(group)
+    findings: list[Finding] = [
+        (f"tree[{at}]", node_text(inner), "a place before all nodes but spreads over chips")
+        for at, node in enumerate(group.tree[len(spreads) :], len(spreads))
+        for inner in nodes((node,))
+        if isinstance(inner, Spread) and inner.level == CORES
+    ]
+    if not spreads or findings:
+        return findings
+    for at, spread in enumerate(spreads):
+        findings += [(f"tree[{at}]", node_text(spread), why) for why in apart(spread.rank, space)]
+    taken = cores_of(spreads, space.sizes)
+    if count is not None and taken > count:
+        last = len(spreads) - 1
+        text = f"{node_text(spreads[last])}: {taken} pieces"
+        allowed = f"at most cores.count, {count}, pieces of {' and '.join(s.rank for s in spreads)}"
+        findings.append((f"tree[{last}]", text, allowed))
+    if around:
+        names = ", ".join(dict.fromkeys(keep.tensor for keep in around))
+        allowed = f"no spread over cores where {names} stays in the buffer of one core"
+        findings.append(("tree[0]", node_text(spreads[0]), allowed))
+    return findings
+
+
+def apart(rank: str, space: IterationSpace) -> Iterator[str]:
+    """Yield why cores can't have pieces of a rank each."""
+    for seen in space.operators:
+        ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}
+        if rank not in ranks:
+            continue
+        if rank == space.axes.get(seen.name):
+            yield f"another rank: {seen.name} needs {rank} whole"
+        elif rank not in space.moves(seen.output):
+            if isinstance(seen.operator, Vector):
+                yield f"another rank: nobody adds what {seen.name} makes of parts of {rank}"
+            else:
+                yield f"another rank: {seen.name} sums over {rank}, and nobody adds sums of cores"

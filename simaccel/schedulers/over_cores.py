@@ -1,0 +1,208 @@
+"""Spreads over cores: each group's rank whose pieces on all cores take least, if any.
+
+A mapping for one core comes first. Then each of its groups is searched anew as one core with a
+piece of a rank sees it, with its part of the bandwidth of memories; all cores run what comes of
+that, and what one core did, on the machine. So no workload is slower than on one core alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import CoresSpec
+from simaccel.hardware.memory import DramSpec, MemorySpec
+from simaccel.mapping.checks import faults
+from simaccel.mapping.cores import CORES, apart
+from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
+from simaccel.schedulers.accounts import ungiven, unnoted
+from simaccel.schedulers.canonical import key_of
+from simaccel.schedulers.judge import Body, mapping_of, operators_of
+from simaccel.schedulers.problems import Options
+from simaccel.schedulers.search import Goal
+from simaccel.schedulers.sequences import finished, measured
+from simaccel.workload import Operator, Workload
+
+MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec)
+Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]
+"""Maps a workload by the name of a dataflow."""
+
+
+def over_cores(
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    schedule: Schedule,
+) -> Mapping:
+    """Return the mapping of a workload on all cores, no slower than on one of them.
+
+    Raises:
+        SimaccelError: as of ``schedule``.
+
+    """
+    first = schedule(
+        workload, _with(accelerator, cores=CoresSpec()), dataflow, replace(options, gave=ungiven)
+    )
+    quiet = replace(options, note=unnoted, gave=ungiven)
+    goal = Goal.of(accelerator, replace(options, note=unnoted), workload)
+    search = _Search(workload, goal, lambda part, core: schedule(part, core, dataflow, quiet))
+    spread = tuple(group for part in first.body for group in search.part(part))
+    bodies: list[Body] = [first.body, spread]
+    values = [measured(workload, body, goal).value for body in bodies]
+    return finished(workload, first.dataflow, bodies[values.index(min(values))], goal)
+
+
+def _with(accelerator: Accelerator, **sections: object) -> Accelerator:
+    """Return an accelerator with other sections, and nothing that was derived from those."""
+    fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
+    return Accelerator.model_construct(**{**fields, **sections})
+
+
+def sharing(accelerator: Accelerator, cores: int) -> Accelerator:
+    """Return one core with its part of the bandwidth that so many share."""
+
+    def part(memory: MemorySpecs) -> MemorySpecs:
+        per_second = memory.bandwidth_bytes_per_second
+        if per_second is None:
+            return memory
+        return memory.model_copy(update={"bandwidth_bytes_per_second": max(1, per_second // cores)})
+
+    memories = {name: part(memory) for name, memory in accelerator.memories.by_class().items()}
+    return _with(
+        accelerator,
+        cores=CoresSpec(),
+        dram=part(accelerator.dram),
+        memories=accelerator.memories.model_copy(update=memories),
+    )
+
+
+class _Search:
+    """The search for the spread of each group; ``schedule``: for a workload on one core."""
+
+    def __init__(
+        self, workload: Workload, goal: Goal, schedule: Callable[[Workload, Accelerator], Mapping]
+    ) -> None:
+        self.workload, self.accelerator, self.goal = workload, goal.accelerator, goal
+        self.schedule = schedule
+        self.known: dict[object, int | None] = {}
+        """By what alike operators have in common the number of the rank that is spread."""
+
+    def part(self, part: Group | ResidentScope) -> Body:
+        """Return what takes the place of a group, or of groups between which a tensor stays."""
+        if isinstance(part, Group):
+            return self._best(part)
+        whole = self.workload.alone(operators_of([part]))
+        groups: list[Group | ResidentScope] = []
+        alone = _with(self.accelerator, cores=CoresSpec())
+        for group in part.groups:
+            single = self.schedule(self.workload.alone(group.operators), alone)
+            groups += [inner for first in single.groups for inner in self._best(first)]
+        bodies: list[Body] = [(part,), groups]
+        values = [measured(whole, body, self.goal).value for body in bodies]
+        return bodies[values.index(min(values))]
+
+    def _best(self, group: Group) -> Body:
+        """Return a group as it is, or what takes its place on all cores."""
+        whole = self.workload.alone(group.operators)
+        space = space_of(whole, Group(operators=group.operators, tree=()))
+        ranks = [rank for rank in space.sizes if _parallel(rank, space)]
+        key = self._key(space)
+        if key is not None and key in self.known:
+            number = self.known[key]
+            ranks = [] if number is None else [ranks[number]]
+        best: Body = (group,)
+        least, chosen = measured(whole, best, self.goal).value, None
+        for number, rank in enumerate(ranks):
+            for body in self._bodies(whole, group, space, rank):
+                value = self._value(whole, body)
+                if value < least:
+                    best, least, chosen = body, value, number
+        if key is not None:
+            self.known.setdefault(key, chosen)
+        return best
+
+    def _value(self, whole: Workload, body: Body) -> float:
+        """Return what groups take together; infinite where they can't run."""
+        if faults(whole, mapping_of(whole, "", body), self.accelerator):
+            return math.inf
+        try:
+            return measured(whole, body, self.goal).value
+        except SimaccelError:
+            return math.inf
+
+    @staticmethod
+    def _key(space: IterationSpace) -> object:
+        return key_of(space, space.operators[0], ()) if len(space.operators) == 1 else None
+
+    def _bodies(
+        self, whole: Workload, group: Group, space: IterationSpace, rank: str
+    ) -> Iterator[Body]:
+        """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
+        size = space.sizes[rank]
+        tile = -(-size // self.accelerator.cores.count)
+        with suppress(_UncutError):
+            yield (_spread(whole, group, space, rank, tile),)
+        piece = _piece(whole, space, {**space.sizes, rank: tile})
+        core = sharing(self.accelerator, -(-size // tile))
+        with suppress(SimaccelError, _UncutError):
+            body = self.schedule(piece, core).body
+            groups = [part for part in body if isinstance(part, Group)]
+            if len(groups) == len(body):
+                yield tuple(_spread(whole, part, space, rank, tile) for part in groups)
+
+
+class _UncutError(Exception):
+    """A group's ranks are merged so that a piece of one of them is no piece."""
+
+
+def _parallel(rank: str, space: IterationSpace) -> bool:
+    """Return whether all operators of a group have a rank and cores may have pieces of it."""
+    every = all(
+        any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
+        for seen in space.operators
+    )
+    return every and space.sizes[rank] > 1 and not any(apart(rank, space))
+
+
+def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:
+    """Return the workload of a core whose piece has these sizes."""
+    wide = space.widen(sizes)
+    operators: list[Operator] = []
+    for seen in space.operators:
+        pairs = zip(seen.operator.ranks, seen.ranks, strict=True)
+        ranks = {own: min(wide[name], seen.operator.ranks[own]) for own, name in pairs}
+        operators.append(replace(seen.operator, ranks=ranks))
+    return Workload(whole.name, tuple(operators), whole.tensors)
+
+
+def _spread(whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int) -> Group:
+    """Return a group with pieces of a rank of its unit on cores.
+
+    Raises:
+        _UncutError: the group has the rank merged with others outside of it, or padded.
+
+    """
+    plain = space_of(whole, replace(group, tree=(), merged={}, padded={}))
+    names = {
+        own: name
+        for seen in plain.operators
+        for own, name in zip(unit.seen(seen.name).ranks, seen.ranks, strict=True)
+    }
+    if group.padded or rank not in names:
+        raise _UncutError
+    name = names[rank]
+    for merged, ranks in group.merged.items():
+        if name in ranks:
+            outer, inner = ranks[: ranks.index(name)], ranks[ranks.index(name) + 1 :]
+            if math.prod(plain.sizes[own] for own in outer) > 1:
+                raise _UncutError
+            name, tile = merged, tile * math.prod(plain.sizes[own] for own in inner)
+            break
+    return replace(group, tree=(Spread(name, tile, CORES), *group.tree))

@@ -1,0 +1,139 @@
+"""Cores with engines and buffers of their own that share the DRAM: time lines by hand.
+
+The array is 4 x 4 without overlap of folds: a weight-stationary product of 10 x 4 x 4 is one fold
+of 4 (preload) + 10 (stream) + 6 (skew) = 20 cycles. Ports and NoC are unlimited.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine, Run
+from simaccel.program.lowering import lower
+from simaccel.program.text import parse_program, program_text
+from tests.machine.accelerators import accelerator
+from tests.trees import einsum, mapping, workload
+
+
+def _cores(count: int, bytes_per_second: str, latency_cycles: int) -> Accelerator:
+    return accelerator(
+        dram={
+            "bandwidth_bytes_per_second": bytes_per_second,
+            "latency_cycles": latency_cycles,
+            "batch_bytes": 2**20,
+        },
+        dma={"in_queues": "single"},
+        cores={"count": count},
+    )
+
+
+def _run(on: Accelerator, text: str) -> Run:
+    program = parse_program(text)
+    assert program_text(program) == text
+    run = Machine(on, program).run()
+    slow = Machine(on, program, fast_forward=False).run()
+    assert (run.cycles, run.engines) == (slow.cycles, slow.engines)
+    return run
+
+
+# A is 80 B (20 cycles at 4 B/cycle), B is 32 B (8 cycles); each core has two blocks of rows
+TWO_CORES = """\
+program two
+  operator gemm
+    loop m 2 from 0 step 20 on core 0 step 1
+      tile B 4x4 x1 of B[k=4,n=4] 2B
+      load B queue 1
+      loop m 2 from 0 step 10
+        tile A 10x4 x2 of A[m=40,k=4] 2B
+        tile C 10x4 x1 of C[m=40,n=4] 2B
+        load A queue 0
+        compute C = A B over m=10 k=4 n=4 folds ws
+"""
+
+
+def test_two_cores_take_turns_at_the_dram() -> None:
+    """DRAM 4 B/cycle, latency 10, first come, first served.
+
+    dram       B 0-8  B' 8-16  A0 16-36  A2' 36-56  A1 56-76  A3' 76-96
+    array      gemm0 46-66 (A0 is there at 46)   gemm1 86-106
+    core1      gemm2 66-86 (A2 at 66)            gemm3 106-126
+
+    Core 0's array waits for A0: its transfer until 36, its latency until 46; for A1 66-76 and
+    76-86; from 106 on for the other core. Core 1's waits for A2 until 56 and 66, for A3 86-96 and
+    96-106.
+    """
+    run = _run(_cores(2, "4 GB/s", 10), TWO_CORES)
+    assert run.cycles == 126
+    assert (run.engines["array"].busy, run.engines["core1.array"].busy) == (40, 40)
+    stalls = {"dram_bandwidth": 36 + 10, "dram_latency": 20, "drain": 20}
+    assert run.engines["array"].stalls == stalls
+    assert run.engines["core1.array"].stalls == {"dram_bandwidth": 56 + 10, "dram_latency": 20}
+    assert run.served_cycles["dram0"] == 2 * (8 + 20 + 20)
+    assert run.moved["dram_read", "B"] == 2 * 32
+    assert run.peak_buffer_bytes == 32 + 2 * 80 + 80
+
+
+# the first operator: one block of rows on core 0, two on core 1; the second one reads all of C
+BEHIND = """\
+program behind
+  operator one
+    loop m 1 from 0 step 10 on core 0 step 1
+      tile A 10x4 x1 of A[m=30,k=4] 2B
+      tile B 4x4 x1 of B[k=4,n=4] 2B
+      tile C 10x4 x1 of C[m=30,n=4] 2B
+      load A queue 0
+      load B queue 1
+      compute C = A B over m=10 k=4 n=4 folds ws
+      store C
+    loop m 1 from 10 step 20 on core 1 step 1
+      tile B 4x4 x1 of B[k=4,n=4] 2B
+      load B queue 1
+      loop m 2 from 0 step 10
+        tile A 10x4 x2 of A[m=30,k=4] 2B
+        tile C 10x4 x2 of C[m=30,n=4] 2B
+        load A queue 0
+        compute C = A B over m=10 k=4 n=4 folds ws
+        store C
+  operator two
+    tile C 10x4 x1 of C[m=30,n=4] 2B
+    tile D 4x4 x1 of D[n=4,o=4] 2B
+    tile E 10x4 x1 of E[m=30,o=4] 2B
+    load C queue 0
+    load D queue 1
+    compute E = C D over m=10 n=4 o=4 folds ws
+"""
+
+
+def test_a_load_waits_for_the_stores_of_every_core() -> None:
+    """Transfers take no time, latency 10: core 0 is done at 30, core 1 at 10 + 20 + 20 = 50.
+
+    Then C is loaded until 60, and multiplied until 80. What core 1 loads, it loads at once.
+    """
+    run = _run(_cores(2, "unlimited", 10), BEHIND)
+    assert run.cycles == 80
+    assert [one.cycles for one in run.operators] == [50, 30]
+    assert run.engines["core1.array"].busy == 40
+    assert run.engines["array"].busy == 40
+
+
+@pytest.mark.parametrize(("count", "tile", "cycles"), [(1, 80, 160), (2, 40, 80), (3, 30, 60)])
+def test_arrays_that_wait_for_nothing_share_their_work(count: int, tile: int, cycles: int) -> None:
+    """8 blocks of 20 cycles, as many as there are on the core that has most of them."""
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=80, k=4, n=4))
+    tree = f"""
+        group G
+          spread m {tile} cores
+          keep B buffer
+          loop m 10
+          keep A buffer x2, C buffer x2
+          do G array ws
+    """
+    program = lower(of, mapping(of, tree))
+    assert Machine(_cores(count, "unlimited", 0), program).run().cycles == cycles
+
+
+def test_more_cores_than_pieces_idle() -> None:
+    run = _run(_cores(3, "4 GB/s", 10), TWO_CORES)
+    assert run.cycles == 126
+    assert run.engines["core2.array"].idle == 126

@@ -1,0 +1,59 @@
+"""Searches spread groups over cores by themselves, and are never slower than on one core."""
+
+from __future__ import annotations
+
+import pytest
+
+from simaccel.experiment.run import simulate
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.mapping.cores import core_spreads
+from simaccel.schedulers import Options, make_mapping
+from tests.machine.accelerators import accelerator
+from tests.mapping.test_cores import ATTENTION
+from tests.trees import einsum, workload
+
+
+def _quick(count: int) -> Accelerator:
+    """Return cores whose arrays wait for nothing: 16 MACs a cycle each."""
+    return accelerator(
+        array={"overlap": "stream", "edge_folds": "used"},
+        dram={"bandwidth_bytes_per_second": "unlimited", "latency_cycles": 0},
+        cores={"count": count},
+    )
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex"])
+def test_a_product_of_four_pieces_takes_a_quarter_of_the_time(dataflow: str) -> None:
+    """64 x 64 x 64 on 4 x 4 PEs that never wait: a core's quarter is 16 x 64 x 64 / 16 steps.
+
+    Beyond, the one time that the array fills and drains, on any number of cores.
+    """
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=64, k=64, n=64), weights=["B"])
+    cycles = {}
+    for count in (1, 4):
+        mapping = make_mapping(of, _quick(count), dataflow, Options())
+        assert len(core_spreads(mapping.groups[0])) == (count > 1)
+        cycles[count] = simulate(of, _quick(count), mapping).run.cycles
+    ideal = 64**3 // 16
+    assert ideal // 4 <= cycles[4]
+    assert cycles[4] - ideal // 4 <= cycles[1] - ideal + 16
+
+
+@pytest.mark.parametrize("dataflow", ["naive", "flex", "flat", "flash", "best"])
+def test_more_cores_are_never_slower(dataflow: str) -> None:
+    runs = []
+    for count in (1, 2, 3):
+        on = load_accelerator("toy", [f"cores.count={count}", "buffer.capacity_bytes=2 KiB"])
+        result = simulate(ATTENTION, on, dataflow)
+        assert result.run.cycles >= result.prediction.bound_cycles
+        runs.append(result.run.cycles)
+    assert max(runs) == runs[0]
+
+
+def test_rows_of_fused_attention_are_spread() -> None:
+    """Q's rows are the only rank that no operator of it sums over, or needs whole."""
+    of, on = ATTENTION, _quick(3)
+    mapping = make_mapping(of, on, "flat", Options())
+    ranks = {spread.rank for group in mapping.groups for spread in core_spreads(group)}
+    assert "q" in ranks

@@ -1,0 +1,1 @@
+"""Coral's Edge TPU."""

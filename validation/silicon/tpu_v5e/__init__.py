@@ -1,0 +1,1 @@
+"""A TPU v5e chip."""

@@ -1,0 +1,84 @@
+"""The operators of Llama-3.1-8B apart from attention, on ``hwconfigs/tpu_v6e``: no own constants.
+
+Products stream their weights; what they read and make goes through HBM. Norms and rotations find
+their rows on the chip, where the operator before left them. ``q_proj`` is that of queries, keys and
+values, which XLA makes one product. Of fewer than 313 tokens the source has no ``up_proj`` and
+``down_proj`` holds both (its README); so here where it has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from validation.silicon.kernels import (
+    COPIES,
+    ON_CHIP,
+    copy_cycles,
+    streamed_gemm_cycles,
+    vector_cycles,
+)
+
+_WIDTH: Final = 4096
+_HIDDEN: Final = 14336
+_HEADS_WIDTH: Final = 6144
+"""Queries of 32 heads, keys and values of 8, 128 numbers each."""
+_ROTATED: Final = 5120
+"""Queries and keys."""
+_PRODUCTS: Final = {
+    "q_proj": (_WIDTH, _HEADS_WIDTH),
+    "o_proj": (_WIDTH, _WIDTH),
+    "gate_proj": (_WIDTH, _HIDDEN),
+    "up_proj": (_WIDTH, _HIDDEN),
+    "down_proj": (_HIDDEN, _WIDTH),
+    "lm_head": (_WIDTH, 128256),
+}
+"""Depth and columns of the weights."""
+_NORMS: Final = ("input_layernorm", "post_layernorm", "final_layernorm")
+_NORM_PASSES: Final = 2
+"""Sum of squares; product with the root and the gain."""
+OUTSIDE: Final = ("embedding", "final_layernorm", "lm_head")
+"""What is no part of a block."""
+
+
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the nanoseconds of each operator: columns layer, tokens; None for another layer."""
+    apart = {row["tokens"] for row in rows if row["layer"] == "up_proj"}
+    found: list[float | None] = []
+    for row in rows:
+        tokens, layer = int(row["tokens"]), row["layer"]
+        time = _nanoseconds(layer, tokens)
+        if layer == "down_proj" and time is not None and row["tokens"] not in apart:
+            time += _nanoseconds("up_proj", tokens) or 0
+        found.append(time)
+    return found
+
+
+@cache
+def _nanoseconds(layer: str, tokens: int) -> float | None:
+    """Return the time of one operator inside a program that is started once."""
+    on = _inside()
+    if layer in _PRODUCTS:
+        depth, columns = _PRODUCTS[layer]
+        cycles = streamed_gemm_cycles(on, (tokens, depth, columns))
+    elif layer in _NORMS:
+        cycles = _on_chip_cycles(tokens * _WIDTH, _NORM_PASSES)
+    elif layer == "rope":
+        cycles = _on_chip_cycles(tokens * _ROTATED, 1)
+    elif layer == "embedding":
+        cycles = copy_cycles(_inside(COPIES), tokens * _WIDTH, n_bytes=2)
+    else:
+        return None
+    return 1e9 * on.seconds(cycles)
+
+
+def _on_chip_cycles(elements: int, passes: int) -> int:
+    return vector_cycles(_inside(ON_CHIP), elements, reads=1, passes=passes, n_bytes=2)
+
+
+@cache
+def _inside(settings: tuple[str, ...] = ()) -> Accelerator:
+    return load_accelerator("tpu_v6e", ["groups.start_cycles=0", *settings])

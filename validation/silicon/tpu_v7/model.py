@@ -1,0 +1,47 @@
+"""GEMMs of a TPU v6e chip and a chiplet of a TPU v7: ``hwconfigs`` tpu_v6e, tpu_v7_chiplet.
+
+A host's times hold what it takes to start a kernel and to learn of its end; six rows are of the
+device's trace and have none of it. f32 is multiplied as bf16 (XLA's default) and comes in four
+bytes. int8: a TPU v6e has twice as many multipliers for it (1,836 Tops), here as twice the rows
+of an array; no document gives a rate for int8 on a TPU v7, so there it is that of bf16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from validation.silicon.kernels import streamed_gemm_cycles
+
+_CHIPS: Final = {"v6e": "tpu_v6e", "v7 chiplet": "tpu_v7_chiplet"}
+_BYTES: Final = {"bfloat16": 2, "float32": 4, "int8": 1}
+V6E_HOST: Final = "groups.start_cycles=197000"
+"""Cycles of a host, 113 us: calibrated on the three GEMMs of 128 x 4,096 x 4,096, as for the v7."""
+
+
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the microseconds of each GEMM: columns chip, timing, dtype, M, N, K."""
+    return [_microseconds(row) for row in rows]
+
+
+def _microseconds(row: Mapping[str, str]) -> float | None:
+    chip, dtype = _CHIPS.get(row["chip"]), row["dtype"]
+    if chip is None or dtype not in _BYTES:
+        return None
+    host = row["timing"] == "host"
+    on = _accelerator(chip, host=host, narrow=dtype == "int8" and chip == "tpu_v6e")
+    sizes = int(row["M"]), int(row["K"]), int(row["N"])
+    return 1e6 * on.seconds(streamed_gemm_cycles(on, sizes, n_bytes=_BYTES[dtype]))
+
+
+@cache
+def _accelerator(chip: str, *, host: bool, narrow: bool) -> Accelerator:
+    settings = ["array.rows=512"] if narrow else []
+    if not host:
+        settings.append("groups.start_cycles=0")
+    elif chip == "tpu_v6e":
+        settings.append(V6E_HOST)
+    return load_accelerator(chip, settings)
