@@ -45,7 +45,7 @@ def core_totals(
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class GroupTotals:
     """Sums over the cores of a group, once."""
 
     every: Sequence[CoreTotals]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.core_totals import GroupSums, core_totals
+from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
@@ -176,7 +176,7 @@ def _evaluated(
 
 
 def _predicted(placed: PlacedGroup) -> GroupPrediction:
-    sums, times = GroupSums(placed.cores), placed.times
+    sums, times = GroupTotals(placed.cores), placed.times
     return GroupPrediction(
         name=placed.group.name,
         bound_terms={name: n * times for name, n in sums.bound_terms.items()},

@@ -374,7 +374,6 @@ def _folds(
 def _fold(
     fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator
 ) -> Instruction:
-    read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Instruction(
         Action.COMMAND,
@@ -383,7 +382,7 @@ def _fold(
         cycles=fold.cycles,
         distribution_cycles=accelerator.array_in_rate.cycles(fold.pipe_in_bytes),
         collection_cycles=accelerator.array_out_rate.cycles(fold.pipe_out_bytes),
-        read_cycles=accelerator.read_rate.cycles(read_bytes),
+        read_cycles=accelerator.read_rate.cycles(fold.a_bytes + fold.b_bytes + fold.sums_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,
         native_macs=fold.native_macs,
