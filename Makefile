@@ -37,7 +37,7 @@ check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
 	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
-	SIMACCEL_DRAWS=38 $(BIN)/python -m pytest -n 2 --dist worksteal
+	SIMACCEL_DRAWS=114 $(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m validation.bound.proved
 	$(BIN)/python -m validation.bound.run
 	$(BIN)/python -m validation.graphs.run

@@ -9,6 +9,9 @@ from typing import Any, Final
 _LONGEST_VALUE: Final = 80
 _LONGEST_PART: Final = 400
 _LONGEST_CHOICE: Final = 1500
+_LONGEST_LIST: Final = 80
+"""Characters of all choices that stand behind the nearest one."""
+_MEANT: Final = "did you mean"
 _MOST_ALIKE = 3
 _MOST_PLACES = 8
 _MOST_TOLD = 40
@@ -58,7 +61,16 @@ class Fault:
     def __str__(self) -> str:
         file, field = (_cut(part, _LONGEST_PART) for part in (self.file, self.field))
         value, allowed = _cut(repr(self.value), _LONGEST_VALUE), _cut(self.allowed, _LONGEST_CHOICE)
-        return printable(f"{file}: {field}: got {value}; allowed: {allowed}")
+        return printable(f"{file}: {field}: got {value}; {allows(allowed)}")
+
+
+def allows(allowed: str) -> str:
+    """Return what is allowed as a part of a message; what was meant needs no word before it.
+
+    >>> allows("1 or more"), allows("did you mean 'flat'? (allowed: naive, flat)")
+    ('allowed: 1 or more', "did you mean 'flat'? (allowed: naive, flat)")
+    """
+    return allowed if allowed.startswith(_MEANT) else f"allowed: {allowed}"
 
 
 def _cut(text: str, longest: int) -> str:
@@ -141,13 +153,16 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:
-    """Return what to write instead of an unknown word: the nearest choice, or all of them.
+    """Return what to write instead of an unknown word: the nearest choice, and all if they are few.
 
     >>> suggest("falt", ["naive", "flex", "flat"])
-    "did you mean 'flat'?"
+    "did you mean 'flat'? (allowed: naive, flex, flat)"
     >>> suggest("zzz", ["naive", "flat"])
     'one of naive, flat'
     """
     known = list(choices)
-    close = get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"one of {', '.join(known)}"
+    close, every = get_close_matches(word, known, n=1), ", ".join(known)
+    if not close:
+        return f"one of {every}"
+    few = len(known) > 1 and len(every) <= _LONGEST_LIST
+    return f"{_MEANT} {close[0]!r}?" + f" (allowed: {every})" * few

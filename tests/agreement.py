@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 
-from simaccel.analytic.counting.counts import count
-from simaccel.analytic.family import family_of
+from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.cores import shares as shares_of
 from simaccel.mapping.lifetimes import lives
-from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
@@ -32,16 +27,9 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     sums_bytes = 0
     bits = _bits_around(of, one)
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
-        shares = shares_of(group, space_of(of, group).sizes)
-        each = [
-            count(family_of(space_of(of, share.group), share.group, around, bits), on)
-            for share in shares
-        ]
-        counts, times = each[0], of.repeat
-        cores = [len(share.cores) * times for share in shares]
-        moved: Counter[tuple[str, str]] = Counter()
-        for one_core, n_cores in zip(each, cores, strict=True):
-            moved.update({key: int(n) * n_cores for key, n in one_core.moved.items() if int(n)})
+        cores = core_totals(of, on, group, around, bits)
+        sums, counts, times = GroupTotals(cores), cores[0].totals.counts, of.repeat
+        moved = {key: n * times for key, n in sums.moved.items()}
         seen = {key: n for key, n in done.moved.items() if n}
         differ = {
             key: (seen.get(key, 0), moved.get(key, 0))
@@ -50,8 +38,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         }
         assert not differ, f"{group.name}: (machine, closed form) of {differ}"
         for name in ("macs", "native_macs", "elements"):
-            found = sum(int(getattr(a, name)) * n for a, n in zip(each, cores, strict=True))
-            assert getattr(done, name) == found, name
+            assert getattr(done, name) == getattr(sums, name) * times, name
         sums_bytes = max(sums_bytes, int(counts.room(ACCUMULATOR)))
         own = {name: ring for name, ring in room[group.name].items() if "_kept" not in name}
         assert int(counts.room(BUFFER)) == sum(n * slots for n, slots in own.values()), own

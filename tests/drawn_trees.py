@@ -183,7 +183,8 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
 def over_cores(seed: int, case: Drawn) -> Drawn:
     """Draw cores, and spread groups of a case over them where that is legal."""
     draw = Random(f"cores {seed}")
-    on = with_values(case.on, {"cores.count": draw.randint(1, 4)}, "drawn")
+    fields = {"cores.count": draw.randint(1, 4), "cores.noc.multicast": draw.random() < 0.5}
+    on = with_values(case.on, fields, "drawn")
     body = list(case.mapping.body)
     for at, group in enumerate(body):
         for _ in range(draw.choice([0, 4, 4])):

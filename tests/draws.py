@@ -9,6 +9,6 @@ DRAWS: Final = int(os.environ.get("SIMACCEL_DRAWS", "1"))
 _Case = TypeVar("_Case")
 
 
-def some(cases: Iterable[_Case], each: int = 2) -> list[_Case]:
+def some(cases: Iterable[_Case], each: int = 4) -> list[_Case]:
     """Return one in ``each`` of cases that are alike; all of them where more is drawn."""
     return list(cases)[:: 1 if DRAWS > 1 else each]

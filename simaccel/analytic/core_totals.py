@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.evaluation import FamilyTotals, evaluate
-from simaccel.analytic.family import family_of
+from simaccel.analytic.evaluation import FamilyTotals, evaluate, memory_work
+from simaccel.analytic.family import family_of, ints
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import on_core
-from simaccel.mapping.cores import shares
-from simaccel.mapping.space import space_of
+from simaccel.hardware.cores import on_core, without_core
+from simaccel.mapping.cores import core_spreads, shares
+from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
 
@@ -23,6 +23,8 @@ class CoreTotals:
 
     cores: tuple[int, ...]
     totals: FamilyTotals
+    reads: Mapping[str, int]
+    """How often a tensor is loaded for all of them; what isn't here, by each of them."""
 
 
 def core_totals(
@@ -37,11 +39,24 @@ def core_totals(
     ``around`` and ``bits``: as of ``family_of``.
     """
     totals_of = []
+    spreads = core_spreads(group)
     for share in shares(group, space_of(workload, group).sizes):
         space = space_of(workload, share.group)
+        reads: dict[str, int] = {}
+        if accelerator.cores.noc.multicast:
+            reads = {n: share.reads(spreads, ranks) for n, ranks in _moving(space).items()}
         totals = evaluate(family_of(space, share.group, tuple(around), bits), accelerator)
-        totals_of.append(CoreTotals(share.cores, totals))
+        totals_of.append(CoreTotals(share.cores, totals, reads))
     return tuple(totals_of)
+
+
+def _moving(space: IterationSpace) -> dict[str, set[str]]:
+    """Return the ranks that move each tensor of a group, in any of its uses."""
+    ranks: dict[str, set[str]] = {}
+    for seen in space.operators:
+        for _, view in seen.uses:
+            ranks.setdefault(view.name, set()).update(space.moves(view))
+    return ranks
 
 
 @dataclass(frozen=True)
@@ -68,22 +83,28 @@ class GroupTotals:
     @property
     def moved(self) -> dict[Level, int]:
         """Bytes by level and tensor."""
-        found: Counter[Level] = Counter()
-        for one in self.every:
-            for level, n_bytes in one.totals.counts.moved.items():
-                found[level] += len(one.cores) * int(n_bytes)
-        return {level: n for level, n in found.items() if n}
+        moved: Counter[Level] = Counter()
+        for share in self.every:
+            for (level, name), n_bytes in share.totals.counts.moved.items():
+                times = share.reads.get(name) if level == "dram_read" else None
+                moved[level, name] += (times or len(share.cores)) * int(n_bytes)
+        return {level: n for level, n in moved.items() if n}
 
     @property
     def resources(self) -> dict[str, int]:
         """Cycles of each resource's work: memories have that of all cores, others are a core's."""
-        found: Counter[str] = Counter()
-        for one in self.every:
-            shared = one.totals.accelerator.every_backing
-            for name, cycles in one.totals.resources.items():
-                for core in one.cores:
-                    found[name if name in shared else on_core(core, name)] += int(cycles)
-        return dict(found)
+        work: Counter[str] = Counter()
+        for share in self.every:
+            for name, cycles in share.totals.resources.items():
+                for core in share.cores:
+                    work[on_core(core, name)] += int(cycles)
+        totals = self.every[0].totals
+        moved = {level: ints(n_bytes) for level, n_bytes in self.moved.items()}
+        workload = totals.family.space.workload
+        shared = memory_work(totals.accelerator, workload, moved)
+        own = {name: n for name, n in work.items() if without_core(name) not in shared}
+        order = dict.fromkeys(totals.resources, 0)
+        return {**order, **own, **{name: int(n) for name, n in shared.items()}}
 
     @property
     def bound_terms(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
 from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
-from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
+from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.tree import BUFFER
@@ -40,6 +40,23 @@ def require_countable(workload: Workload) -> None:
         raise CountError(f"{workload.name}: {workload.macs} MACs; allowed: at most 2^60")
 
 
+def memory_work(
+    accelerator: Accelerator, workload: Workload, moved: Mapping[Level, Ints]
+) -> dict[str, Ints]:
+    """Return the cycles of DRAM, and of memories beside it, that bytes take at least."""
+    work: dict[str, Ints] = {}
+    for memory, backing in accelerator.every_backing.items():
+        both = dict.fromkeys(_WITH_DRAM, ints(0))
+        for (level, name), n_bytes in moved.items():
+            if level in both and accelerator.memory(workload.tensors[name].kind) == memory:
+                both[level] = both[level] + n_bytes
+        parts = backing.dram.channels
+        loads = backing.channel_read_rate.cycles(both["dram_read"] // parts)
+        stores = backing.channel_rate.cycles(both["dram_write"] // parts)
+        work[memory] = ints(loads + stores - 1).clip(0)
+    return work
+
+
 @dataclass(frozen=True)
 class FamilyTotals:
     """The counts of a family, and what follows from them: work, bound, room, energy."""
@@ -56,11 +73,7 @@ class FamilyTotals:
             "array": counts.busy.get("array", ints(0)),
             "sfu": counts.busy.get("sfu", ints(0)),
         }
-        for name, backing in hardware.every_backing.items():
-            moved, parts = self._moved_with(name), backing.dram.channels
-            loads = backing.channel_read_rate.cycles(moved["dram_read"] // parts)
-            stores = backing.channel_rate.cycles(moved["dram_write"] // parts)
-            cycles[name] = ints(loads + stores - 1).clip(0)
+        cycles |= memory_work(hardware, self.family.space.workload, counts.moved)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
             ("buffer_write", hardware.write_rate),
@@ -69,14 +82,6 @@ class FamilyTotals:
         ):
             cycles[name] = ints(rate.cycles(counts.total(name)))
         return cycles
-
-    def _moved_with(self, memory: str) -> dict[str, Ints]:
-        """Return the bytes that are read from a memory, and written to it."""
-        tensors, found = self.family.space.workload.tensors, dict.fromkeys(_WITH_DRAM, ints(0))
-        for (level, name), n_bytes in self.counts.moved.items():
-            if level in found and self.accelerator.memory(tensors[name].kind) == memory:
-                found[level] = found[level] + n_bytes
-        return found
 
     def resource_bound(self) -> Ints:
         """Return the total work of the busiest resource. No run is shorter."""

@@ -110,6 +110,7 @@ def _report(
         directives_json,
         directives_table,
         limits_table,
+        mac_notes,
         room_notes,
     )
 
@@ -117,7 +118,7 @@ def _report(
     runs = [layer.runs[hardware.pes] for layer in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
     added = [] if reading.released else _effects(analysed, hardware)
-    for note in room_notes(analysed):
+    for note in (*room_notes(analysed), *mac_notes(analysed)):
         click.echo(f"note: {note}", err=True)
     if as_json:
         show_json(directives_json(analysed, described.name, limits, added))

@@ -142,6 +142,9 @@ def generate(  # noqa: PLR0913 - what a generation is asked
 
     """
     faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
+    if isinstance(model, Transformer) and model.decoder_layers:
+        allowed = "a decoder alone: of an encoder with a decoder run --phase prefill and decode"
+        faults.append(Fault("generation", "model", model.name, allowed))
     if "phase" in asked:
         faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
     whole = {"scope": "model", **asked, "phase": "prefill"}

@@ -132,7 +132,7 @@ def account_keys(
         elif key in reasons:
             yield AccountEntry(name, "harmless", reasons[key])
         else:
-            near = suggest(key, (*taken, *reasons))
+            near = suggest(key, (*taken, *reasons)).partition(" (")[0]
             why = f"not read; {near}" if near.startswith("did") else "not read"
             yield AccountEntry(name, "not taken", why, macs=macs)
 

@@ -12,6 +12,15 @@ from simaccel.hardware.spec import Spec
 _MOST_CORES: Final = 256
 
 
+class CoreNocSpec(Spec):
+    """The way from memories to cores. ``multicast``: what cores load alike is read for all at once.
+
+    That is, as soon as each of them has a free slot.
+    """
+
+    multicast: bool = False
+
+
 class CoresSpec(Spec):
     """Cores of one kind behind the same DRAM channels.
 
@@ -20,6 +29,7 @@ class CoresSpec(Spec):
     """
 
     count: Annotated[Count, Field(le=_MOST_CORES)] = 1
+    noc: CoreNocSpec = Field(default_factory=CoreNocSpec)
 
 
 def on_core(core: int, name: str) -> str:

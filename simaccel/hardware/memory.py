@@ -253,12 +253,15 @@ class GroupsSpec(Spec):
 
     ``overlap``: tiles of the next may come while one drains. ``resident``: dataflows hold what goes
     from one group to a later one in the buffer, where that is worth it (``best`` does anyhow).
+    ``epilogues``: biases, activations and residuals follow the einsum before them tile by tile, in
+    its group, where that is worth it (``best`` does anyhow).
     ``start_cycles``: from the end of a group to the first load of the next, and before the first:
     an operator's dispatch, descriptors and set-up, where a compiler runs one after the other.
     """
 
     overlap: bool = True
     resident: bool = False
+    epilogues: bool = False
     start_cycles: Cycles = 0
 
     @model_serializer(mode="wrap")
@@ -266,6 +269,8 @@ class GroupsSpec(Spec):
         found: dict[str, object] = dump(self)
         if self.start_cycles == 0:
             del found["start_cycles"]
+        if not self.epilogues:
+            del found["epilogues"]
         return found
 
     @model_validator(mode="after")

@@ -145,8 +145,9 @@ sfu: {{ preset: edge, lanes: 128 }}
 # dram: `2 x PART` of {parts}, ... (simaccel dram parts), or that of another accelerator.
 dram: 2 x {part}
 # groups: `resident: true` keeps what goes from one operator to a later one in the buffer, where it
-# has room and that is worth it, as compilers do; `false` (or no such line) brings it to DRAM.
-groups: {{ resident: true }}
+# has room and that is worth it; `epilogues: true` applies biases, activations and residuals to each
+# tile of what they follow. Compilers do both; `false` (or no such line) brings all of it to DRAM.
+groups: {{ resident: true, epilogues: true }}
 # precision: numbers of the tensors for which no workload says one: {numbers}.
 precision: {{ weights: fp16, activations: fp16, cache: fp16 }}
 # energy: {nodes}, of which node every figure follows, or figures of its own. Of {unpriced}

@@ -53,8 +53,12 @@ _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "layout": tuple(
         f"{of}SRAMBank{what}" for of in ("Ifmap", "Filter") for what in ("Bandwidth", "Num", "Port")
     ),
-    "sparsity": ("SparseRep", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"),
+    "sparsity": (
+        *("SparseRep", "SparseAcc", "OptimizedMapping", "BlockSize", "RandomNumberGeneratorSeed"),
+    ),
 }
+_SWITCHED: Final = frozenset(name.lower() for kind in _OFF for name in (*_OFF[kind][0], *_OF[kind]))
+"""The fields of these, in small letters."""
 
 
 def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
@@ -181,13 +185,17 @@ class _Reading:
         traced = self.text("run_presets", "UseRamulatorTrace").lower() == "true"
         for section, values in self.sections.items():
             taken, harmless = self._known(section)
+            kinds = [section] if section in _OFF else [*_OFF]
+            for kind in kinds:
+                yield from self._switched(section, kind)
             if section in _OFF:
-                yield from self._switched(section)
                 continue
             if traced:
                 harmless = {name: why for name, why in harmless.items() if why != _QUEUES}
             names = {name.lower(): name for name in (*taken, *harmless)}
-            present = [names.get(key.lower(), key) for key in values]
+            present = [
+                names.get(key.lower(), key) for key in values if key.lower() not in _SWITCHED
+            ]
             yield from account_keys(present, taken, harmless, within=section, macs=0)
 
     def _known(self, section: str) -> tuple[list[str], dict[str, str]]:
@@ -205,19 +213,24 @@ class _Reading:
         harmless |= dict.fromkeys((*_MEMORIES, "Bandwidth"), unlimited)
         return [*_SIDES, "Dataflow"], harmless
 
-    def _switched(self, section: str) -> Iterator[AccountEntry]:
-        """Yield the entries of a section that does nothing while its switches are off."""
-        switches, missing = _OFF[section]
+    def _switched(self, section: str, kind: str) -> Iterator[AccountEntry]:
+        """Yield the entries of fields that do nothing while their switches are off.
+
+        Older files have them among the presets; in a section of their own are no others.
+        """
+        switches, missing = _OFF[kind]
         on = {option.lower() for option in switches if self.text(section, option).lower() == "true"}
-        known = {name.lower() for name in (*switches, *_OF[section])}
+        known = {name.lower() for name in (*switches, *_OF[kind])}
         for key in self.sections[section]:
             name, is_on = f"{section}.{key}", key.lower() in on
-            work = None if section == "sparsity" and is_on else 0
+            work = None if kind == "sparsity" and is_on else 0
+            if key.lower() not in known and section != kind:
+                continue
             if key.lower() not in known:
-                yield from account_keys([key], (*switches, *_OF[section]), within=section, macs=0)
+                yield from account_keys([key], (*switches, *_OF[kind]), within=section, macs=0)
             elif is_on or (on and key.lower() not in map(str.lower, switches)):
                 yield AccountEntry(name, "not taken", missing, macs=work)
-            elif section == "layout" and self.limits and key.lower().endswith("bandwidth"):
+            elif kind == "layout" and self.limits and key.lower().endswith("bandwidth"):
                 yield AccountEntry(name, "not taken", "Bandwidth says it here, of each interface")
             else:
                 yield AccountEntry(name, "harmless", "off")

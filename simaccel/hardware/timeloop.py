@@ -183,6 +183,10 @@ def _capacity_bits(reading: TimeloopReading, part: TimeloopPart) -> int | None:
     return depth * (width or (word or 1) * (amounts["block_size"] or 1))
 
 
+_NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
+"""Numbers by their bits; of another kind `--precision` and `precision` say which."""
+
+
 @dataclass
 class _Accelerator:
     """The parts that an accelerator's document is written from."""
@@ -219,6 +223,7 @@ class _Accelerator:
             "noc": {"source": other, "distribution": pipe, "collection": pipe},
             "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
             "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
+            **self._precision(source),
             "energy": {
                 "known": False,
                 "source": f"{source}: energy is Accelergy's, not described there",
@@ -297,6 +302,15 @@ class _Accelerator:
         rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
         known = [one for one in rates if one != "unlimited"]
         return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
+
+    def _precision(self, source: str) -> dict[str, Any]:
+        """Return the numbers of elements, as wide as the DRAM's words, if a number is."""
+        bits = self.reading.amount(self.levels.dram, "word_bits")
+        number = _NUMBERS.get(bits or 0)
+        if number is None:
+            return {}
+        numbers = dict.fromkeys(("weights", "activations", "cache"), number)
+        return {"precision": {**numbers, "source": f"{source}: words of {bits} bits in the DRAM"}}
 
     def entries(self) -> Iterator[AccountEntry]:
         """Yield what became of each part, attribute and section."""

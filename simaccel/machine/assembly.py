@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from simaccel.machine.multicast import Multicast
+
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import DmaInEngine, DmaOutEngine, Engine, LinkEngine, SfuEngine
+from simaccel.machine.engines import (
+    DmaEngine,
+    DmaInEngine,
+    DmaOutEngine,
+    Engine,
+    LinkEngine,
+    SfuEngine,
+)
 from simaccel.machine.plan import make_plan, needed_by
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.steps import EngineKind
@@ -67,6 +76,35 @@ def connect(
         mine = [engine for engine in engines if engine.wires is wires]
         found += _connect(dict(zip(one.steps, mine, strict=True)), one, walks.kinds)
     return found
+
+
+def share_loads(
+    walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
+) -> list[Multicast]:
+    """Return the loads that several cores read at once; engines know theirs by step."""
+    members: dict[object, list[tuple[DmaEngine, int]]] = {}
+    for wires, digits in zip(cores, walks.digits, strict=True):
+        for engine in engines:
+            if engine.wires is wires and isinstance(engine, DmaEngine):
+                for at, key in _loads_of_all(engine, digits):
+                    members.setdefault(key, []).append((engine, at))
+    shared: list[Multicast] = []
+    for places in members.values():
+        if len(places) > 1:
+            shared.append(Multicast([engine for engine, _ in places]))
+            for engine, at in places:
+                engine.multicasts[at] = shared[-1]
+    return shared
+
+
+def _loads_of_all(
+    engine: DmaEngine, digits: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[int, object]]:
+    """Yield the steps that are alike on other cores, and what those have in common."""
+    for at, op in enumerate(engine.plan.ops):
+        if op.alike:
+            pairs = zip(digits[op.operator], op.alike, strict=True)
+            yield at, (op.site, tuple(digit for digit, alike in pairs if not alike))
 
 
 def _connect(

@@ -7,14 +7,15 @@ attributes (``at``, ``iterations``, ``stage``), never in local variables only.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import simpy
+from simaccel.machine.multicast import Multicast, Pieces
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.operator_barrier import OperatorBarrier
-from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.plan import Amounts, Instruction, Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import (
@@ -38,7 +39,7 @@ PORT_CAUSES = {
 """What waiting for a channel on the chip is booked to."""
 _ENDINGS = (Cause.DRAIN, Cause.IDLE, Cause.LINK)
 """What waiting for the end of an operator is booked to."""
-Waiting = Generator[simpy.Event, None, None]
+Waiting = Generator[simpy.Event, Any, None]
 
 
 class Engine(StatefulPart):
@@ -263,6 +264,10 @@ class Engine(StatefulPart):
         """Return in how many cycles the last results have left the engine."""
         return 0
 
+    def amounts(self, at: int) -> Amounts:
+        """Return what a step moves that the engine counts."""
+        return self.plan.ops[at].amounts
+
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one own step; ``()`` if it never waits."""
         raise NotImplementedError
@@ -301,7 +306,7 @@ class LinkEngine(SfuEngine):
 class DmaEngine(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
-    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts")
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts", "multicasts")
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
 
@@ -311,12 +316,31 @@ class DmaEngine(Engine):
         """Whom those blame that wait for a transfer, unless banks hold it up."""
         self.parts = [self._parts(op) for op in plan.ops]
         """By step what it asks of the channels of a memory."""
+        self.multicasts: dict[int, Multicast] = {}
+        """By step with whom it asks."""
 
     def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
         if not op.dram_bytes:
             return ()
         transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
         return self.wires.memories[op.memory].parts[transfer]
+
+    def ask(self) -> Pieces:
+        """Ask a memory for what the present step moves."""
+        return [
+            (channel, channel.request(cycles, self.direction, self.name))
+            for channel, cycles in self.parts[self.at]
+        ]
+
+    def asks(self, at: int) -> bool:
+        """Return whether a step is asked for in its own name, and not in that of another core."""
+        shared = self.multicasts.get(at)
+        return shared is None or shared.members[0] is self
+
+    def amounts(self, at: int) -> Amounts:
+        """Return what a step moves; what several cores read at once counts for the first."""
+        moved = super().amounts(at)
+        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] != "dram_read")
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""
@@ -326,11 +350,13 @@ class DmaEngine(Engine):
         """Let DRAM channels and the port on the chip work at the same time."""
         account, clock, direction = self.account, self.clock, self.direction
         account.enter(clock.cycle, op.site)
+        pieces = None
+        if op.alike and self.at in self.multicasts:
+            self.stage = 3
+            answer = self.multicasts[self.at].join(self, op.tile)
+            pieces = (yield answer) if isinstance(answer, simpy.Event) else answer
         account.asked = next(self.wires.requests)
-        pieces = [
-            (channel, channel.request(cycles, direction, self.name))
-            for channel, cycles in self.parts[self.at]
-        ]
+        pieces = self.ask() if pieces is None else pieces
         port = self.ports[op.port]
         entry = port.request(op.port_cycles, 1 - direction, self.name)
         account.blame(clock.cycle, self.root if op.root is None else op.root)

@@ -20,7 +20,7 @@ from simaccel.machine.accounts import (
     StallAccount,
     early_site,
 )
-from simaccel.machine.assembly import assemble, connect
+from simaccel.machine.assembly import assemble, connect, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import DmaEngine, Engine
@@ -132,6 +132,7 @@ class Machine:
         for engine in self.engines:
             engine.meeting, engine.early = self.meeting, early
         self.tokens = connect(walks, self.cores, self.engines)
+        self.multicasts = share_loads(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
         self.teller = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
@@ -212,6 +213,7 @@ class Machine:
             *self.engines,
             *(engine.account for engine in self.engines),
             *self.tokens,
+            *self.multicasts,
             self.meeting,
             *(port for wires in self.cores for port in wires.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),
@@ -283,7 +285,9 @@ class Machine:
         found: dict[Channel, int] = {}
         for engine, counts in zip(self.engines, trips, strict=True):
             parts = engine.parts if isinstance(engine, DmaEngine) else ()
-            for times, pieces in zip(counts, parts, strict=False):
+            for at, (times, pieces) in enumerate(zip(counts, parts, strict=False)):
+                if not (pieces and isinstance(engine, DmaEngine) and engine.asks(at)):
+                    continue
                 for channel, cycles in pieces:
                     found[channel] = found.get(channel, 0) + int(times) * cycles
         return found

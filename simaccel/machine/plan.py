@@ -76,6 +76,8 @@ class Instruction:
     ends: FoldEdge | None = None
     empty: bool = False
     """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
+    alike: tuple[bool, ...] = ()
+    """As of `Step`."""
     before: bool = False
     """Whether the tile is of the iteration before, as of `EngineStep`."""
     renews: bool = False
@@ -242,6 +244,8 @@ def _transfer(step: EngineStep, command: _Move, accelerator: Accelerator) -> Ins
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
+        tile=command.tile.name if step.alike else "",
+        alike=step.alike,
         read_cycles=costs["buffer_read"],
         write_cycles=costs["buffer_write"],
         distribution_cycles=costs["noc_distribution"],

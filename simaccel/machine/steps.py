@@ -77,6 +77,8 @@ class EngineStep:
     """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
     before: frozenset[str] = frozenset()
     """Tiles of which it uses those of the iteration before, beside which the next have begun."""
+    alike: tuple[bool, ...] = ()
+    """By loop over cores around a load that is read once whether it is the same on all of them."""
     renews: bool = False
     """Whether it is the first of an iteration to use such a tile: the one there is from before."""
 

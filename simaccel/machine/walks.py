@@ -30,7 +30,14 @@ from simaccel.machine.steps import (
     renewing,
     with_those_before,
 )
-from simaccel.program.cores import core_inside, is_spread, part_of
+from simaccel.program.cores import (
+    alike_on_cores,
+    core_inside,
+    digits_of,
+    is_spread,
+    moving,
+    part_of,
+)
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
@@ -50,6 +57,7 @@ from simaccel.program.program import (
     Tile,
     between_tiles,
     commands,
+    enclosed,
     rings,
     tiles_of,
 )
@@ -74,6 +82,8 @@ class InstructionStreams:
 
     kinds: dict[str, EngineKind] = field(default_factory=dict)
     cores: list[CoreWalks] = field(default_factory=list)
+    digits: list[Mapping[str, tuple[int, ...]]] = field(default_factory=list)
+    """By core and operator the iterations that it has of loops over cores."""
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
 
@@ -148,6 +158,9 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             known[part] = CoreWalks(steps, builder.tokens)
             walks.operators = builder.operators
         walks.cores.append(known[part])
+        walks.digits.append(
+            {operator.name: digits_of(operator, core) for operator, _ in enclosed(program.body)}
+        )
     return walks
 
 
@@ -173,6 +186,10 @@ class _Builder:
         self.sites = count(1)
         self.slots: dict[str, tuple[int, int]] = {}
         self.ends: dict[tuple[str, str], tuple[str, str]] = {}
+        self.around: tuple[ProgramLoop, ...] = ()
+        """Loops over cores around."""
+        self.moving: Mapping[str, set[str]] = {}
+        """The ranks that move what the present operator loads, by tensor."""
         self.stepped: set[str] = set()
         """Tiles of the present operator that PEs use which go through a block in steps."""
 
@@ -200,17 +217,15 @@ class _Builder:
             return self._loop(node, operator)
         engine = engine_of(node, self.accelerator)
         names = tuple(tile.name for tile in tiles_of(node))
-        site = next(self.sites)
-        return [
-            PlacedStep(
-                engine,
-                EngineStep(Action.COMMAND, site, command=node, touches=names, operator=operator),
-            )
-        ]
+        casts = self.accelerator.cores.noc.multicast
+        alike = alike_on_cores(node, self.around, self.moving) if casts else ()
+        what = Action.COMMAND, next(self.sites)
+        step = EngineStep(*what, command=node, touches=names, operator=operator, alike=alike)
+        return [PlacedStep(engine, step)]
 
     def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)
-        self.slots = rings(node.body, node.tiles)
+        self.slots, self.moving = rings(node.body, node.tiles), moving(node)
         self.stepped = {
             tile.name
             for command in commands(node.body)
@@ -242,10 +257,10 @@ class _Builder:
         left = core_inside(node, self.core)
         if left is None:
             return self._elsewhere(node, operator)
-        outside, self.core = self.core, left
+        outside, self.core, self.around = (self.core, self.around), left, (*self.around, node)
         self.slots = rings(node.body, node.tiles)
         items = self.body(node.body, node.tiles, operator, 0)
-        self.core = outside
+        self.core, self.around = outside
         return items
 
     def _elsewhere(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:

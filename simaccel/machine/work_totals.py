@@ -27,13 +27,13 @@ def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkT
     """Sum what the executed steps of each operator did."""
     totals = {name: WorkTotals() for name in operators}
     for engine in engines:
-        for n, op in zip(engine.counts, engine.plan.ops, strict=True):
+        for at, (n, op) in enumerate(zip(engine.counts, engine.plan.ops, strict=True)):
             if n and (op.macs or op.elements or op.amounts):
                 total = totals[op.operator]
                 total.macs += n * op.macs
                 total.native_macs += n * op.native_macs
                 total.elements += n * op.elements
-                for key, n_bytes in op.amounts:
+                for key, n_bytes in engine.amounts(at):
                     total.moved[key] += n * n_bytes
     return totals
 

@@ -6,7 +6,7 @@ rank is what is left of it; cores for which nothing is left idle in the group.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,6 +42,16 @@ class CoreShare:
 
     cores: tuple[int, ...]
     group: Group
+    digits: tuple[tuple[int, ...], ...]
+    """Of each core the number of its piece by spread."""
+
+    def reads(self, spreads: Sequence[Spread], ranks: Collection[str]) -> int:
+        """Count what cores load once where what they load alike is read once.
+
+        ``ranks``: those that move it.
+        """
+        own = [at for at, spread in enumerate(spreads) if spread.rank in ranks]
+        return len({tuple(digits[at] for at in own) for digits in self.digits})
 
 
 def core_spreads(group: Group) -> tuple[Spread, ...]:
@@ -107,20 +117,36 @@ def cores_of(spreads: Sequence[Spread], sizes: Mapping[str, int]) -> int:
 
 def shares(group: Group, sizes: Mapping[str, int]) -> tuple[CoreShare, ...]:
     """Return what cores do of a group with these sizes of its ranks, that of core 0 first."""
-    by_sizes: dict[tuple[tuple[str, int], ...], list[int]] = {}
+    by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
 
-    def below(spreads: Sequence[Spread], sizes: Mapping[str, int], core: int) -> None:
+    def below(
+        spreads: Sequence[Spread],
+        sizes: Mapping[str, int],
+        place: tuple[int, ...],
+        core: int,
+        digits: tuple[int, ...],
+    ) -> None:
         if not spreads:
-            by_sizes.setdefault(tuple(sizes.items()), []).append(core)
+            by_place.setdefault((place, tuple(sizes.items())), []).append((core, digits))
             return
         for piece, inside in pieces(spreads, sizes):
             for number in range(piece.count):
-                below(spreads[1:], inside, core + piece.core + number * piece.apart)
+                there = core + piece.core + number * piece.apart
+                below(spreads[1:], inside, (*place, piece.start), there, (*digits, number))
 
-    below(core_spreads(group), sizes, 0)
+    below(core_spreads(group), sizes, (), 0, ())
     return tuple(
-        CoreShare(tuple(cores), piece_of(group, dict(piece))) for piece, cores in by_sizes.items()
+        CoreShare(
+            tuple(core for core, _ in cores),
+            piece_of(group, dict(piece)),
+            tuple(digits for _, digits in cores),
+        )
+        for (_, piece), cores in by_place.items()
     )
+
+
+_Place = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
+"""Where pieces of one size begin, by spread, and the sizes of ranks."""
 
 
 def across(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from simaccel.errors import SimaccelError, suggest
+from simaccel.errors import SimaccelError, allows, suggest
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.tree import (
     ACROSS,
@@ -46,7 +46,7 @@ class LineError(SimaccelError):
 
     def __init__(self, value: str, allowed: str) -> None:
         self.value, self.allowed = value, allowed
-        super().__init__(f"got {value!r}; allowed: {allowed}")
+        super().__init__(f"got {value!r}; {allows(allowed)}")
 
 
 def name_text(name: str) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from simaccel.program.program import Operator, Program, ProgramLoop, enclosed
+from collections.abc import Mapping, Sequence
+
+from simaccel.program.program import (
+    Command,
+    Load,
+    Operator,
+    Program,
+    ProgramLoop,
+    commands,
+    enclosed,
+)
 
 
 def core_inside(loop: ProgramLoop, core: int) -> int | None:
@@ -14,6 +24,46 @@ def core_inside(loop: ProgramLoop, core: int) -> int | None:
     """
     number, left = divmod(core - (loop.core or 0), loop.cores_apart)
     return left if 0 <= number < loop.trips else None
+
+
+def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
+    """Return the iterations that a core has of loops over cores, from the outermost in."""
+    found: list[int] = []
+    node: ProgramLoop | Operator | None = operator
+    while node is not None:
+        inner = (one for one in node.body if isinstance(one, ProgramLoop) and one.core is not None)
+        node = next((one for one in inner if core_inside(one, core) is not None), None)
+        if node is not None:
+            found.append((core - (node.core or 0)) // node.cores_apart)
+            core = core_inside(node, core) or 0
+    return tuple(found)
+
+
+def moving(operator: Operator) -> dict[str, set[str]]:
+    """Return the ranks that move what an operator loads from memories, by tensor."""
+    derived = dict(operator.derived)
+    ranks: dict[str, set[str]] = {}
+    for command in commands(operator.body):
+        if isinstance(command, Load) and command.source is None:
+            view = command.view or command.tile.view
+            for name in view.names:
+                terms = derived.get(name, ((name, 1),))
+                ranks.setdefault(view.name, set()).update(rank for rank, _ in terms)
+    return ranks
+
+
+def alike_on_cores(
+    command: Command, around: Sequence[ProgramLoop], ranks: Mapping[str, set[str]]
+) -> tuple[bool, ...]:
+    """Return which loops over cores around a load do not move it; nothing if all do.
+
+    ``ranks``: those that move each tensor.
+    """
+    if not isinstance(command, Load) or command.source is not None:
+        return ()
+    view = command.view or command.tile.view
+    alike = tuple(loop.rank not in ranks[view.name] for loop in around)
+    return alike if any(alike) else ()
 
 
 def is_spread(operator: Operator) -> bool:

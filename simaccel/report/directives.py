@@ -67,6 +67,18 @@ def room_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
     return found
 
 
+def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
+    """Say which layers have other MACs than their dimensions: maps that overlap or leave gaps."""
+    found = []
+    for one in analysed:
+        made, true = (int(one.columns[f"macs_{name}"][0]) for name in ("counted", "true"))
+        if made != true:
+            how = "overlap: some are made twice" if made > true else "leave gaps"
+            counts = f"{made:,} MACs, and its dimensions have {true:,}"
+            found.append(f"layer {one.layer.name}: {counts}; its maps {how}")
+    return found
+
+
 def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
     """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
     table = make_table(

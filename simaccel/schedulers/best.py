@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from simaccel.schedulers.epilogues import families_of
+
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
@@ -32,7 +34,7 @@ from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, va
 from simaccel.schedulers.search import Goal, floored
 from simaccel.schedulers.search import search as search_one
 from simaccel.schedulers.sequences import finished, measured
-from simaccel.workload import Einsum, Vector, Workload
+from simaccel.workload import Einsum, Workload
 
 LONGEST = 5
 """Operators in a fused run, at most."""
@@ -186,9 +188,7 @@ def _steps(
     """Yield the steps that begin with an operator: alone, and with those behind it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
-    vector = isinstance(workload.operator(first), Vector)
-    alone = (search.vector if vector else search.einsum)(workload, first)
-    promise = alone.candidates.bound(search.goal.room)
+    promise = search.one(workload, first).candidates.bound(search.goal.room)
 
     def find(_limit: float) -> tuple[Body, float]:
         group, best = search.fastest(workload, first)
@@ -223,7 +223,8 @@ def _chain(
     if chain is None:
         return
     goal = search.goal
-    grids = [goal.grid(chain.group, [family]) for family in chain_families(chain, goal.accelerator)]
+    families = (*chain_families(chain, goal.accelerator), *families_of(chain, goal.accelerator))
+    grids = [goal.grid(chain.group, [family]) for family in families]
     promises = [grid.bound(goal.room) for grid in grids]
 
     def find(limit: float) -> tuple[Body, float]:

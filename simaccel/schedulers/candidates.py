@@ -5,9 +5,10 @@ The objective of a candidate is never below its bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
 from simaccel.mapspace.costs import Objective
 from simaccel.schedulers.judge import Body, Judge
@@ -202,9 +204,20 @@ class CandidateSet:
 
     def body(self, tree: Tree) -> Body:
         """Return one mapping of the group, with what is kept around it."""
-        group, tensors = replace(self.group, tree=tree), self.workload.tensors
-        around = tuple(one for one in self.families[0].around if one.tensor in tensors)
+        group, around = replace(self.group, tree=tree), tuple(self._around())
         return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
+
+    def _around(self) -> Iterator[Keep]:
+        """Yield what is kept around, by the group's own tensor where that is made in it."""
+        family, tensors = self.families[0], self.workload.tensors
+        for keep in family.around:
+            own = (
+                name
+                for name in (keep.tensor, *tensors)
+                if name in tensors
+                and held_around(family.space.workload, name, family.around) == keep.tensor
+            )
+            yield from (replace(keep, tensor=name) for name in islice(own, 1))
 
     def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
         """Return candidates of another family of the same group; ``limits`` of its numbers."""

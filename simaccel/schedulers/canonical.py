@@ -8,6 +8,8 @@ from dataclasses import replace
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Tree
 
+NameList = list[tuple[str, str]]
+"""(kind, name) of operators, tensors and ranks."""
 Names = Mapping[tuple[str, str], str]
 """New names of operators, tensors and ranks: by (kind, old name)."""
 
@@ -29,10 +31,14 @@ def renamed(tree: Tree, names: Names) -> Tree:
     return tuple(map(one, tree))
 
 
-def names_of(seen: BoundOperator) -> list[tuple[str, str]]:
-    """Return the names of an operator, its tensors, and its ranks in the order of their use."""
-    tensors = [("tensor", name) for name, _ in seen.uses]
-    return [("operator", seen.name), *tensors, *(("rank", rank) for rank in _used(seen))]
+def names_of(operators: Sequence[BoundOperator]) -> NameList:
+    """Return the names of operators, of their tensors, and of ranks in the order of their use."""
+    found: dict[tuple[str, str], None] = {}
+    for seen in operators:
+        tensors = [("tensor", name) for name, _ in seen.uses]
+        ranks = (("rank", rank) for rank in _used(seen))
+        found |= dict.fromkeys([("operator", seen.name), *tensors, *ranks])
+    return list(found)
 
 
 def _used(seen: BoundOperator) -> list[str]:
@@ -41,22 +47,35 @@ def _used(seen: BoundOperator) -> list[str]:
     return list(dict.fromkeys((*terms, *seen.ranks)))
 
 
-def key_of(space: IterationSpace, seen: BoundOperator, kept: Sequence[str]) -> object:
-    """Return what two operators have in common that are mapped alike, whatever their names."""
-    number = {rank: at for at, rank in enumerate(_used(seen))}
+def key_of(space: IterationSpace, kept: Sequence[str]) -> object:
+    """Return what two groups have in common that are mapped alike, whatever their names."""
+    places = {named: at for at, named in enumerate(names_of(space.operators))}
+    number = {name: at for (kind, name), at in places.items() if kind == "rank"}
+    tensor = {name: at for (kind, name), at in places.items() if kind == "tensor"}
+    sizes = tuple(space.sizes.get(rank) for rank in number)
+    apart = tuple(tensor[name] for name in space.made if name in space.escapes)
+    return sizes, apart, tuple(_key(space, one, kept, number, tensor) for one in space.operators)
+
+
+def _key(
+    space: IterationSpace,
+    seen: BoundOperator,
+    kept: Sequence[str],
+    number: Mapping[str, int],
+    tensor: Mapping[str, int],
+) -> object:
     views = tuple(
         (
+            tensor[name],
             tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
             view.shape,
             view.bits,
+            name.partition("#")[0] in kept,
         )
-        for _, view in seen.uses
+        for name, view in seen.uses
     )
-    held = tuple(name.partition("#")[0] in kept for name, _ in seen.uses)
-    same = tuple(seen.names.index(name) for name in seen.names)
     kind = getattr(seen.operator, "kind", "einsum")
-    axes = [number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows)]
-    sizes = tuple(space.sizes.get(rank) for rank in number)
+    axes = tuple(number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows))
     visible = getattr(seen.operator, "visible", None)
     masked = visible and (visible.before, visible.window)
-    return kind, sizes, views, held, same, tuple(axes), masked
+    return kind, views, axes, masked

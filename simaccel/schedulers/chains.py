@@ -258,18 +258,16 @@ def _outside(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -
 
 def _kept_between(chain: OperatorChain) -> list[str]:
     """Return intermediates that have tiles of their own: those that aren't made in place."""
-    kept = []
-    for seen in chain.space.operators:
-        name = seen.output.name
-        if name not in chain.between:
-            continue
-        source = seen.inputs[0]
-        in_place = (
-            not isinstance(seen.operator, Einsum)
-            and source.name in chain.between
-            and source.ranks == seen.output.ranks
-            and chain.space.read[source.name] == (seen.name,)
-        )
-        if not in_place:
-            kept.append(name)
-    return kept
+    made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
+    return [seen.output.name for seen in made if not made_in_place(chain, seen)]
+
+
+def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
+    """Return whether an operator writes over its first input, which nobody reads after it."""
+    source = seen.inputs[0]
+    return (
+        not isinstance(seen.operator, Einsum)
+        and source.name in chain.between
+        and source.ranks == seen.output.ranks
+        and chain.space.read[source.name][-1] == seen.name
+    )

@@ -18,7 +18,7 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergea
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
-from simaccel.schedulers.canonical import Names, key_of, names_of, renamed
+from simaccel.schedulers.canonical import NameList, Names, key_of, names_of, renamed
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
@@ -271,9 +271,7 @@ class TreeSearch:
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
-        self._seen: dict[
-            object, tuple[BoundOperator, Group, Sequence[Family], dict[object, Any]]
-        ] = {}
+        self._seen: dict[object, tuple[NameList, Group, Sequence[Family], dict[object, Any]]] = {}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -306,11 +304,8 @@ class TreeSearch:
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.seen(name)
-        return self._known(
-            group,
-            key_of(space, seen, kept),
-            seen,
-            lambda: einsum_families(space, seen, self.accelerator, kept=kept),
+        return self.known(
+            group, space, kept, lambda: einsum_families(space, seen, self.accelerator, kept=kept)
         )
 
     def vector(
@@ -334,30 +329,44 @@ class TreeSearch:
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
         seen = space.seen(name)
-        return self._known(
+        return self.known(
             group,
-            (key_of(space, seen, kept), rows, over),
-            seen,
+            space,
+            kept,
             lambda: list(
                 vector_families(
                     space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
                 )
             ),
+            (rows, over),
         )
 
-    def _known(
-        self, group: Group, key: object, seen: BoundOperator, families: Callable[[], list[Family]]
+    def known(
+        self,
+        group: Group,
+        space: IterationSpace,
+        kept: Sequence[str],
+        families: Callable[[], list[Family]],
+        more: object = (),
     ) -> OperatorCandidateSet:
-        key = (
-            key,
-            seen.ranks if self.goal.asked else (),
-        )  # what is asked of ranks goes by their names
+        """Return a group's candidates, those of one that is mapped alike where it is known.
+
+        ``more``: what else decides the families, beside the operators and what is kept around.
+        """
+        names = names_of(space.operators)
+        ranks = [name for kind, name in names if kind == "rank"]
+        # what is asked of ranks goes by their names
+        key = (key_of(space, kept), more, tuple(ranks) if self.goal.asked else ())
         if key not in self._seen:
-            self._seen[key] = seen, group, families(), {}
+            self._seen[key] = names, group, families(), {}
         first, made, candidates, known = self._seen[key]
-        new = (name for _, name in names_of(seen))
-        names = dict(zip(names_of(first), new, strict=True))
-        return OperatorCandidateSet(group, made, candidates, self.goal, names, known)
+        new = dict(zip(first, (name for _, name in names), strict=True))
+        return OperatorCandidateSet(group, made, candidates, self.goal, new, known)
+
+    def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
+        """Return the candidates of an operator on its own; errors as of ``einsum``."""
+        is_vector = isinstance(workload.operator(name), Vector)
+        return (self.vector if is_vector else self.einsum)(workload, name)
 
     def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group, and its best tree with its figures.
@@ -367,10 +376,7 @@ class TreeSearch:
             NothingFitsError: not even the smallest tiles with one slot each fit.
 
         """
-        if isinstance(workload.operator(name), Vector):
-            searched = self.vector(workload, name)
-        else:
-            searched = self.einsum(workload, name)
+        searched = self.one(workload, name)
         best = searched.fastest(self.goal.held_bytes)
         if best is None:
             raise NothingFitsError(

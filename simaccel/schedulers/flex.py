@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
+from simaccel.schedulers.epilogues import chains, fused
+
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.accounts import BOUND, SearchAccount
@@ -66,10 +68,17 @@ def _sequence(
     workload: Workload, search: TreeSearch, attention: AttentionChoice
 ) -> Sequence[Group | ResidentScope]:
     body: list[Group | ResidentScope] = []
+    behind = chains(workload) if search.accelerator.groups.epilogues else {}
+    done: set[str] = set()
     for part in parts(workload):
         if isinstance(part, tuple):
             body += attention(workload, part)
-        else:
+            continue
+        together = fused(workload, behind[part], search) if part in behind else None
+        if together is not None:
+            done |= set(together.operators)
+            body.append(together)
+        elif part not in done:
             body.append(search.group(workload, part))
     return body
 

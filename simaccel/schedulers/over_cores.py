@@ -139,7 +139,7 @@ class _Search:
 
     @staticmethod
     def _key(space: IterationSpace) -> object:
-        return key_of(space, space.operators[0], ()) if len(space.operators) == 1 else None
+        return key_of(space, ()) if len(space.operators) == 1 else None
 
     def _bodies(
         self, whole: Workload, group: Group, space: IterationSpace, rank: str
@@ -150,12 +150,14 @@ class _Search:
         with suppress(_UncutError):
             yield (_spread(whole, group, space, rank, tile),)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
-        core = sharing(self.accelerator, -(-size // tile))
-        with suppress(SimaccelError, _UncutError):
-            body = self.schedule(piece, core).body
-            groups = [part for part in body if isinstance(part, Group)]
-            if len(groups) == len(body):
-                yield tuple(_spread(whole, part, space, rank, tile) for part in groups)
+        parts = [-(-size // tile)]
+        parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
+        for share in parts:
+            with suppress(SimaccelError, _UncutError):
+                body = self.schedule(piece, sharing(self.accelerator, share)).body
+                groups = [part for part in body if isinstance(part, Group)]
+                if len(groups) == len(body):
+                    yield tuple(_spread(whole, part, space, rank, tile) for part in groups)
 
 
 class _UncutError(Exception):

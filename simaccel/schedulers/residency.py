@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
+
+from simaccel.schedulers.epilogues import epilogue, searched
 
 from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
@@ -20,6 +23,7 @@ from simaccel.mapping.lifetimes import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
 from simaccel.schedulers.candidates import CandidateSet, capacity
+from simaccel.schedulers.chains import OperatorChain
 from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
@@ -147,9 +151,15 @@ class GroupPlace:
         tree = best.tree if held or self._is_searched() else self.group.tree
         return (best.value, float(best.dram_bytes)), tree
 
+    @cached_property
+    def _chain(self) -> OperatorChain | None:
+        """An einsum with its epilogue."""
+        return epilogue(self.workload, self.group.operators)
+
     def _is_searched(self) -> bool:
-        """Whether it is searched anew: one operator; what is fused keeps its tree."""
-        return len(self.group.operators) == 1 and not self.fixed
+        """Whether it is searched anew: an operator, its epilogue; else what is fused stays."""
+        alone = len(self.group.operators) == 1 or self._chain is not None
+        return alone and not self.fixed
 
     def _mine(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
         """Return the tenants that the group touches."""
@@ -161,11 +171,10 @@ class GroupPlace:
         ]
 
     def _kept(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
-        """Return the tensors of an operator's own that are held, one of each tenant."""
-        (name,) = self.group.operators
-        operator = self.workload.operator(name)
+        """Return the tensors of the group's own that are held, one of each tenant."""
+        operators = [self.workload.operator(name) for name in self.group.operators]
         return tuple(
-            next(name for name in one.tensors if touches(operator, name))
+            next(name for name in one.tensors if any(touches(by, name) for by in operators))
             for one in self._mine(held)
         )
 
@@ -184,13 +193,15 @@ class GroupPlace:
         return room // step * step
 
     def _searched(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
-        (name,) = self.group.operators
         roots = self._kept(held)
+        if self._chain is not None:
+            return searched(self.search, self._chain, roots)
+        (name,) = self.group.operators
         operator = self.workload.operator(name)
         if not isinstance(operator, Vector):
             return self.search.einsum(self.workload, name, roots, self.group.merged)
         made = operator.output.tensor
-        over = made not in roots and any(made in one.tensors for one in held)
+        over = made not in roots and any(made in tenant.tensors for tenant in held)
         return self.search.vector(
             self.workload, name, merged=self.group.merged, kept=roots, over=over
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import SimaccelError, allows
 
 FORMAT: Final = "simaccel trace"
 """What an attribute of every trace says."""
@@ -24,7 +24,7 @@ class TraceError(SimaccelError):
 
     def __str__(self) -> str:
         path, problem, allowed = self.args
-        return f"{path}: {problem}; allowed: {allowed}"
+        return f"{path}: {problem}; {allows(allowed)}"
 
 
 def damaged(path: Path, problem: str) -> TraceError:

@@ -64,9 +64,9 @@ _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
 _FILE_SAYS = "the file says it"
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
-_ALWAYS: Final = dict.fromkeys(PHASE_FIELDS, "only transformers have phases, masks and experts") | {
-    "dims": "only ONNX models have dynamic dimensions"
-}
+_ALWAYS: Final = dict.fromkeys(
+    PHASE_FIELDS, "it has no phases, masks or experts; llama3-8b and others of `workload list` do"
+) | {"dims": "only ONNX models have dynamic dimensions"}
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "transformer": {
         "seq_len": "`prompt` and `kv_len` say it",
@@ -337,12 +337,9 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
 
 
 def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.language.config import (  # noqa: PLC0415 - seldom needed
-        DECODER,
-        PART,
-        load_config,
-    )
-    from simaccel.workload.language.decoder import decoder_macs  # noqa: PLC0415
+    from simaccel.workload.language.configuration import PART  # noqa: PLC0415
+
+    from simaccel.workload.language.config import load_config  # noqa: PLC0415 - seldom needed
 
     model, account = load_config(path)
     made = transformer(model, **options)
@@ -350,9 +347,6 @@ def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
     whole = made.parameters["scope"] == "model"
     for entry in account.entries:
         macs = entry.macs if whole or entry.kind != PART else 0
-        if whole and entry.name == DECODER:
-            sizes = (int(str(made.parameters[name])) for name in ("batch", "prompt"))
-            macs = decoder_macs(model, entry.elements, *sizes)
         entries.append(replace(entry, macs=macs, elements=0))
     return replace(made, account=replace(account, entries=tuple(entries)))
 

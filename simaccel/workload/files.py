@@ -55,7 +55,7 @@ A file is a mapping with a `kind`::
     # name: small-lm       # hidden, heads, ff_size, and if not the usual: kv_heads, head_size,
     # hidden: 512          # layers, vocabulary, norm, activation, gated, biased, windows, tied,
     # heads: 8             # positions, expert_count, experts_per_token, causal (false: an encoder)
-    # ff_size: 1536
+    # ff_size: 1536        # decoder_layers (beside an encoder)
     phase: decode          # or prefill, of so many new tokens:
     prompt: 512
     kv_len: 2048           # tokens in the cache before; of a prefill 0 if left out

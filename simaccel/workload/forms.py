@@ -290,6 +290,8 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     patches: list[Size] | None = None
     causal: bool = True
     rotary: bool | None = None
+    decoder_layers: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    relative: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
 
     def transformer(self) -> Transformer:
         """Return the model."""

@@ -2,9 +2,11 @@
 
 A data space that is `read_write` is the output, the others are inputs. A dimension of a projection
 is a sum of products, each a rank alone or with a coefficient: `[[R, Wdilation], [P, Wstride]]`.
-Of the shapes of Timeloop's library that files name, `cnn-layer` is known. Densities are accounted
-for: all is dense. A size that nothing uses is a fault, if it isn't 1. How large elements are no
-problem says.
+Of the shapes of Timeloop's library that files name, `cnn-layer` (with output channels M or K, by
+the sizes) and `gemm-ABZ` are known; old files that name none have a `cnn-layer`. Densities are
+accounted for: all is dense. A size that nothing uses is a fault, if it isn't 1, or of the input
+(H, W and their pads), which Timeloop takes from the projections. How large elements are no problem
+says.
 """
 
 from __future__ import annotations
@@ -44,7 +46,23 @@ _CNN_LAYER: Final[Mapping[str, Any]] = {
     ],
 }
 """The convolution of Timeloop's library (problem-shapes/cnn-layer.yaml)."""
-_NAMED: Final = ("cnn-layer", "cnn_layer", "cnn-layer.yaml", "conv")
+_GEMM: Final[Mapping[str, Any]] = {
+    "name": "gemm-ABZ",
+    "dimensions": ["M", "N", "K"],
+    "data_spaces": [
+        {"name": "A", "projection": [[["M"]], [["K"]]]},
+        {"name": "B", "projection": [[["N"]], [["K"]]]},
+        {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True},
+    ],
+}
+"""The product of its library (problem-shapes/gemm-ABZ.yaml)."""
+_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {
+    **dict.fromkeys(("cnn-layer", "conv"), _CNN_LAYER),
+    "gemm-abz": _GEMM,
+}
+_INPUT_SIZES: Final = dict.fromkeys(
+    ("H", "W", "Hpad", "Wpad"), "inputs are as large as the projections reach, with their padding"
+)
 _OF_PROBLEM: Final = ("version", "shape", "name")
 _OF_SHAPE: Final = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces")
 _OF_HARDWARE: Final = (
@@ -65,8 +83,10 @@ _LOOKS = "this looks like a Timeloop problem, whose {} must be {}"
 
 
 def is_timeloop(document: Mapping[Any, Any]) -> bool:
-    """Return whether a document is a Timeloop problem."""
-    return "kind" not in document and isinstance(document.get("problem"), Mapping)
+    """Return whether a document is a Timeloop problem, or a part of one."""
+    shape = document.get("shape")
+    alone = isinstance(shape, Mapping) and bool({"data_spaces", "data-spaces"} & {*shape})
+    return "kind" not in document and (isinstance(document.get("problem"), Mapping | list) or alone)
 
 
 def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
@@ -76,9 +96,12 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
         InputError: what it lacks, or what isn't read.
 
     """
-    problem = document["problem"]
-    shape = _shape(problem, source)
+    problem = document.get("problem", ABSENT)
+    if not isinstance(problem, Mapping):
+        allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
+        raise InputError([Fault(source, "problem", problem, allowed)])
     instance = _instance(problem, source)
+    shape = _shape(problem, source, instance)
     spaces = shape.get("data_spaces", shape.get("data-spaces"))
     ranks, coefficients = _sizes(shape, instance, source)
     if not isinstance(spaces, list) or not spaces:
@@ -107,18 +130,36 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
     return Workload(name, (einsum,), tensors, parameters=parameters, account=account)
 
 
-def _shape(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
-    """Return the shape of a problem, one of the library's if it is named."""
-    named = problem.get("shape")
-    if isinstance(named, str) and named.lower() in _NAMED:
-        return _CNN_LAYER
-    if isinstance(named, str):
+def _shape(
+    problem: Mapping[Any, Any], source: str, instance: Mapping[Any, Any]
+) -> Mapping[Any, Any]:
+    """Return the shape of a problem, one of the library's if it is named, or says nothing."""
+    named = problem.get("shape", ABSENT if "instance" in problem else "cnn-layer")
+    if not isinstance(named, str):
+        return _section(problem, "shape", "a mapping with dimensions and data_spaces", source)
+    known = _NAMED.get(named.lower().removesuffix(".yaml").replace("_", "-"))
+    if known is None:
         allowed = (
-            "a mapping with dimensions and data_spaces, or the named shape cnn-layer; of others in "
-            f"Timeloop's library write out the file of its folder problem-shapes ({named})"
+            f"a mapping with dimensions and data_spaces, or a named shape, {' or '.join(_NAMED)}; "
+            f"of others in Timeloop's library write out the file of problem-shapes ({named})"
         )
         raise InputError([Fault(source, "problem.shape", named, allowed)])
-    return _section(problem, "shape", "a mapping with dimensions and data_spaces", source)
+    if known is not _CNN_LAYER or "M" in instance or "K" not in instance:
+        return known
+    return _with_rank(known, "M", "K")
+
+
+def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
+    """Return a shape with a rank of another name."""
+
+    def renamed(part: Any) -> Any:  # noqa: ANN401 - lists of names
+        return [renamed(one) for one in part] if isinstance(part, list) else part_of.get(part, part)
+
+    part_of = {old: new}
+    spaces = [
+        {**space, "projection": renamed(space["projection"])} for space in shape["data_spaces"]
+    ]
+    return {**shape, "dimensions": renamed(shape["dimensions"]), "data_spaces": spaces}
 
 
 def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
@@ -143,6 +184,8 @@ def _entries(
     problem, flat = document["problem"], "instance" not in document["problem"]
     names = (*_OF_PROBLEM, "instance", *(instance if flat else ()))
     yield from account_keys(problem, names, within="problem", macs=None)
+    if "shape" not in problem:
+        yield AccountEntry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
     if isinstance(problem.get("shape"), Mapping):
         yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
     for name, value in instance.items():
@@ -151,6 +194,8 @@ def _entries(
             yield AccountEntry(path, "taken", "a size")
         elif name in _DENSITIES:
             yield AccountEntry(path, "not taken", "all is dense here", macs=None)
+        elif name in _INPUT_SIZES:
+            yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
         elif value == 1:
             yield AccountEntry(path, "harmless", "1, of nothing that there is")
 
@@ -190,7 +235,10 @@ def _sizes(
     for name, value in instance.items():
         if name in _DENSITIES or value == 1 or (name in known and name in {*ranks, *used}):
             continue
-        why = f"a size of a dimension, or of a coefficient in a projection; {suggest(name, used)}"
+        if name in _INPUT_SIZES and name not in used:
+            continue
+        near = "it is in a projection only" if name in used else suggest(name, used)
+        why = f"a size of a dimension, or of a coefficient in a projection; {near}"
         faults.append(Fault(source, f"problem.instance.{name}", value, why))
     if faults:
         raise InputError(faults)

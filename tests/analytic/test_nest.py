@@ -19,7 +19,7 @@ from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
 from tests.draws import DRAWS
 
-SEEDS = 60 * DRAWS
+SEEDS = 20 * DRAWS
 MAPPINGS = 3
 WIDTHS = (1, 2, 4)  # bytes per element of input, weight, output
 

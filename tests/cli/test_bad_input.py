@@ -68,7 +68,7 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "--set buffer.capacty_bytes: buffer.capacty_bytes: got '7'; "
-                    "allowed: did you mean 'buffer.capacity_bytes'?"
+                    "did you mean 'buffer.capacity_bytes'?"
                 )
             ],
             id="unknown key to set",
@@ -122,7 +122,10 @@ def refused(result: Result) -> list[str]:
                     "command line: --batch: got 1000000000000; "
                     "allowed: a whole number from 1 to 1073741824"
                 ),
-                "command line: --layer: got 'conv9'; allowed: did you mean 'conv5'?",
+                (
+                    "command line: --layer: got 'conv9'; did you mean 'conv5'? "
+                    "(allowed: conv1, conv2, conv3, conv4, conv5, fc6, fc7, fc8)"
+                ),
             ],
             id="unknown layer and huge batch",
         ),
@@ -197,7 +200,7 @@ def refused(result: Result) -> list[str]:
         ),
         pytest.param(
             f"run {GEMM} --dataflow flt",
-            ["command line: --dataflow: got 'flt'; allowed: did you mean 'flat'?"],
+            ["command line: --dataflow: got 'flt'; did you mean 'flat'?"],
             id="unknown dataflow",
         ),
         pytest.param(
@@ -212,7 +215,12 @@ def refused(result: Result) -> list[str]:
         ),
         pytest.param(
             f"run {BERT} --scope blok",
-            ["command line: --scope: got 'blok'; allowed: did you mean 'block'?"],
+            [
+                (
+                    "command line: --scope: got 'blok'; did you mean 'block'? "
+                    "(allowed: la, block, model)"
+                )
+            ],
             id="unknown scope",
         ),
         pytest.param(
@@ -226,8 +234,14 @@ def refused(result: Result) -> list[str]:
         pytest.param(
             "run --hw toy --workload conv --shape M=0,c=4,P=1000000000000,R=3,S=3,strid=2",
             [
-                ("--shape: c: got '4'; allowed: did you mean 'C'?"),
-                "--shape: strid: got '2'; allowed: did you mean 'stride'?",
+                (
+                    "--shape: c: got '4'; did you mean 'C'? "
+                    "(allowed: M, C, P, Q, R, S, G, N, stride, dilation)"
+                ),
+                (
+                    "--shape: strid: got '2'; did you mean 'stride'? "
+                    "(allowed: M, C, P, Q, R, S, G, N, stride, dilation)"
+                ),
                 "--shape: M: got 0; allowed: a whole number from 1 to 1073741824",
                 ("--shape: P: got 1000000000000; allowed: a whole number from 1 to 1073741824"),
                 "--shape: C: got nothing; allowed: a whole number from 1 to 1073741824",
@@ -284,7 +298,10 @@ def refused(result: Result) -> list[str]:
             f"run {BERT} --bytes-per-element 99 --bytes-per-element Z9=1",
             [
                 "command line: --bytes-per-element: got 99; allowed: a whole number from 1 to 16",
-                ("command line: --bytes-per-element Z9: got 1; allowed: did you mean 'Z'?"),
+                (
+                    "command line: --bytes-per-element Z9: got 1; did you mean 'Z'? "
+                    "(allowed: X, Wq, Wk, Wv, Wo, W1, W2, Q, K, V, S, P, Z, Y, F, U)"
+                ),
             ],
             id="bytes per element",
         ),
@@ -366,7 +383,7 @@ def test_faults_of_all_options_are_reported_together(cli: Call) -> None:
         (("name: toy", "name: [toy"), ": line 2: got "),
         (
             ("  rows: 4", "  rows: 4\n  rowz: 4"),
-            ": array.rowz: got 4; allowed: did you mean 'rows'?",
+            ": array.rowz: got 4; did you mean 'rows'?",
         ),
         (("  rows: 4\n", ""), ": array.rows: got nothing; allowed: an integer >= 1"),
         (("  rows: 4", "  rows: 0"), ": array.rows: got 0; allowed: an integer >= 1"),

@@ -101,9 +101,9 @@ def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--unit", "arry"), "--unit: got 'arry'; allowed: did you mean 'array'?"),
-        (("--halo", "exacct"), "--halo: got 'exacct'; allowed: did you mean 'exact'?"),
-        (("--fuse", "flsh"), "--fuse: got 'flsh'; allowed: did you mean 'flash'?"),
+        (("--unit", "arry"), "--unit: got 'arry'; did you mean 'array'?"),
+        (("--halo", "exacct"), "--halo: got 'exacct'; did you mean 'exact'?"),
+        (("--fuse", "flsh"), "--fuse: got 'flsh'; did you mean 'flash'?"),
         (("--buffer", "0"), "--buffer: got '0'; allowed: a positive amount"),
         (("--bypass", "--uneven"), "allowed: one of --bypass and --uneven"),
         (("--set", "clock_hz=1 GHz"), "--set: got 'clock_hz=1 GHz'; allowed: nothing without --hw"),

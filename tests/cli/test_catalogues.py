@@ -100,7 +100,8 @@ def test_a_topology_is_shown(cli: Call, tmp_path: Path) -> None:
     refused = cli(f"workload show {file} --layer frist")
     assert refused.exit_code == 2
     assert refused.stderr == (
-        "error: command line: --layer: got 'frist'; allowed: did you mean 'first'?\n"
+        "error: command line: --layer: got 'frist'; did you mean 'first'? "
+        "(allowed: first, second)\n"
     )
 
 

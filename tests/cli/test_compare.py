@@ -77,7 +77,7 @@ def test_all_faults_are_reported_before_anything_runs(cli: Call) -> None:
     result = cli(f"compare {SMALL} --seq-len 4,x --dataflow naive,flet")
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        "error: command line: --dataflow: got 'flet'; allowed: did you mean 'flex'?",
+        "error: command line: --dataflow: got 'flet'; did you mean 'flex'?",
         "error: command line: --seq-len: got 'x'; allowed: a whole number from 1 to 1099511627776",
     ]
 
@@ -220,8 +220,8 @@ def test_files_that_can_not_be_written_are_refused_before_anything_runs(
     assert folder == (
         f"error: {nowhere}/a.csv: output folder: got '{nowhere}'; allowed: an existing folder"
     )
-    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; allowed: " in suffix
-    assert sweep.endswith("--sweep: got 'bufer'; allowed: did you mean 'buffer'?")
+    assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; did you mean '.png'? (allowed: " in suffix
+    assert sweep.endswith("--sweep: got 'bufer'; did you mean 'buffer'?")
     same = cli(f"compare {SWEEP} --csv {tmp_path}/a.png --plot {tmp_path}/a.png")
     assert same.stderr.endswith("allowed: another file than that of --plot\n")
     assert not any(tmp_path.iterdir())

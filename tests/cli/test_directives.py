@@ -63,6 +63,18 @@ def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> Non
     assert cli(f"directives {net} --hw {file}").stderr == ""
 
 
+def test_maps_that_overlap_are_noted(cli: Call, tmp_path: Path) -> None:
+    file = tmp_path / "qk.m"
+    file.write_text(
+        "Network n { Layer qk { Type: CONV Dimensions { K: 128, C: 1, R: 64, S: 1, Y: 64, X: 128 }"
+        " Dataflow { SpatialMap(2,1) K; TemporalMap(1,1) C; TemporalMap(Sz(R),Sz(R)) R;"
+        " TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X; } } }"
+    )
+    result = cli(f"directives {file}")
+    counts = f"{127 * 2 * 64 * 128:,} MACs, and its dimensions have {128 * 64 * 128:,}"
+    assert result.stderr == f"note: layer qk: {counts}; its maps overlap: some are made twice\n"
+
+
 def test_the_default_reading_lists_what_it_corrects(cli: Call, net: Path) -> None:
     (found,) = _json(cli, f"directives {net} --layer CONV2 --json")
     assert found["runtime_cycles"] == 36_273_775
@@ -113,7 +125,7 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--pes many", "--pes: got 'many'; allowed: a whole number from 1"),
         ("--noc-bandwidth 0", "--noc-bandwidth: got '0'; allowed: a whole number from 1"),
         ("--noc-bandwidth 1,2,3,4,5", "allowed: at most 4 numbers, one a cluster level"),
-        ("--layer CONV3", "net.m: layer: got 'CONV3'; allowed: did you mean 'CONV2'?"),
+        ("--layer CONV3", "net.m: layer: got 'CONV3'; did you mean 'CONV2'?"),
         ("--hw nothing", "nothing"),
         ("--hw edge", "allowed: spatial"),
         ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
@@ -179,5 +191,5 @@ def test_a_wrong_hardware_file(cli: Call, net: Path, tmp_path: Path) -> None:
     result = cli(f"directives {net} --hw {file}")
     assert result.exit_code == 2
     assert "line 1, column 1 (num_pes): got '0'" in result.stderr
-    assert "line 2, column 1: got 'num_pse'; allowed: did you mean 'num_pes'?" in result.stderr
+    assert "line 2, column 1: got 'num_pse'; did you mean 'num_pes'?" in result.stderr
     assert "line 3, column 1 (noc_bw_cstr): got nothing" in result.stderr

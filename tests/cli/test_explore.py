@@ -120,7 +120,7 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("--axis bufer=1,2", "--axis: got 'bufer'; allowed: did you mean 'buffer'?"),
+        ("--axis bufer=1,2", "--axis: got 'bufer'; did you mean 'buffer'?"),
         ("--axis buffer", "--axis: got 'buffer'; allowed: NAME= and FROM:TO:xK"),
         ("--axis array.rows=a:b:x2", "--axis array.rows FROM: got 'a'; allowed: an integer >= 1"),
         ("--axis dram.channels=0,1", "--axis dram.channels: got '0'; allowed: an integer >= 1 and"),
@@ -136,7 +136,7 @@ def test_a_draw_is_a_part_of_the_product(cli: Call) -> None:
         ("--workload gemm~wieght=2", "--workload: got 'wieght=2'; allowed: OPTION=VALUE behind ge"),
         ("--workload gemm~weight=0", "--workload weight: got '0'; allowed: a number above 0"),
         ("--workload 'gemm", '--workload: got "\'gemm"; allowed: NAME OPTION=VALUE'),
-        ("--mapspace ruby-x", "--mapspace: got 'ruby-x'; allowed: did you mean"),
+        ("--mapspace ruby-x", "--mapspace: got 'ruby-x'; did you mean"),
         ("--csv - -o -", "-o -: got 'with --csv -'; allowed: a file for --csv"),
         ("--store nowhere/at/all", "--store: got 'nowhere/at/all'; allowed: a folder in one"),
     ],

@@ -50,7 +50,7 @@ def test_a_point_runs_as_it_stands(cli: Call, tmp_path: Path) -> None:
     [
         ("--pareto cycles", "--pareto: got 'cycles'; allowed: two different figures"),
         ("--pareto cycles,cycles", "--pareto: got 'cycles,cycles'; allowed: two different figures"),
-        ("--pareto cycle,energy", "--pareto: got 'cycle'; allowed: did you mean 'cycles'?"),
+        ("--pareto cycle,energy", "--pareto: got 'cycle'; did you mean 'cycles'?"),
         (
             "--pareto cycles,energy --exhibit roofline",
             "--exhibit: got 'roofline'; allowed: nothing",

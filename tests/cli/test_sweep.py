@@ -114,7 +114,7 @@ def test_nothing_given_is_no_sweep() -> None:
     ("text", "messages"),
     [
         ("buffer", [f"--sweep: got 'buffer'; allowed: NAME= and {FORMS}"]),
-        ("bufer=1,2", ["--sweep: got 'bufer'; allowed: did you mean 'buffer'?"]),
+        ("bufer=1,2", ["--sweep: got 'bufer'; did you mean 'buffer'?"]),
         (
             "=1",
             [

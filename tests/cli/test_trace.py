@@ -142,7 +142,9 @@ def test_diff_adds_up(cli: Call, traces: dict[str, Path]) -> None:
 
 def test_an_unknown_operator_is_refused(cli: Call, traces: dict[str, Path]) -> None:
     (message,) = refused(cli(f"trace stalls {traces['naive']} --operator softmux"))
-    assert message == "command line: --operator: got 'softmux'; allowed: did you mean 'softmax'?"
+    assert message == (
+        "command line: --operator: got 'softmux'; did you mean 'softmax'? (allowed: L, softmax, A)"
+    )
 
 
 def test_a_window_outside_of_the_run_is_refused(cli: Call, traces: dict[str, Path]) -> None:
@@ -204,7 +206,10 @@ def test_traces_of_two_workloads_are_refused(cli: Call, traces: dict[str, Path])
     (message,) = refused(cli(f"trace diff {a} {c}"))
     assert f"{c}: is of another workload than {a}: kind attention, not gemm" in message
     (message,) = refused(cli(f"trace diff {a} {a} --engine arry"))
-    assert message == "command line: --engine: got 'arry'; allowed: did you mean 'array'?"
+    assert message == (
+        "command line: --engine: got 'arry'; did you mean 'array'? "
+        "(allowed: dma_in0, dma_in1, dma_in2, array, sfu, dma_out)"
+    )
 
 
 def test_a_trace_without_texts_has_accounts_and_no_what_if(cli: Call, tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_lanes_are_chosen_by_name(cli: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "messages"),
     [
-        ("--format vdc", ["command line: --format: got 'vdc'; allowed: did you mean 'vcd'?"]),
+        ("--format vdc", ["command line: --format: got 'vdc'; did you mean 'vcd'?"]),
         ("--format json", ["--format: got 'json'; allowed: one of perfetto, csv, vcd"]),
-        ("--format csv --lanes aray", ["no lane 'aray'; allowed: did you mean 'array'?"]),
+        ("--format csv --lanes aray", ["no lane 'aray'; did you mean 'array'?"]),
         ("--format csv --from 473", ["--from: got '473'; allowed: a cycle from 0 to 472"]),
         ("--format csv --from x", ["--from: got 'x'; allowed: a cycle from 0 on"]),
         ("--format csv --to 474", ["--to: got '474'; allowed: a cycle from 1 to 473"]),

@@ -53,7 +53,7 @@ FAULTS = {
     "-o a.png --from 26198242": "first cycle: got 26198242; allowed: a cycle of the run, 0 to ",
     "-o a.png --from 9 --to 9": "--to: got 9; allowed: a cycle after --from 9",
     "-o a.png --operator L": "operator: got 'L'; allowed: one of L+softmax+A",
-    "-o a.png --engine arrey": "engine: got 'arrey'; allowed: did you mean 'array'?",
+    "-o a.png --engine arrey": "engine: got 'arrey'; did you mean 'array'?",
     "-o a.png --kind timelin": "Invalid value for '--kind'",
     "": "Missing option '--output'",
 }

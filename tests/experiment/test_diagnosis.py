@@ -21,7 +21,7 @@ from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases
 from tests.traced import write_trace
 
-FEW = settings(max_examples=7 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
 
@@ -128,7 +128,8 @@ def test_an_unknown_operator_gets_a_suggestion(block: Path) -> None:
     with pytest.raises(InputError) as error:
         found.part("softmux")
     assert str(error.value) == (
-        "command line: --operator: got 'softmux'; allowed: did you mean 'softmax'?"
+        "command line: --operator: got 'softmux'; did you mean 'softmax'? "
+        "(allowed: Q, K, V, L, softmax, A, O, FF1, FF2)"
     )
 
 

@@ -28,7 +28,7 @@ from tests.program.programs import (
 )
 from tests.traced import write_trace
 
-FEW = settings(max_examples=7 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
 SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 QUEUES = {"in_queues": "per_tensor"}
 

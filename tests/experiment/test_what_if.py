@@ -29,7 +29,7 @@ from tests.program.programs import (
 )
 from tests.properties.test_dram_order import early_loads
 
-FEW = settings(max_examples=8 * DRAWS)
+FEW = settings(max_examples=3 * DRAWS)
 CHOICES = st.sets(st.sampled_from(RESOURCES)).map(lambda found: tuple(sorted(found)))
 
 

@@ -75,7 +75,7 @@ def test_missing_and_unknown_keys_know_the_model() -> None:
     raw = {"operators": [{"kind": "gemm", "sise": 3}]}
     assert _faults(raw) == {
         "operators[0].size": (ABSENT, "an integer"),
-        "operators[0].sise": (3, "did you mean 'size'?"),
+        "operators[0].sise": (3, "did you mean 'size'? (allowed: kind, size, axis)"),
     }
     assert _faults(raw, model=None) == {
         "operators[0].size": (ABSENT, "a value; this key is required"),
@@ -93,7 +93,7 @@ def test_unknown_keys_below_mappings_and_lists_know_their_model() -> None:
         Layers.model_validate(raw)
     [fault] = faults_of(caught.value, "f.yaml", raw, Layers)
     assert fault.field == "layers.operators[0].operators[0].sise"
-    assert fault.allowed == "did you mean 'size'?"
+    assert fault.allowed == "did you mean 'size'? (allowed: kind, size, axis)"
 
 
 def test_bounds_of_numbers() -> None:

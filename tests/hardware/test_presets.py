@@ -63,7 +63,7 @@ def test_the_times_of_a_part_are_counted_in_cycles(tmp_path: Path) -> None:
         ("2 x DDR4-3200x64", "2 x DDR4-3200x65", "dram: got '2 x DDR4-3200x65'; allowed: a se"),
         ("2 x DDR4", "0 x DDR4", "dram: got '0 x DDR4-3200x64'; allowed: a section, or"),
         ("preset: tpu_v3", "preset: tpu_v9", "sfu: got 'tpu_v9'; allowed: a section, or did you"),
-        ("lanes: 64", "lanse: 64", "sfu.lanse: got 64; allowed: did you mean"),
+        ("lanes: 64", "lanse: 64", "sfu.lanse: got 64; did you mean"),
         ("preset: tpu_v3", "preset: 3", "sfu.preset: got 3; allowed"),
     ],
 )

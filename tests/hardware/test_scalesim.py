@@ -217,3 +217,31 @@ def test_the_dataflow_of_the_file_is_what_the_array_holds(
     topology = tmp_path / "proj.csv"
     topology.write_text("Layer,M,N,K,\nproj,100,40,72,\n")
     assert simulate(topology, load_accelerator(_write(tmp_path, text))).run.cycles == cycles
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        ("SparsitySupport: false\nSparseRep: csr", []),
+        (
+            "SparsitySupport: true\nSparseRep: csr",
+            ["architecture_presets.SparsitySupport: None", "architecture_presets.SparseRep: 0"],
+        ),
+        ("IfmapCustomLayout: False\nIfmapSRAMBankNum: 10", []),
+        (
+            "IfmapCustomLayout: True\nIfmapSRAMBankNum: 10",
+            [
+                "architecture_presets.IfmapCustomLayout: 0",
+                "architecture_presets.IfmapSRAMBankNum: 0",
+            ],
+        ),
+    ],
+)
+def test_switches_among_the_presets_are_switches(
+    tmp_path: Path, lines: str, left: list[str]
+) -> None:
+    preset = "[architecture_presets]\n"
+    alone = SHIPPED.partition("[sparsity]")[0].partition("[layout]")[0]
+    assert preset in alone
+    text = f"{alone}\n[run_presets]\nInterfaceBandwidth: CALC\n"
+    assert _left(tmp_path, text.replace(preset, preset + lines + "\n")) == left

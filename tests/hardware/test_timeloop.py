@@ -249,3 +249,15 @@ def test_empty_branches_of_version_04(tmp_path: Path) -> None:
     assert text.count("!Nothing") == 2
     found = load_accelerator(_write(tmp_path, text))
     assert found.array.pes == load_accelerator(_write(tmp_path, LISTED)).array.pes
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [("16", "int16"), ("8", "int8"), ("32", "int32"), ("24", None)]
+)
+def test_elements_are_as_wide_as_the_words_of_the_dram(
+    tmp_path: Path, words: str, number: str | None
+) -> None:
+    path = tmp_path / "arch.yaml"
+    path.write_text(NESTED.replace("word-bits: 16, shared", f"word-bits: {words}, shared"))
+    known = {} if number is None else dict.fromkeys(("weights", "activations", "cache"), number)
+    assert load_accelerator(path).precision.by_class == known

@@ -16,6 +16,7 @@ from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
 from simaccel.machine.read_write_arbiter import ReadWriteArbiter
 from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter, ServiceRequest
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
 
@@ -254,14 +255,14 @@ def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.Monke
                 one: list(zip(self.channels, cycles, strict=True)) for one, cycles in of.items()
             }
 
-    found = [case for case in cases(range(150)) if case.on.dram.channels > 1]
+    found = [case for case in cases(range(50 * DRAWS)) if case.on.dram.channels > 1]
     runs = [Machine(case.on, case.program, fast_forward=False).run() for case in found]
     merged = [
         len(dram.channels) < len(dram.by_number)
         for case in found
         for dram in Machine(case.on, case.program).memories.values()
     ]
-    assert len(merged) > 10
+    assert len(merged) > 5 * DRAWS
     assert any(merged)
     assert not all(merged)
     monkeypatch.setattr(wires, "Dram", Apart)

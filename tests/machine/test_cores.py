@@ -16,7 +16,9 @@ from tests.machine.accelerators import accelerator
 from tests.trees import einsum, mapping, workload
 
 
-def _cores(count: int, bytes_per_second: str, latency_cycles: int) -> Accelerator:
+def _cores(
+    count: int, bytes_per_second: str, latency_cycles: int, *, multicast: bool = False
+) -> Accelerator:
     return accelerator(
         dram={
             "bandwidth_bytes_per_second": bytes_per_second,
@@ -24,7 +26,7 @@ def _cores(count: int, bytes_per_second: str, latency_cycles: int) -> Accelerato
             "batch_bytes": 2**20,
         },
         dma={"in_queues": "single"},
-        cores={"count": count},
+        cores={"count": count, "noc": {"multicast": multicast}},
     )
 
 
@@ -72,6 +74,52 @@ def test_two_cores_take_turns_at_the_dram() -> None:
     assert run.served_cycles["dram0"] == 2 * (8 + 20 + 20)
     assert run.moved["dram_read", "B"] == 2 * 32
     assert run.peak_buffer_bytes == 32 + 2 * 80 + 80
+
+
+def test_what_cores_load_alike_is_read_once() -> None:
+    """B is; then core 1 goes on first, as it was the last to come.
+
+    dram       B 0-8   A2' 8-28   A0 28-48   A3' 48-68   A1 68-88
+    array      gemm0 58-78 (A0 is there at 58)   gemm1 98-118
+    core1      gemm2 38-58 (A2 at 38)            gemm3 78-98
+    """
+    run = _run(_cores(2, "4 GB/s", 10, multicast=True), TWO_CORES)
+    assert run.cycles == 118
+    assert run.moved["dram_read", "B"] == 32
+    assert run.moved["buffer_write", "B"] == 2 * 32
+    assert run.served_cycles["dram0"] == 8 + 4 * 20
+
+
+# as before, but B comes with each block of rows, into one slot
+TURNS = """\
+program turns
+  operator gemm
+    loop m 2 from 0 step 20 on core 0 step 1
+      loop m 2 from 0 step 10
+        tile B 4x4 x1 of B[k=4,n=4] 2B
+        tile A 10x4 x2 of A[m=40,k=4] 2B
+        tile C 10x4 x1 of C[m=40,n=4] 2B
+        load B queue 1
+        load A queue 0
+        compute C = A B over m=10 k=4 n=4 folds ws
+"""
+
+
+def test_a_load_of_all_waits_for_a_slot_of_each_core() -> None:
+    """The second B waits for core 0's product, and so does core 1, whose slot has been free.
+
+    dram       B 0-8   A2' 8-28   A0 28-48   B 78-86   A1 86-106   A3' 106-126
+    array      gemm0 58-78       gemm1 116-136
+    core1      gemm2 38-58       gemm3 136-156
+
+    Core 1's queue waits 28-38 for A2 to arrive, 38-58 for its own array, 58-78 for that of core 0.
+    """
+    run = _run(_cores(2, "4 GB/s", 10, multicast=True), TURNS)
+    assert run.cycles == 156
+    first, second = run.engines["dma_in"], run.engines["core1.dma_in"]
+    assert (first.busy, second.busy) == (76, 76)
+    assert first.stalls == {"dram_latency": 10, "array": 20, "drain": 50}
+    assert second.stalls == {"dram_latency": 10, "array": 20 + 20, "drain": 30}
 
 
 # the first operator: one block of rows on core 0, two on core 1; the second one reads all of C

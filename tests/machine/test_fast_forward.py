@@ -25,6 +25,7 @@ from simaccel.program.program import (
     Tile,
 )
 from simaccel.workload import ModelDimensions, attention, gemm
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
 from tests.program.programs import (
@@ -168,11 +169,11 @@ def test_turns_are_the_same_however_often_one_looks(seed: int) -> None:
 
 
 def test_cases_that_never_repeat_are_the_same() -> None:
-    few = [case for case in cases(range(300)) if case.run.events < 300]
+    few = [case for case in cases(range(100 * DRAWS)) if case.run.events < 300]
     for found in few:
         fast = Machine(found.on, found.program).run()
         assert replace(fast, events=0) == replace(found.run, events=0)
-    assert len(few) > 10
+    assert len(few) > 3 * DRAWS
 
 
 def test_every_part_moves_on_by_the_whole_period(monkeypatch: pytest.MonkeyPatch) -> None:

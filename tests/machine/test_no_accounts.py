@@ -7,6 +7,7 @@ import pytest
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.machine.tokens import Tokens
 from simaccel.program.text import parse_program
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.test_deadlock import ROWS
 from tests.machine.trees import cases
@@ -19,8 +20,8 @@ def _without_books(run: Run) -> Run:
 
 def test_only_the_books_are_missing() -> None:
     """Held against runs event by event, with accounts."""
-    found = list(cases(range(150)))
-    assert len(found) > 30
+    found = list(cases(range(50 * DRAWS)))
+    assert len(found) > 10 * DRAWS
     for case in found:
         run = Machine(case.on, case.program, accounts=False).run()
         assert _without_books(run) == _without_books(case.run), f"seed {case.seed}"

@@ -45,7 +45,7 @@ groups:
 
 
 @given(MAPPINGS)
-@settings(max_examples=40 * DRAWS)
+@settings(max_examples=14 * DRAWS)
 def test_any_mapping_comes_back(one: Mapping) -> None:
     reader = Reader("f.yaml")
     assert reader.mapping(yaml.safe_load(mapping_text(one))) == one
@@ -114,7 +114,7 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
         "groups[0].tree[8].fork[2][0]: got 'do A os'",
         "dataflow: got nothing",
     ]
-    assert found[0].endswith("did you mean 'dataflow'?")
+    assert found[0].endswith("did you mean 'dataflow'? (allowed: workload, dataflow, groups)")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
             "  kind: gemm\n  tree:",
             "groups: got 'groups with a kind, of the first version'",
         ),
-        ("  tree:", "  trees:", "groups[0].trees: got 'a list'; allowed: did you mean 'tree'?"),
+        ("  tree:", "  trees:", "groups[0].trees: got 'a list'; did you mean 'tree'?"),
         (
             "  tree:",
             "  padded: {q: 1.5}\n  tree:",

@@ -35,7 +35,7 @@ def test_a_mapping_prints_as_it_was_written() -> None:
 
 
 @given(MAPPINGS)
-@settings(max_examples=50 * DRAWS)
+@settings(max_examples=17 * DRAWS)
 def test_any_mapping_parses_back(one: Mapping) -> None:
     assert parse_text(tree_text(one)) == one
 

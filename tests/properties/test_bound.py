@@ -28,7 +28,7 @@ def _check(case: Drawn | None, seed: int) -> None:
 
 @pytest.mark.parametrize("draw", [draw_case, draw_held])
 @given(_SEEDS, st.booleans())
-@settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_no_run_of_a_random_tree_is_below_its_bound(
     draw: Callable[..., Drawn | None],
     seed: int,
@@ -40,5 +40,5 @@ def test_no_run_of_a_random_tree_is_below_its_bound(
 @pytest.mark.parametrize("name", CASES)
 def test_no_run_of_an_example_is_below_its_bound(name: str) -> None:
     of, one = CASES[name]
-    for on in islice(machines(of, one, example_machine(one), len(name)), 2 * DRAWS):
+    for on in islice(machines(of, one, example_machine(one), len(name)), DRAWS):
         assert_bounded(of, one, on)

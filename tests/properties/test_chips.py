@@ -94,7 +94,7 @@ def _figures(result: ExperimentResult) -> object:
 
 
 @settings(
-    max_examples=40 * DRAWS,
+    max_examples=14 * DRAWS,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(cases())
@@ -111,7 +111,7 @@ def test_fast_forward_counts_and_bound_on_chips(
 
 
 @settings(
-    max_examples=15 * DRAWS,
+    max_examples=5 * DRAWS,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 @given(cases())

@@ -127,7 +127,7 @@ def _fused_cases(draw: st.DrawFn) -> Case:
 _CASES = _gemm_cases() | _separate_cases() | _staged_cases() | _fused_cases()
 
 
-@settings(max_examples=20 * DRAWS)
+@settings(max_examples=7 * DRAWS)
 @given(_CASES, accelerators())
 def test_machine_and_prediction_agree(drawn: Case, on: Accelerator) -> None:
     """MACs, bytes, SFU elements, buffer and the work of every resource: exactly."""
@@ -192,7 +192,7 @@ def _figures(totals: FamilyTotals, index: int, count: int) -> dict[object, int]:
     return {name: value for name, value in found.items() if value}
 
 
-@settings(max_examples=20 * DRAWS)
+@settings(max_examples=7 * DRAWS)
 @given(gemm_families() | flat_families(), accelerators())
 def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
     """Of different orders, sizes and slots; also of the tree that a candidate is."""
@@ -206,7 +206,7 @@ def test_counts_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
         assert tree.buffer_bytes == int(alone.buffer_bytes())
 
 
-@settings(max_examples=20 * DRAWS)
+@settings(max_examples=7 * DRAWS)
 @given(gemm_families() | flat_families(), accelerators())
 def test_bounds_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelerator) -> None:
     """What else is counted beside a candidate has no part in its figure."""
@@ -215,7 +215,7 @@ def test_bounds_of_candidates_are_those_of_each_alone(drawn: Drawn, on: Accelera
     assert together.tolist() == alone
 
 
-@settings(max_examples=20 * DRAWS)
+@settings(max_examples=7 * DRAWS)
 @given(_CASES, accelerators())
 def test_figures_are_never_negative(drawn: Case, on: Accelerator) -> None:
     predicted = predict(drawn.workload, drawn.mapping, on)

@@ -28,7 +28,7 @@ from tests.trees import einsum, vector, workload
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
-CHUNKS, GRAPHS = 4, 25 * DRAWS
+CHUNKS, GRAPHS = 4, 6 * DRAWS
 ONE_IN = 12
 """Small graphs, by every dataflow; one in so many is larger."""
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))

@@ -32,7 +32,7 @@ from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes
 from tests.program.programs import Case, cases, gemm_case
 
-FEW = settings(max_examples=8 * DRAWS)  # each of them runs the machine for every change
+FEW = settings(max_examples=3 * DRAWS)  # each of them runs the machine for every change
 UNSHARED = {"read_bytes_per_second": "unlimited", "write_bytes_per_second": "unlimited"}
 ALONE = accelerators(
     dram={"bandwidth_bytes_per_second": "unlimited", "in_flight_bytes": "unlimited"},

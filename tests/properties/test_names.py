@@ -16,6 +16,7 @@ from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, Workload
 from simaccel.workload.einsum import Kind
+from tests.draws import DRAWS
 
 EDGE = load_accelerator("edge")
 NO_NAME = " []{}(),;=<>\"'&*|`\\"
@@ -66,7 +67,7 @@ def chains(draw: st.DrawFn) -> Workload:
 
 
 @given(workload=chains(), dataflow=st.sampled_from(["naive", "flat"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=3 * DRAWS, deadline=None)
 def test_texts_of_any_names_read_back(workload: Workload, dataflow: str) -> None:
     mapping = scheduled(workload, EDGE, dataflow)
     program = lower(workload, mapping)
@@ -76,7 +77,7 @@ def test_texts_of_any_names_read_back(workload: Workload, dataflow: str) -> None
 
 
 @given(workload=chains())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2 * DRAWS, deadline=None)
 def test_traces_of_any_names_open_again(workload: Workload) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.h5"

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 from simaccel.analytic.bounds.distinct import distinct_bytes
 from simaccel.workload.onnx_files import load_onnx
+from tests.draws import DRAWS
 from tests.workload.onnx_files.models import save
 
 Ids = np.ndarray[Any, np.dtype[np.int64]]
@@ -127,7 +128,7 @@ def _reader(draw: st.DrawFn, graph: Touching, name: str) -> None:
 
 
 @given(graph=graphs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20 * DRAWS, deadline=None)
 def test_compulsory_bytes_are_the_distinct_elements(graph: Touching) -> None:
     with TemporaryDirectory() as folder:
         path = save(

@@ -32,19 +32,19 @@ def _check(seed: int, *, spatial: bool) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_systolic_array(seed: int) -> None:
     _check(seed, spatial=False)
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=16 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=6 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_a_random_tree_on_a_spatial_array(seed: int) -> None:
     _check(seed, spatial=True)
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=10 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much])
 def test_tensors_that_stay_from_group_to_group(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """Values, and bytes by tensor and level."""
     case = draw_held(seed, spatial=spatial)

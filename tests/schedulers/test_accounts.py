@@ -58,7 +58,7 @@ def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "room"), some(product([(3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 3)
+    ("sizes", "room"), some(product([(3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 6)
 )
 def test_what_is_called_optimal_is_the_best_of_all_trees(
     sizes: tuple[int, int, int], room: str
@@ -111,6 +111,8 @@ def test_no_mapping_is_below_the_floor() -> None:
 
 
 _ASKED = gemm(m=24, k=20, n=18)
+_BEYOND = _ASKED if DRAWS > 1 else gemm(m=17, k=5, n=4)
+"""One of its ranks is beyond sixteen: searched in a few sizes."""
 _CUT = gemm(m=24, k=8, n=8)
 
 
@@ -166,7 +168,7 @@ def test_sides_that_contradict_each_other() -> None:
         make_mapping(_ASKED, _TOY, "flex", Options(constraints=("rows=m", "cols=m")))
 
 
-@pytest.mark.parametrize("workload", [_ASKED, gemm(m=16, k=12, n=14)], ids=["grid", "space"])
+@pytest.mark.parametrize("workload", [_BEYOND, gemm(m=12, k=7, n=5)], ids=["grid", "space"])
 def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: Workload) -> None:
     """What is left is of the grid, whose best a search that goes on to the bounds has as its own.
 
@@ -178,7 +180,7 @@ def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: W
     assert short.ended == "patience"
     assert whole.value <= short.value
     assert 0 < short.left <= whole.left
-    assert short.complete == (workload is not _ASKED)
+    assert short.complete == (workload is not _BEYOND)
     if short.complete:
         assert short.left <= whole.value
     assert short.none_below <= whole.value
@@ -189,7 +191,7 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
     ran = []
 
     def walked(patience: float) -> CandidateWalk:
-        grid = TreeSearch(Goal(Judge(_TOY))).einsum(_ASKED, "gemm").candidates
+        grid = TreeSearch(Goal(Judge(_TOY))).einsum(_BEYOND, "gemm").candidates
         walk = CandidateWalk(grid)
         walk.go(capacity(_TOY), StoppingRule(gap=0.0, patience=patience))
         ran.append(len(walk.cycles))
@@ -207,7 +209,7 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
 def test_lower_bounds_hold_for_each_candidate() -> None:
     """No run of a candidate is below what a search leaves it out by."""
     workload = gemm(m=13, k=19, n=11, batch=2)
-    for tree in _every_tree({"m": 13, "k": 19, "n": 11})[::997]:
+    for tree in _every_tree({"m": 13, "k": 19, "n": 11})[:: 997 if DRAWS > 1 else 4987]:
         group = Group(operators=("gemm",), tree=(Loop("b", 1), *tree))
         family = family_of(space_of(workload, group), group)
         mapping = mapping_of(workload, group)
@@ -219,5 +221,5 @@ def test_lower_bounds_hold_for_each_candidate() -> None:
 def test_the_same_from_two_processes() -> None:
     with ThreadPoolExecutor(2) as pool:
         options = Options(each=pool.map)
-        found = scheduled(_ASKED, _TOY, "flex", options)
-        assert found == scheduled(_ASKED, _TOY, "flex")
+        found = scheduled(_BEYOND, _TOY, "flex", options)
+        assert found == scheduled(_BEYOND, _TOY, "flex")

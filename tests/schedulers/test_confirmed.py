@@ -21,6 +21,7 @@ from validation.search.monotone import Case, compared, draw
 
 _ATTENTION = attention_workload(1, 2, 7, 3)
 _SMALLER = attention_workload(1, 2, 4, 2)
+_SMALLEST = attention_workload(1, 2, 2, 2)
 _GEMM = gemm(m=13, k=19, n=11)
 
 
@@ -33,7 +34,7 @@ def _feed_forward(rows: int, wide: int) -> Workload:
     )
 
 
-_FEED_FORWARD = _feed_forward(29, 40)
+_FEED_FORWARD, _FEW = _feed_forward(29, 40), _feed_forward(5, 6)
 
 
 def _run(
@@ -46,23 +47,25 @@ def _run(
 @pytest.mark.parametrize(("dataflow", "room"), some([("flex", "4 KiB"), ("flat", "4 KiB")]))
 def test_all_granularities_are_never_worse_than_one(dataflow: str, room: str) -> None:
     size = f"buffer.capacity_bytes={room}"
-    whole = _run(_SMALLER, dataflow, size).run.cycles
+    workload = _SMALLER if DRAWS > 1 else _SMALLEST
+    whole = _run(workload, dataflow, size).run.cycles
     for one in "mbhr":
-        assert whole <= _run(_SMALLER, f"{dataflow}-{one}", size).run.cycles
+        assert whole <= _run(workload, f"{dataflow}-{one}", size).run.cycles
 
 
 @pytest.mark.parametrize(
     ("workload", "dataflow"),
-    some([(_ATTENTION, "flat-r"), (_ATTENTION, "flex"), (_GEMM, "flex"), (_ATTENTION, "flash")]),
+    some([(_ATTENTION, "flat-r"), (_ATTENTION, "flash"), (_GEMM, "flex"), (_ATTENTION, "flex")], 2),
 )
 def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow: str) -> None:
-    sizes = (512, 1024, 2048)
+    sizes = (512, 1024, 2048) if DRAWS > 1 else (512, 1024)
     found = [
         _run(workload, dataflow, f"buffer.capacity_bytes={size} B").run.cycles for size in sizes
     ]
     assert found == sorted(found, reverse=True)
 
 
+@pytest.mark.long
 def test_l_softmax_and_a_are_confirmed_each_on_its_own() -> None:
     """By an estimate alone twice the bandwidth took 3.5% longer here."""
     workload, size = attention_workload(1, 1, 36, 3), "buffer.capacity_bytes=512 B"
@@ -131,29 +134,28 @@ def test_what_is_asked_for_is_smallest(objective: Objective) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "room"), [(_SMALLER, "512 B"), (_feed_forward(9, 12), "512 B")]
+    ("workload", "room"),
+    [(_SMALLEST, "512 B"), (_FEW, "512 B")]
+    + [(_SMALLER, "512 B"), (_feed_forward(9, 12), "512 B")] * (DRAWS > 1),
 )
 def test_best_is_never_worse_than_another_dataflow(workload: Workload, room: str) -> None:
     """Of an attention with what is around it, and a feed-forward pair with an activation."""
     size, slow = f"buffer.capacity_bytes={room}", "dram.bandwidth_bytes_per_second=2 GB/s"
     best = _run(workload, "best", size, slow)
-    for other in ("flex", "flat", "flash"):
+    for other in ("flex", "flat", "flash")[: 1 if workload == _FEW else 3]:
         try:
             assert best.run.cycles <= _run(workload, other, size, slow).run.cycles
         except NothingFitsError:
-            assert workload is _SMALLER
+            assert workload in (_SMALLEST, _SMALLER)
 
 
 def test_best_is_never_worse_in_energy_times_delay() -> None:
     """Those of parts don't add up: the sum of three groups' is less than that of one group."""
-    workload, on = attention_workload(1, 1, 64, 32), load_accelerator("edge")
-    best, fused = (
-        simulate(workload, on, dataflow, options=Options(objective="edp"))
-        for dataflow in ("best", "flash")
-    )
+    best, fused = (_run(_SMALLEST, dataflow, objective="edp") for dataflow in ("best", "flash"))
     assert _figure(best, "edp") <= _figure(fused, "edp")
 
 
+@pytest.mark.long
 def test_best_holds_between_groups_what_other_dataflows_hold() -> None:
     """Fused, FF1 and FF2 leave no room for what one by one they hold: 579 cycles for 457."""
     workload = make_workload(
@@ -190,7 +192,8 @@ def test_a_larger_mapspace_is_never_worse_on_the_machine(shape: tuple[int, int, 
 
 @pytest.mark.parametrize(
     "case",
-    [Case((5, 3), "flash", buffer=512, bandwidth=8), *[draw(4), draw(3)][2 * (DRAWS == 1) :]],
+    [Case((3, 2), "flash", buffer=512, bandwidth=8)]
+    + [Case((5, 3), "flash", buffer=512, bandwidth=8), draw(4), draw(3)] * (DRAWS > 1),
 )
 def test_more_of_a_resource_is_never_worse(case: Case) -> None:
     """Re-scheduled with more buffer, bandwidth, slots and mapspace; more draws in validation."""

@@ -37,7 +37,7 @@ from simaccel.schedulers.judge import mapping_of
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 
-_FEW = settings(max_examples=15 * DRAWS, deadline=None)
+_FEW = settings(max_examples=5 * DRAWS, deadline=None)
 
 
 def _beats(one: Floats, other: Floats) -> bool:
@@ -247,7 +247,7 @@ def test_the_ends_of_a_front_are_what_an_objective_finds(dataflow: str, figure: 
     assert sign * best <= sign * alone[figure] + 1e-9 * abs(alone[figure])
 
 
-@pytest.mark.parametrize("dataflow", some(["naive", "flex", "flash", "best", "ruby-s"]))
+@pytest.mark.parametrize("dataflow", some(["flash", "flex", "naive", "best", "ruby-s"]))
 def test_every_scheduler_has_a_front(dataflow: str) -> None:
     """Points are sorted, none beats another, and the best of the search is not better."""
     on = load_accelerator("toy", ["buffer.capacity_bytes=2 KiB", *_SLOW])

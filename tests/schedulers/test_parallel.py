@@ -125,6 +125,7 @@ def test_lines_and_figures_of_a_pod() -> None:
     assert pod_json(alone) == {}
 
 
+@pytest.mark.long
 def test_a_generation_counts_the_energy_of_all_chips() -> None:
     few = {"prompt": 16, "tokens": 2}
     one = generate("gpt2", load_accelerator("tpu_v3"), "naive", **few)  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from simaccel.schedulers.resident_tensors import tenants
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
 from tests.agreement import assert_counts
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.nodes import pooling, residual
 from tests.trees import einsum, vector, workload
@@ -247,8 +248,20 @@ def assert_held_well(of: Workload, capacity: int) -> None:
     assert _dram(found.moved) <= _dram(before.moved)
 
 
-@settings(max_examples=5)
+@settings(max_examples=2 * DRAWS)
 @given(networks(), st.sampled_from([64, 97, 211, 4096]))
 def test_drawn_chains(of: Workload, capacity: int) -> None:
     """Values, bytes, bounds and room of chains with shortcuts, in buffers of odd sizes."""
     assert_held_well(of, capacity)
+
+
+def test_around_attention_what_goes_from_operator_to_operator_stays_on_chip() -> None:
+    """X 5x6 comes in three times and Y goes out, weights 4 x 6x6 and 2 x 6x8 come in, of two bytes.
+
+    Inside, the rows of S stay that softmax works on in place.
+    """
+    dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    of = attention(dimensions, batch=1, seq_len=5)
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
+    moved = _dram(assert_counts(of, mapping, _on(4096)).moved)
+    assert moved == 2 * (3 * 5 * 6 + 5 * 6 + 4 * 6 * 6 + 2 * 6 * 8)

@@ -32,7 +32,7 @@ BUSY = (Cause.BUSY, NO_WAIT, 1)
 WAITING = (Cause.DRAM_BANDWIDTH, Wait("K", "ready", "dma_in"), 2)
 IDLE = (Cause.IDLE, NO_WAIT, 0)
 BLOCKS = st.sampled_from([1, 2, 3, 7, 64])
-FEW = settings(max_examples=13 * DRAWS)  # each of them writes files
+FEW = settings(max_examples=5 * DRAWS)  # each of them writes files
 
 
 def _known(trace: TraceReader, start: int, end: int, engine: str | None = None) -> set[Interval]:
@@ -178,7 +178,7 @@ def test_engines_may_cross_a_segment_border_at_different_cycles(tmp_path: Path) 
         ]  # fmt: skip
 
 
-@settings(max_examples=7 * DRAWS)
+@settings(max_examples=3 * DRAWS)
 @given(SCRIPTS)
 def test_the_same_run_gives_the_same_rows_in_any_blocks(script: Script) -> None:
     events = []

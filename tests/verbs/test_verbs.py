@@ -114,7 +114,7 @@ def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
             ["simaccel: workload: got 3", "simaccel: accelerator: got None"],
         ),
         (lambda: simulate(GEMM, "toy", 3), ["simaccel: dataflow: got 3"]),  # type: ignore[arg-type]
-        (lambda: simulate(GEMM, "toy", "flt"), ["got 'flt'; allowed: did you mean 'flat'?"]),
+        (lambda: simulate(GEMM, "toy", "flt"), ["got 'flt'; did you mean 'flat'?"]),
         (lambda: compare(GEMM, "toy", each="layer"), ["simaccel: each: got 'layer'"]),
         (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing beside several"]),
         (lambda: compare([], "toy"), ["simaccel: compare: got 'nothing'"]),

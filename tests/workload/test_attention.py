@@ -94,7 +94,7 @@ def test_attention_reports_all_faults() -> None:
         "attention: batch: got 0; allowed: a whole number from 1 to 1099511627776",
         "attention: heads: got -1; allowed: a whole number from 1 to 1099511627776",
         "attention: ff_size: got 0; allowed: a whole number from 1 to 1099511627776",
-        "attention: scope: got 'blok'; allowed: did you mean 'block'?",
+        "attention: scope: got 'blok'; did you mean 'block'? (allowed: la, block, model)",
         (
             "attention: bytes_by_tensor.Wx: got 2; "
             "allowed: one of X, Wq, Wk, Wv, Wo, W1, W2, Q, K, V, S, P, Z, Y, F, U"

@@ -87,7 +87,7 @@ def _faults(name: str, **changed: Any) -> list[str]:  # noqa: ANN401 - wrong typ
 
 
 def test_unknown_models_get_a_suggestion() -> None:
-    assert _faults("brt") == ["workload: model: got 'brt'; allowed: did you mean 'bert'?"]
+    assert _faults("brt") == ["workload: model: got 'brt'; did you mean 'bert'?"]
     known = "bert, flaubert, flaubert-large, t5, trxl, xlm"
     assert _faults("gpt2") == [f"workload: model: got 'gpt2'; allowed: one of {known}"]
 
@@ -102,10 +102,10 @@ def test_wrong_sizes_are_refused(value: object) -> None:
 
 def test_all_faults_of_an_unknown_model_are_reported() -> None:
     assert _faults("brt", seq_len=0, batch="x", scope="blok") == [
-        "workload: model: got 'brt'; allowed: did you mean 'bert'?",
+        "workload: model: got 'brt'; did you mean 'bert'?",
         f"workload: batch: got 'x'; allowed: {SIZE}",
         f"workload: seq_len: got 0; allowed: {SIZE}",
-        "workload: scope: got 'blok'; allowed: did you mean 'block'?",
+        "workload: scope: got 'blok'; did you mean 'block'? (allowed: la, block, model)",
     ]
 
 

@@ -85,7 +85,10 @@ def test_einsum_reports_all_faults() -> None:
             "workload: operators.mm.ranks.keys: got 1099511627777; "
             "allowed: a whole number from 1 to 1099511627776"
         ),
-        "workload: operators.mm.inputs.0.projection: got 'key'; allowed: did you mean 'keys'?",
+        (
+            "workload: operators.mm.inputs.0.projection: got 'key'; did you mean 'keys'? "
+            "(allowed: m, keys, z)"
+        ),
         "workload: operators.mm.output.projection: got 'q'; allowed: one of m, keys, z",
         "workload: operators.mm.ranks.z: got 3; allowed: only ranks that an operand uses",
     ]
@@ -161,7 +164,7 @@ RANKS = {"q": 2, "c": 5}
     [
         (
             ("gelo", RANKS, (operand("X q c"),), operand("Y q c")),
-            ["kind: got 'gelo'; allowed: did you mean 'gelu'?"],
+            ["kind: got 'gelo'; did you mean 'gelu'?"],
         ),
         (
             ("gelu", RANKS, (operand("X q c"),) * 2, operand("Y q"), "c", 2.0),

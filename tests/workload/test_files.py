@@ -4,7 +4,7 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from simaccel.errors import InputError
+from simaccel.errors import InputError, allows
 from simaccel.experiment.documents import workload_document
 from simaccel.workload import (
     VECTORS,
@@ -167,7 +167,10 @@ layers:
 """
     assert _faults(tmp_path, text) == [
         "layers.a.shape.P: got 0; allowed: an integer >= 1",
-        "layers.a.stried: got 2; allowed: did you mean 'stride'?",
+        (
+            "layers.a.stried: got 2; did you mean 'stride'? "
+            "(allowed: reads, kind, shape, stride, dilation, padding, transposed)"
+        ),
         "layers.b.shape.K: got 'x'; allowed: an integer",
         (
             "layers.c: got a mapping of kind, shape; allowed: a mapping with 'kind' one of "
@@ -181,12 +184,15 @@ layers:
 
 def test_faults_of_a_network(tmp_path: Path) -> None:
     assert _faults(tmp_path, "{kind: network, model: resnet5, batch: 0}") == [
-        "model: got 'resnet5'; allowed: did you mean 'resnet50'?",
+        "model: got 'resnet5'; did you mean 'resnet50'?",
         "batch: got 0; allowed: an integer >= 1",
     ]
     text = "{kind: network, model: alexnet, layer: conv6, bytes_by_tensor: {X: 1}}"
     assert _faults(tmp_path, text) == [
-        "layer: got 'conv6'; allowed: did you mean 'conv5'?",
+        (
+            "layer: got 'conv6'; did you mean 'conv5'? "
+            "(allowed: conv1, conv2, conv3, conv4, conv5, fc6, fc7, fc8)"
+        ),
         "bytes_by_tensor.X: got 1; allowed: one of I, W, O",
     ]
 
@@ -206,14 +212,22 @@ def test_all_faults_of_a_file_are_reported(tmp_path: Path) -> None:
         "seq_len: got nothing; allowed: an integer",
         "scope: got 'blk'; allowed: one of 'la', 'block', 'model'",
         "bytes_per_element: got 'x'; allowed: an integer",
-        "model: got 'brt'; allowed: did you mean 'bert'?",
-        "seqlen: got 5; allowed: did you mean 'seq_len'?",
+        "model: got 'brt'; did you mean 'bert'?",
+        (
+            "seqlen: got 5; did you mean 'seq_len'? "
+            "(allowed: kind, batch, seq_len, scope, bytes_per_element, bytes_by_tensor, model)"
+        ),
     ]
 
 
 def test_faults_behind_the_form_name_the_file(tmp_path: Path) -> None:
     text = "{kind: attention, model: t5, batch: 1, seq_len: 8, bytes_by_tensor: {Wqq: 2}}"
-    assert _faults(tmp_path, text) == ["bytes_by_tensor.Wqq: got 2; allowed: did you mean 'Wq'?"]
+    assert _faults(tmp_path, text) == [
+        (
+            "bytes_by_tensor.Wqq: got 2; did you mean 'Wq'? "
+            "(allowed: X, Wq, Wk, Wv, Wo, W1, W2, Q, K, V, S, P, Z, Y, F, U)"
+        )
+    ]
 
 
 def test_faults_of_a_gemm(tmp_path: Path) -> None:
@@ -232,7 +246,7 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
             "tensor: A,",
             "tensr: A,",
             "operators.product.inputs[0].tensr: got 'A'",
-            "did you mean 'tensor'?",
+            "did you mean 'tensor'? (allowed: tensor, projection, start)",
         ),
         (
             "[m, k]}",
@@ -305,7 +319,15 @@ def test_faults_of_a_gemm(tmp_path: Path) -> None:
         ("name: scores", "name: 5", "name: got 5", "text"),
         ("{m: 4, n: 2}", "{m: 4, 5: 2}", "operators.normalise.ranks[5]: got 5", "text"),
         ("kind: einsums", "", "kind: got nothing", KINDS),
-        ("kind: einsums", "kind: einsum", "kind: got 'einsum'", "did you mean 'einsums'?"),
+        (
+            "kind: einsums",
+            "kind: einsum",
+            "kind: got 'einsum'",
+            (
+                "did you mean 'einsums'? "
+                "(allowed: attention, gemm, conv, network, transformer, layers, einsums)"
+            ),
+        ),
         ("kind: einsums", "kind: [1]", "kind: got [1]", KINDS),
         (
             "product:",
@@ -319,7 +341,7 @@ def test_each_fault_of_einsums_names_its_field(
     tmp_path: Path, old: str, new: str, got: str, allowed: str
 ) -> None:
     assert old in EINSUMS
-    assert f"{got}; allowed: {allowed}" in _faults(tmp_path, EINSUMS.replace(old, new))
+    assert f"{got}; {allows(allowed)}" in _faults(tmp_path, EINSUMS.replace(old, new))
 
 
 @pytest.mark.parametrize(

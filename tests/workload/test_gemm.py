@@ -61,7 +61,7 @@ def test_a_shape_without_a_batch_has_one() -> None:
         ),
         ("M=1_0,K=٣,N=1", [f"M: got '1_0'; allowed: {SIZE}", f"K: got '٣'; allowed: {SIZE}"]),
         ("M=1,K=2,N=3,M=4", ["M: got '4'; allowed: each key once"]),
-        ("M=1,K=2,N=3,k=4", ["k: got '4'; allowed: did you mean 'K'?"]),
+        ("M=1,K=2,N=3,k=4", ["k: got '4'; did you mean 'K'? (allowed: M, K, N, B)"]),
         ("M=1,K=2,N=3,Z=4", ["Z: got '4'; allowed: one of M, K, N, B"]),
         ("M=1,K=2,N=3,5", ["shape: got '5'; allowed: KEY=SIZE, as in M=512,K=64,N=512"]),
         ("M=1,K=2,N=1099511627777", [f"N: got 1099511627777; allowed: {SIZE}"]),

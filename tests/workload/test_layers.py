@@ -72,7 +72,7 @@ def test_all_faults_are_reported() -> None:
 def test_one_layer_is_chosen() -> None:
     assert one_layer(LAYERS, None) == LAYERS
     assert list(one_layer(LAYERS, "fc")) == ["fc"]
-    with pytest.raises(InputError, match="workload: layer: got 'fcc'; allowed: did you mean 'fc'"):
+    with pytest.raises(InputError, match="workload: layer: got 'fcc'; did you mean 'fc'"):
         one_layer(LAYERS, "fcc")
 
 

@@ -226,7 +226,10 @@ def test_all_faults_are_reported() -> None:
         network("alexnet", batch=0, layer="conv6", bytes_per_element=17)
     assert str(caught.value).splitlines() == [
         "alexnet: batch: got 0; allowed: a whole number from 1 to 1073741824",
-        "alexnet: layer: got 'conv6'; allowed: did you mean 'conv5'?",
+        (
+            "alexnet: layer: got 'conv6'; did you mean 'conv5'? "
+            "(allowed: conv1, conv2, conv3, conv4, conv5, fc6, fc7, fc8)"
+        ),
         "alexnet: bytes_per_element: got 17; allowed: a whole number from 1 to 16",
     ]
     with pytest.raises(

@@ -196,3 +196,55 @@ def test_element_sizes_are_free_as_no_problem_says_them(tmp_path: Path) -> None:
     path.write_text(document_text(dict(wide.parameters)))
     with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file says it"):
         load_workload(path, bytes_per_element=2)
+
+
+FLAT = (
+    "problem:\n  {shape}R: 3\n  S: 3\n  P: 48\n  Q: 480\n  C: 1\n  {m}: 16\n  N: 1\n  Wstride: 1\n"
+)
+
+
+@pytest.mark.parametrize("shape", ["", "shape: cnn-layer\n  ", "shape: cnn_layer.yaml\n  "])
+@pytest.mark.parametrize("outputs", ["M", "K"])
+def test_old_files_have_a_convolution(tmp_path: Path, shape: str, outputs: str) -> None:
+    workload = load_workload(_write(tmp_path, FLAT.format(shape=shape, m=outputs)))
+    assert workload.macs == 3 * 3 * 48 * 480 * 16
+    assert workload.shapes["Inputs"] == (1, 1, 50, 482)
+    assert workload.shapes["Weights"] == (1, 16, 3, 3)
+    assert not workload.account.of("not taken")
+
+
+def test_a_product_of_the_library(tmp_path: Path) -> None:
+    text = "problem: {shape: gemm-ABZ, instance: {M: 4, N: 5, K: 6}}"
+    workload = load_workload(_write(tmp_path, text))
+    assert workload.macs == 4 * 5 * 6
+    assert workload.shapes == {"A": (4, 6), "B": (5, 6), "Z": (4, 5)}
+
+
+def test_sizes_of_the_input_are_what_the_projections_reach(tmp_path: Path) -> None:
+    more = CONV.replace("{N: 1,", "{N: 1, H: 224, W: 224, Hpad: 3, Wpad: 3,")
+    workload = load_workload(_write(tmp_path, more))
+    assert workload.shapes["Inputs"] == (1, 3, 229, 229)
+    assert {one.name for one in workload.account.of("harmless")} >= {
+        f"problem.instance.{name}" for name in ("H", "W", "Hpad", "Wpad")
+    }
+    with pytest.raises(InputError, match=r"problem\.instance\.Hstrid: got 2"):
+        load_workload(_write(tmp_path, CONV.replace("Hstride: 2", "Hstrid: 2")))
+
+
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        ("shape: {name: CNN-Layer, dimensions: [R], data-spaces: []}", "got nothing"),
+        ("problem: [{shape: {name: Fc1, dimensions: [P1]}}]", "got"),
+    ],
+)
+def test_a_part_of_a_problem_or_several_are_refused(tmp_path: Path, text: str, got: str) -> None:
+    allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
+    with pytest.raises(InputError, match=f"problem: {got}.*; allowed: {allowed}"):
+        load_workload(_write(tmp_path, text))
+
+
+def test_a_rank_that_is_no_dimension_is_said(tmp_path: Path) -> None:
+    text = CONV.replace("[[[C]], [[M]]", "[[[G]], [[C]], [[M]]").replace("{N: 1,", "{N: 1, G: 2,")
+    with pytest.raises(InputError, match=r"G: got 2; .*; it is in a projection only"):
+        load_workload(_write(tmp_path, text))

@@ -292,3 +292,9 @@ def test_estimates_that_are_none_are_refused(file: Path, text: str) -> None:
     assert _faults(file, "Layer,M,N,K,Estimate", f"a,2,3,4,{text}") == [
         f"{where}; allowed: {allowed}"
     ]
+
+
+def test_tabs_are_no_commas(file: Path) -> None:
+    file.write_text("Layer name\t IFMAP Height\t IFMAP Width\nConv1\t572\t572\n")
+    with pytest.raises(InputError, match="commas between cells, not tabs"):
+        read_topology(file)

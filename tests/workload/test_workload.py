@@ -125,7 +125,10 @@ def test_refuses_unknown_tensors_wrong_keys_and_equal_names() -> None:
     assert _refused(operators, tensors) == [
         "workload: operators.x: got '2 operators'; allowed: one operator of a name",
         "workload: tensors.Key: got 'Keys'; allowed: its key, 'Key'",
-        "workload: operators.x.inputs.0.tensor: got 'Qery'; allowed: did you mean 'Query'?",
+        (
+            "workload: operators.x.inputs.0.tensor: got 'Qery'; did you mean 'Query'? "
+            "(allowed: Query, Key)"
+        ),
     ]
 
 

@@ -224,7 +224,7 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
     totals = workload.account.totals()
     macs, weights = counted(path, dims)
     return {
-        "model": path.name,
+        "model": ("livekit " if "livekit" in path.parts else "") + path.name,
         "read": workload.account.share_left_out() is not None,
         "macs": workload.macs,
         "macs_counted": macs,
@@ -243,7 +243,10 @@ def held(path: Path, dims: Mapping[str, int]) -> Iterator[dict[str, Any]]:
     """Run a model at int8 on `edge_tpu`, with and without tensors held between layers."""
     workload = load_onnx(path, dims, 1).workload
     for resident in ("false", "true"):
-        result = simulate(workload, load_accelerator("edge_tpu", [f"groups.resident={resident}"]))
+        result = simulate(
+            workload,
+            load_accelerator("edge_tpu", [f"groups.resident={resident}", "groups.epilogues=false"]),
+        )
         moved = {key: n for key, n in result.run.moved.items() if key[0].startswith("dram")}
         weights = (n for (_, name), n in moved.items() if workload.tensors[name].kind == "weight")
         yield {

@@ -26,7 +26,7 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
-from simaccel.workload import Conv, Einsum, Operator, Vector, Workload, conv2d, operand
+from simaccel.workload import Einsum, Operator, Vector, Workload, operand
 from simaccel.workload.einsum import Tensor
 
 BUFFER = "buffer"
@@ -86,47 +86,6 @@ def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
 def _too_large(on: Accelerator, n_bytes: int) -> bool:
     capacity = on.buffer.capacity_bytes
     return capacity is not None and n_bytes > capacity
-
-
-def conv_cycles(on: Accelerator, conv: Conv) -> int:
-    """Return the cycles of a convolution as one kernel, some images at once.
-
-    Channels lie along the rows of the array, filters along its columns; pixels stream, once for
-    each tap.
-    """
-    workload = conv2d(
-        m=conv.m,
-        c=conv.c,
-        p=conv.p,
-        q=conv.q,
-        r=conv.r,
-        s=conv.s,
-        n=conv.n,
-        stride=conv.stride,
-        bytes_per_element=2,
-    )
-    (einsum,) = workload.operators
-    images, filters = conv.n, conv.m
-    while _too_large(on, _conv_bytes(conv, images, filters)):
-        if images > 1:
-            images = -(-images // 2)
-        else:
-            filters = -(-filters // 2)
-    cut = ("n", images, conv.n), ("m", filters, conv.m)
-    loops = tuple(Loop(rank, tile) for rank, tile, size in cut if tile < size)
-    taps = tuple(Loop(rank, 1) for rank in "rs" if einsum.ranks[rank] > 1)
-    tree: Tree = (*loops, _keep("I"), _keep("W"), _keep("O"), *taps, Do(einsum.name, "array", "ws"))
-    names = (einsum.name,)
-    return cycles_of(workload, on, Group(operators=names, tree=tree, merged={}))
-
-
-def _conv_bytes(conv: Conv, images: int, filters: int) -> int:
-    sides = [
-        (out - 1) * stride + kernel
-        for out, stride, kernel in zip((conv.p, conv.q), conv.stride, (conv.r, conv.s), strict=True)
-    ]
-    inputs = images * conv.c * math.prod(sides)
-    return 2 * (inputs + filters * conv.c * conv.r * conv.s + images * filters * conv.p * conv.q)
 
 
 def _gemm(
@@ -334,8 +293,10 @@ def _vector_cycles(
     workload = Workload("kernel", tuple(operators), tensors)
     names = tuple(one.name for one in operators)
     ranks = operators[0].ranks
-    block = max(1, BLOCK // (math.prod(ranks.values()) // ranks["e"]))
     keeps = tuple(Keep(name, BUFFER, 1 + (kind != "intermediate")) for name, kind in kinds.items())
+    room = on.buffer.capacity_bytes
+    most = BLOCK if room is None else room // (n_bytes * sum(keep.slots for keep in keeps))
+    block = max(1, min(BLOCK, most) // (math.prod(ranks.values()) // ranks["e"]))
     leaves: tuple[Node, ...] = (Do(names[0], "sfu"),)
     if len(names) > 1:
         leaves = (Fork(tuple((Do(name, "sfu"),) for name in names)),)

@@ -56,6 +56,14 @@ def _head(row: Row) -> bool:
     return row["layer"] == "lm_head" and row["tokens"] != "1"
 
 
+def _direct(row: Row) -> bool:
+    return row["winograd"] == "False" and row["cycles"] != ""
+
+
+def _winograd(row: Row) -> bool:
+    return row["winograd"] == "True" and row["cycles"] != ""
+
+
 MEASURED: Final = (
     Measured(
         "tpu_v3",
@@ -151,5 +159,72 @@ MEASURED: Final = (
         "us",
         ("chip", "timing", "dtype", "M", "N", "K"),
         "every second of the source, 6 calibrate",
+    ),
+    Measured(
+        "coral",
+        "Coral Edge TPU at USB 3, whole models",
+        "coral/measured.csv",
+        "usb3_desktop_ms",
+        "ms",
+        ("model", "input"),
+        "all, 2 of them calibrate",
+    ),
+    Measured(
+        "coral_board",
+        "Coral dev board, whole models",
+        "coral/measured.csv",
+        "dev_board_ms",
+        "ms",
+        ("model", "input"),
+        "all, 2 of them calibrate",
+    ),
+    Measured(
+        "vta",
+        "VTA's RTL, ResNets, GEMM unit pipelined",
+        "vta/measured.csv",
+        "cycles_pipelined_gemm",
+        "cycles",
+        ("network",),
+        "all, none calibrates",
+    ),
+    Measured(
+        "vta_unpipelined",
+        "VTA's RTL, before that",
+        "vta/measured.csv",
+        "cycles_baseline_gemm",
+        "cycles",
+        ("network",),
+        "all, none calibrates",
+    ),
+    Measured(
+        "nvdla_direct",
+        "NVDLA's closed form, layers without Winograd",
+        "nvdla/layers.csv",
+        "cycles",
+        "cycles",
+        ("network", "layer"),
+        "all that have cycles",
+        set="nvdla_layers",
+        part=_direct,
+    ),
+    Measured(
+        "nvdla_winograd",
+        "NVDLA's closed form, layers with Winograd (ours direct)",
+        "nvdla/layers.csv",
+        "cycles",
+        "cycles",
+        ("network", "layer"),
+        "all that have cycles",
+        set="nvdla_layers",
+        part=_winograd,
+    ),
+    Measured(
+        "nvdla_networks",
+        "NVDLA's estimates, ResNet-50 on 32 to 2,048 MACs",
+        "nvdla/networks.csv",
+        "resnet50_int8_fps",
+        "images a second",
+        ("macs",),
+        "all, none calibrates",
     ),
 )

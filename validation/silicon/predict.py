@@ -4,8 +4,8 @@
 
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
-(tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm). Empty where the model
-can't say a row.
+(tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm), ms (coral*). Empty
+where the model can't say a row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from typing import Final
 import click
 
 from simaccel.errors import SimaccelError
+from validation.silicon.coral import model as coral
 from validation.silicon.gemmini import model as gemmini
+from validation.silicon.nvdla import model as nvdla
 from validation.silicon.tpu_v3 import model as tpu_v3
 from validation.silicon.tpu_v4 import model as tpu_v4
 from validation.silicon.tpu_v5e import model as tpu_v5e
 from validation.silicon.tpu_v6e import layers as tpu_v6e_layers
 from validation.silicon.tpu_v6e import model as tpu_v6e
 from validation.silicon.tpu_v7 import model as tpu_v7
+from validation.silicon.vta import model as vta
 
 Row = Mapping[str, str]
 Predict = Callable[[Sequence[Row]], Sequence[float | None]]
@@ -39,6 +42,12 @@ SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
     "tpu_v6e_attention": (tpu_v6e.predict, ("phase", "chunk", "kv", "batch")),
     "tpu_v6e_layers": (tpu_v6e_layers.predict, ("layer", "tokens")),
     "tpu_v6e_v7_gemm": (tpu_v7.predict, ("chip", "timing", "dtype", "M", "N", "K")),
+    "coral": (coral.predict, ("model", "input")),
+    "coral_board": (coral.predict_board, ("model", "input")),
+    "vta": (vta.predict, ("network",)),
+    "vta_unpipelined": (vta.predict_unpipelined, ("network",)),
+    "nvdla_layers": (nvdla.predict, ("network", "kind", *"CHWKRSPQ", "stride_h", "stride_w")),
+    "nvdla_networks": (nvdla.predict_networks, ("macs", "conv_buffer_kib", "dram_gb_per_s")),
     "gemmini": (gemmini.predict, ("mapping",)),
 }
 """What predicts a set, and the columns that it reads."""

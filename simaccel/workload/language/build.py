@@ -20,6 +20,7 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
+from simaccel.workload.language.decoder import add_cross, add_encoded, as_decoder
 from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
@@ -50,8 +51,9 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     """Return a run of a transformer of the catalogue, or of one's own.
 
     A prefill takes ``prompt`` new tokens behind ``kv_len`` (0) in the cache; a decode step takes
-    one behind ``kv_len`` (by default the prompt). An image has no phase. ``bytes_by_tensor``: by
-    class (weights, activations, cache) or by tensor.
+    one behind ``kv_len`` (by default the prompt). Of an encoder with a decoder a prefill encodes
+    the prompt, and a decode step sees it besides the tokens in the cache. An image has no phase.
+    ``bytes_by_tensor``: by class (weights, activations, cache) or by tensor.
 
     Raises:
         InputError: all that is wrong.
@@ -60,10 +62,12 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
     model, faults = (name, []) if isinstance(name, Transformer) else _found(name)
     past = kv_len if kv_len is not None else (prompt if phase == "decode" else 0)
     rows = 1 if phase == "decode" else prompt
-    if model is not None and model.is_encoder:
+    steps = model is not None and bool(model.decoder_layers) and phase == "decode"
+    if model is not None and model.is_encoder and not steps:
         faults += _encoder_faults(model, phase, kv_len)
         rows, past = model.positions if model.is_vision else prompt, 0
-    tokens = PhaseTokens(batch=batch, rows=rows, past=past, blocks=causal_blocks)
+    encoded = prompt if steps else 0
+    tokens = PhaseTokens(batch=batch, rows=rows, past=past, blocks=causal_blocks, encoded=encoded)
     widths = {**dict.fromkeys(CLASSES, said_bytes(bytes_per_element)), **(bytes_by_tensor or {})}
     said = bytes_by_tensor or {}
     assumed = {name for name in CLASSES if bytes_per_element is None and name not in said}
@@ -74,7 +78,8 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         faults += _model_faults(model, tokens, experts)
     if faults or model is None:
         raise InputError(faults)
-    graph = _graph(model, tokens, scope, experts, widths)
+    run = as_decoder(model) if steps else model
+    graph = _graph(run, tokens, scope, experts, widths)
     graph.tensors = {
         tensor.name: replace(tensor, assumed=class_of(tensor.kind) in assumed)
         for tensor in graph.tensors.values()
@@ -92,7 +97,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         "experts": experts if isinstance(experts, str) else list(experts),
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
-    repeat = model.layers // len(model.windows) if scope == "model" else 1
+    repeat = run.layers // len(run.windows) if scope == "model" else 1
     return Workload(
         model.name,
         tuple(graph.operators),
@@ -177,6 +182,8 @@ def _graph(
         "f": model.ff_size,
         "v": model.vocabulary,
         "x": model.experts,
+        "m": tokens.encoded,
+        "l": model.decoder_layers,
     }
     if scope == "la":
         return la_graph(model, tokens, sizes, widths)
@@ -216,6 +223,10 @@ def _layer(
         attended = _norm(graph, model, "post1", attended)
     inner = prefix + "X1"
     _add(graph, "add1", source, attended, inner)
+    if tokens.encoded:
+        seen = add_cross(graph, model, _norm(graph, model, "cross.norm", inner))
+        inner, before = prefix + "X2", inner
+        _add(graph, "cross.add", before, seen, inner)
     normed, out = _norm(graph, model, "norm2", inner), prefix + "F"
     if model.experts:
         add_experts(graph, model, tokens, experts, normed, out)
@@ -242,7 +253,7 @@ def _add(graph: Graph, name: str, one: str, other: str, made: str) -> None:
 
 
 def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
-    """Add the embedding of tokens, or of patches and the class token."""
+    """Add the embedding of tokens, or of patches and the tokens before them."""
     if model.patches:
         _embed_patches(graph, model)
         return
@@ -258,12 +269,13 @@ def _embed(graph: Graph, model: Transformer, tokens: PhaseTokens) -> None:
 
 def _embed_patches(graph: Graph, model: Transformer) -> None:
     patches, values = model.patches or (0, 0)
-    sizes = {"p": patches, "i": values, "z": 1}
+    tokens = model.positions - patches
+    sizes = {"p": patches, "i": values, "z": tokens}
     image = part(graph.tensor("image", "input"), "bpi")
     weights = part(graph.weight("Wpatch"), "ie")
     graph.einsum("patch", (image, weights), part("patches", "bpe"), sizes)
     bias = part(graph.weight("patch.bias"), "e")
-    target = part("T", "bpe", {"p": 1})
+    target = part("T", "bpe", {"p": tokens})
     graph.vector("patch.bias", "residual", (part("patches", "bpe"), bias), target, sizes=sizes)
     token = part(graph.weight("class"), "bze")
     graph.vector("class", "scale", (token,), part("T", "bze", {}), sizes=sizes)
@@ -274,11 +286,13 @@ def _embed_patches(graph: Graph, model: Transformer) -> None:
 def _head(graph: Graph, model: Transformer, tokens: PhaseTokens, source: str) -> None:
     """Add the last norm and the logits of the last token (of an image: the class token).
 
-    An encoder of tokens has the norm of all of them alone.
+    An encoder of tokens has the norm of all of them, and what its decoder keeps of it.
     """
     if model.is_encoder and not model.is_vision:
-        graph.tensor("norm.out", "output")
-        _norm(graph, model, "norm", source)
+        graph.tensor("norm.out", "intermediate" if model.decoder_layers else "output")
+        encoded = _norm(graph, model, "norm", source)
+        if model.decoder_layers:
+            add_encoded(graph, encoded)
         return
     row = 0 if model.is_vision else tokens.rows - 1
     normed = _norm(graph, model, "norm", source, row if tokens.rows > 1 else None)

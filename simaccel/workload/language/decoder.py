@@ -1,19 +1,51 @@
-"""The decoder beside an encoder, which no run has: what it would do, for the account of a file."""
+"""The decoder beside an encoder: a second attention, to what the encoder made of the prompt.
+
+A layer (Raffel et al. 2020, section 2.1) is one of the encoder whose tokens see those before them,
+with an attention to the encoded prompt between. The keys and values of that are the same in all
+steps: they are made once, behind the encoder, and stay in a cache.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer
 
 
-def decoder_macs(encoder: Transformer, layers: int, batch: int, tokens: int) -> int:
-    """Return the MACs of a decoder that makes as many tokens as its encoder reads.
+def as_decoder(model: Transformer) -> Transformer:
+    """Return the decoder of an encoder, as a model of its own."""
+    return replace(model, causal=True, layers=model.decoder_layers)
 
-    A layer (Raffel et al. 2020, section 2.1) is one of the encoder, whose tokens see those before
-    them, with an attention to all that the encoder made; after the last one stands the vocabulary.
-    """
-    width = encoder.heads * encoder.head_size
-    linear = (3 if encoder.gated else 2) * encoder.hidden * encoder.ff_size
-    weights = 8 * encoder.hidden * width + linear
-    scores = tokens * (tokens + 1) * width + 2 * tokens * tokens * width
-    head = encoder.hidden * encoder.vocabulary
-    return batch * (layers * (tokens * weights + scores) + tokens * head)
+
+def add_encoded(graph: Graph, encoded: str) -> None:
+    """Add the keys and values of all layers of the decoder, each [l, b, n, g, d]."""
+    for name in ("K", "V"):
+        weights = part(graph.weight(f"Wcross.{name.lower()}"), "legd")
+        made = part(graph.tensor(f"cross.{name}", "cache"), "lbngd")
+        graph.einsum(f"cross.{name}", (part(encoded, "bne"), weights), made)
+
+
+def add_cross(graph: Graph, model: Transformer, normed: str) -> str:
+    """Add the attention of new tokens to the m that were encoded, and return the output of O."""
+    heads = "gr" if model.heads > model.kv_heads else "g"
+    prefix, queries = graph.prefix, f"bn{heads}d"
+    keys, values = (
+        part(graph.tensor(f"{prefix}cross.{name}", "cache"), "bmgd") for name in ("K", "V")
+    )
+    asked, scores, shares, seen = (
+        part(f"{prefix}cross.{name}", ranks)
+        for name, ranks in (
+            ("Q", queries),
+            ("S", f"b{heads}nm"),
+            ("P", f"b{heads}nm"),
+            ("Z", queries),
+        )
+    )
+    weights = part(graph.weight("Wcross.q"), f"e{heads}d")
+    graph.einsum("cross.Q", (part(normed, "bne"), weights), asked)
+    graph.einsum("cross.L", (asked, keys), scores)
+    graph.vector("cross.softmax", "softmax", (scores,), shares, axis="m", scale=model.scale)
+    graph.einsum("cross.A", (shares, values), seen)
+    weights = part(graph.weight("Wcross.o"), f"{heads}de")
+    return graph.einsum("cross.O", (seen, weights), part(f"{prefix}cross.Y", "bne"))

@@ -23,9 +23,13 @@ class Transformer:
     length of a learned table; without, Q and K are turned (rotary). ``biased``: layers with a bias
     (of ``qkv``, ``o``, ``ff``). ``tied``: the logits have the embedding as weights. Soft caps limit
     attention scores and logits to +-cap. ``experts`` > 0: each token goes to ``chosen`` of them.
-    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes.
+    A vision transformer has ``patches`` of so many values instead of a vocabulary, and classes; its
+    other ``positions`` are tokens before the patches: of the class, and of distillation.
     Without ``causal`` it is an encoder: every token sees all, there is no cache, and the scope
-    `model` ends with the last norm. ``rotary``: whether Q and K are turned, where that doesn't
+    `model` ends with the last norm. ``decoder_layers`` > 0: a decoder reads what the encoder made,
+    which a prefill runs with the keys and values that all its layers see of that; a decode step is
+    one of the decoder. ``relative``: buckets of a table of biases for relative positions, which are
+    parameters and cost nothing else. ``rotary``: whether Q and K are turned, where that doesn't
     follow from ``positions``.
     """
 
@@ -56,6 +60,8 @@ class Transformer:
     patches: tuple[int, int] | None = None
     causal: bool = True
     rotary: bool | None = None
+    decoder_layers: int = 0
+    relative: int = 0
 
     @property
     def is_vision(self) -> bool:
@@ -99,6 +105,14 @@ class Transformer:
         return self.hidden * (2 if self.norm == "layer_norm" else 1)
 
     @property
+    def decoder_parameters(self) -> int:
+        """Parameters of a decoder: layers with a second attention and norm, and the last norm."""
+        if not self.decoder_layers:
+            return 0
+        cross = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads) + self.norm_size
+        return self.decoder_layers * (self.layer_parameters + cross) + self.norm_size
+
+    @property
     def layer_parameters(self) -> int:
         """Parameters of one layer."""
         e, f, d = self.hidden, self.ff_size, self.head_size
@@ -116,8 +130,8 @@ class Transformer:
         """Parameters of the tables that tokens (or patches) are looked up in or come in by."""
         e = self.hidden
         if self.patches:
-            _, values = self.patches
-            return values * e + e + e + self.positions * e
+            count, values = self.patches
+            return values * e + e + (self.positions - count) * e + self.positions * e
         return (self.vocabulary + self.positions) * e
 
     @property
@@ -125,9 +139,9 @@ class Transformer:
         """All parameters, shared ones once."""
         head = 0 if self.tied else self.hidden * self.vocabulary
         head += self.vocabulary * self.is_vision
-        return (
-            self.layers * self.layer_parameters + self.embedding_parameters + self.norm_size + head
-        )
+        head += self.relative * self.heads * (1 + bool(self.decoder_layers))
+        layers = self.layers * self.layer_parameters + self.decoder_parameters
+        return layers + self.embedding_parameters + self.norm_size + head
 
     @property
     def active_parameters(self) -> int:

@@ -38,7 +38,10 @@ def size_faults_of(model: Transformer) -> list[Fault]:
     ]
     if not 0 <= model.positions <= MAX_SIZE:
         faults.append(Fault(model.name, "positions", model.positions, f"0 to {MAX_SIZE}"))
-    return [*faults, *_expert_faults(model)]
+    if model.patches and model.positions <= model.patches[0]:
+        allowed = f"more than the {model.patches[0]} patches, with the tokens before them"
+        faults.append(Fault(model.name, "positions", model.positions, allowed))
+    return [*faults, *_expert_faults(model), *_decoder_faults(model)]
 
 
 def _expert_faults(model: Transformer) -> list[Fault]:
@@ -49,3 +52,13 @@ def _expert_faults(model: Transformer) -> list[Fault]:
         allowed = "from 1 to expert_count experts, both or neither given"
         return [Fault(model.name, "experts_per_token", value, allowed)]
     return []
+
+
+def _decoder_faults(model: Transformer) -> list[Fault]:
+    sizes = {"decoder_layers": model.decoder_layers, "relative": model.relative}
+    faults = size_faults(model.name, {name: size for name, size in sizes.items() if size})
+    plain = model.is_encoder and not (model.is_vision or model.biased or model.positions)
+    if model.decoder_layers and not (plain and model.windows == (None,) and not model.experts):
+        allowed = "0, but beside an encoder (causal: false) without biases, positions and windows"
+        faults.append(Fault(model.name, "decoder_layers", model.decoder_layers, allowed))
+    return faults

@@ -21,12 +21,14 @@ class PhaseTokens:
     """``rows`` new tokens of each of ``batch`` sequences, ``past`` before them in the cache.
 
     ``blocks``: how many blocks of rows attention has at most, each with the keys that it sees.
+    ``encoded``: tokens that an encoder made, which a decoder sees.
     """
 
     batch: int
     rows: int
     past: int = 0
     blocks: int = CAUSAL_BLOCKS
+    encoded: int = 0
 
     def first_key(self, window: int | None) -> int:
         """Return the position of the first key that the first new token sees."""

@@ -11,6 +11,8 @@ from simaccel.workload.onnx_files.layers import attention
 from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh
 
+_MASK = 3
+"""Where what is added to the scores stands."""
 _PAST = (4, 5)
 """Where keys and values of tokens before stand."""
 _FLAT = 3
@@ -43,6 +45,7 @@ def attention_node(place: NodePlace) -> AccountEntry:
     place.makes(made.transposed((0, 2, 1, 3)).reshaped(place.made) if flat else made)
     batch, _, rows, size = asked.shape
     macs = batch * heads * rows * keys.shape[2] * (size + values.shape[3])
+    place.leaves(_MASK, "a mask or bias of the scores: not read")
     return place.taken("L, softmax and A of an attention", macs)
 
 

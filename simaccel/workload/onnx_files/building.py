@@ -7,6 +7,7 @@ around it and which are stored and moved like any other element (as in `whole`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -305,6 +306,9 @@ class WorkloadBuilder:
         if view is not None and (view.shape != shape or not view.spans):
             view = None
         if view is not None and view.repeats and not repeats:
+            stored = math.prod(span.size for span in view.spans)
+            why = f"{stored} elements, read as the {math.prod(shape)} that they are repeated to"
+            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, stored))
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view

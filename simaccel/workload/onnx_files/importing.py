@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,9 +16,10 @@ from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
 from simaccel.workload.onnx_files.building import WorkloadBuilder
 from simaccel.workload.onnx_files.constants import graphs_of
+from simaccel.workload.onnx_files.extensions import attribute_of
 from simaccel.workload.onnx_files.layers import attention
 from simaccel.workload.onnx_files.omissions import hidden, hides_products, unread
-from simaccel.workload.onnx_files.operators import FREE, HANDLERS, MULTIPLY, UNCOUNTED
+from simaccel.workload.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.products import matmul_shape
 from simaccel.workload.onnx_files.reading import OnnxGraph, clean_name, read_network
@@ -88,7 +90,7 @@ def _load(
         AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
         for name in network.sparse
     ]
-    account = FileAccount(path, (*rows, *building.notes, *sparse))
+    account = FileAccount(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
@@ -98,8 +100,10 @@ def _load(
 class _Importer:
     network: OnnxGraph
     building: WorkloadBuilder
-    fused: dict[int, AccountEntry] = field(default_factory=dict)
-    """Rows of nodes that belong to an attention, by number."""
+    ways: dict[int, list[int]] = field(default_factory=dict)
+    """The nodes of an attention, by the number of the last one, where it is mapped."""
+    fused: set[int] = field(default_factory=set)
+    """Numbers of the others of them."""
 
     def __post_init__(self) -> None:
         """Name the nodes; find who reads what."""
@@ -112,55 +116,67 @@ class _Importer:
                 self.readers.setdefault(name, []).append(at)
 
     def rows(self) -> list[AccountEntry]:
-        """Map all nodes in the file's order."""
-        entries = []
+        """Map all nodes in the file's order, attentions when their values are known."""
+        entries: dict[int, AccountEntry] = {}
         for at, node in enumerate(self.network.nodes):
+            self._note_attention(at)
             if at in self.fused:
-                entries.append(self.fused[at])
                 continue
-            place = NodePlace(node, self.names[at], self.network, self.building)
+            place = self._place(at)
             self.building.touched.clear()
             self.building.attributes.clear()
             self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
-            entries.append(self._attention(at, place) or _mapped(place))
-            if entries[-1].how != "not taken":
+            if at in self.ways:
+                entries |= self._attention(self.ways[at])
+            else:
+                entries[at] = _mapped(place)
+            if entries[at].how != "not taken":
                 self.building.notes += unread(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
-        return entries
+        return [entries[at] for at in sorted(entries)]
 
-    def _attention(self, at: int, place: NodePlace) -> AccountEntry | None:
-        """Map L, softmax and A as one where a product leads to them."""
-        if place.node.op_type != "MatMul" or not self._known(at):
-            return None
+    def _place(self, at: int) -> NodePlace:
+        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
+
+    def _note_attention(self, at: int) -> None:
+        """Note L, softmax and A as one where a product leads to them."""
+        if self.network.nodes[at].op_type != "MatMul" or not self._known(at) or at in self.ways:
+            return
         way = self._way(at)
         if way is None:
-            return None
-        softmax, attend = way[-2], way[-1]
+            return
+        place, last = self._place(at), self._place(way[-1])
         logit = matmul_shape(place.shape(0), place.shape(1))
-        last = NodePlace(
-            self.network.nodes[attend], self.names[attend], self.network, self.building
-        )
         out = matmul_shape(last.shape(0), last.shape(1))
         if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
-            return None
-        if not place.shape(0)[:-2] == place.shape(1)[:-2] == last.shape(1)[:-2]:
-            return None
-        names = (self.names[at], self.names[softmax], self.names[attend])
+            return
+        if place.shape(0)[:-2] == place.shape(1)[:-2] == last.shape(1)[:-2]:
+            self.ways[way[-1]] = [at, *way]
+            self.fused |= {at, *way[:-1]}
+
+    def _attention(self, way: Sequence[int]) -> dict[int, AccountEntry]:
+        """Map L, softmax and A; the softmax is the last but one of their nodes."""
+        first, *inner, softmax, attend = way
+        place, last = self._place(first), self._place(attend)
+        names = (self.names[first], self.names[softmax], self.names[attend])
         last.makes(attention(self.building, names, (place.given(0), place.given(1), last.given(1))))
-        for between in way[:-1]:
-            node = self.network.nodes[between]
-            for name in node.input:
+        for name in {*place.node.input} - self.building.touched - self.network.weights:
+            self.building.part(name)
+        entries = {softmax: self._place(softmax).taken("softmax")}
+        made = {name for number in way for name in self.network.nodes[number].output}
+        for between in inner:
+            inside = self._place(between)
+            for at, name in enumerate(inside.node.input):
                 self.building.part(name)
-            between_place = NodePlace(node, self.names[between], self.network, self.building)
-            how = (
-                between_place.taken("softmax")
-                if between == softmax
-                else between_place.taken("a part of softmax")
-            )
-            self.fused[between] = how
-        self.fused[attend] = last.taken("A of an attention", out.b * out.m * out.k * out.n)
-        return place.taken("L of an attention", logit.b * logit.m * logit.k * logit.n)
+                if name not in made:
+                    inside.leaves(at, "a mask or bias of the scores: not read")
+            entries[between] = inside.taken("a part of softmax")
+        logit = matmul_shape(place.shape(0), place.shape(1))
+        out = matmul_shape(last.shape(0), last.shape(1))
+        entries[attend] = last.taken("A of an attention", math.prod(out.ranks.values()))
+        entries[first] = place.taken("L of an attention", math.prod(logit.ranks.values()))
+        return entries
 
     def _known(self, at: int) -> bool:
         node = self.network.nodes[at]
@@ -192,22 +208,45 @@ class _Importer:
 
 def _mapped(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
-    if kind in FREE or (kind == "Gather" and _addresses(place)):
+    if kind == "Pad" and not place.node.input:
+        return place.other("harmless", "pads of the convolutions that read it")
+    if _moves(place):
         return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
-    if any(True for _ in graphs_of(place.node)):
-        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
-        return place.other("not taken", hidden(place.node), None if works else 0)
-    if kind not in HANDLERS:
-        standard = not place.node.domain and kind not in UNCOUNTED
-        return place.other("not taken", "no such kind of node", 0 if standard else None)
-    unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
-    unknown = [name for name in unknown if name not in place.network.shapes]
-    if unknown:
-        macs = None if kind in MULTIPLY else 0
-        return place.other("not taken", f"{unknown[0]} has no shape that is known", macs)
+    why, macs = _not_taken(place)
+    if why:
+        return place.other("not taken", why, macs)
     if 0 in place.made:
         return place.other("harmless", "no elements")
     return HANDLERS[kind](place)
+
+
+def _not_taken(place: NodePlace) -> tuple[str, int | None]:
+    """Return why a node is not taken, and its MACs: none if they can't be counted."""
+    kind, domain = place.node.op_type, place.node.domain
+    if any(True for _ in graphs_of(place.node)):
+        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
+        return hidden(place.node), None if works else 0
+    if domain not in DOMAINS:
+        return f"a node of the domain {domain}, which isn't known", None
+    if kind not in HANDLERS:
+        return "no such kind of node", 0 if not domain and kind not in UNCOUNTED else None
+    unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
+    unknown = [name for name in unknown if name not in place.network.shapes]
+    why = f"{unknown[0]} has no shape that is known" if unknown else ""
+    why = "channels stand last" if attribute_of(place.node, "channels_last", 0) else why
+    return why, None if kind in MULTIPLY else 0
+
+
+def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
+    """Yield an entry for each output of the graph that is only a copy of what is stored."""
+    makers = {name: node.op_type for node in network.nodes for name in node.output}
+    for name in network.outputs:
+        view = building.views.get(name)
+        stored = view is not None and view.root.made
+        if makers.get(name) in FREE and not stored and name in network.shapes:
+            count = math.prod(network.shapes[name])
+            why = "a copy of what is stored: not written"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
 
 
 def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
@@ -237,6 +276,13 @@ def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
             if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
                 parted[wide[at - 1] * size] = (wide[at - 1], size)
     return parted
+
+
+def _moves(place: NodePlace) -> bool:
+    """Return whether a node only says where elements stand."""
+    if place.node.domain not in DOMAINS:
+        return False
+    return place.node.op_type in FREE or (place.node.op_type == "Gather" and _addresses(place))
 
 
 def _addresses(place: NodePlace) -> bool:

@@ -326,8 +326,5 @@ def _query(building: WorkloadBuilder, name: str, operand: Given) -> tuple[Source
     last = len(shape) - 2, len(shape) - 1
     root = building.root(name, "input", bits=building.bits_of(source))
     fresh_view = fresh(root, shape, last, building.splits)
-    if all(len(dim) == 1 for dim in fresh_view.dims[-2:]):
-        building.claim(source, fresh_view)
-    else:
-        fresh_view = fresh(root, shape, last)
+    building.claim(source, fresh_view)
     return source, fresh_view

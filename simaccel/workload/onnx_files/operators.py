@@ -31,11 +31,14 @@ from simaccel.workload.onnx_files.vectors import (
     norm,
     pool,
     reduction,
+    resize,
     skip_norm,
     softmax,
     unary,
 )
 
+DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
+"""Whose nodes are known: ONNX's own, and ONNX Runtime's."""
 FREE: Final = frozenset(
     (
         *("Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
@@ -74,6 +77,7 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     "SimplifiedLayerNormalization": norm,
     "BatchNormalization": batch_norm,
     "Gather": gather,
+    **dict.fromkeys(("Resize", "Upsample"), resize),
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), pool),
     **dict.fromkeys(REDUCTIONS, reduction),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),

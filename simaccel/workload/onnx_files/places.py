@@ -60,6 +60,14 @@ class NodePlace:
         self.building.attributes.add(name)
         return attribute_of(self.node, name, default)
 
+    def leaves(self, number: int, why: str) -> None:
+        """Note that an input of several elements is not read, if there is one."""
+        name = self.node.input[number] if number < len(self.node.input) else ""
+        count = math.prod(self.network.shapes.get(name, ()))
+        if name and count > 1:
+            note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
+            self.building.notes.append(note)
+
     def taken(self, become: str, macs: int = 0) -> AccountEntry:
         """Return the entry of a node that is operators, or a part of one."""
         elements = 0 if macs else self.elements

@@ -38,6 +38,8 @@ def conv(place: NodePlace) -> AccountEntry:
     windows = windows_of(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
+    if place.node.op_type == "FusedConv":
+        place.leaves(3, "a sum behind the convolution: not read")
     place.makes(layers.conv(place.building, place.name, place.given(0), of, windows, weights))
     if (kind := place.building.pending[-1].kind) is not None:
         return place.taken(kind)
@@ -87,6 +89,8 @@ def gemm(place: NodePlace) -> AccountEntry:
         layers.product(place.building, place.name, place.given(0), factor, turned=turned[0])
     )
     inner = place.shape(0)[0 if turned[0] else 1]
+    if second == 1 and not place.network.weights.issuperset(place.node.input[2:3]):
+        place.leaves(2, "a sum that is no bias: not read")
     return place.taken("gemm", math.prod(place.made) * inner)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.workload.onnx_files.padding import fold_paddings
+
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.workload.onnx_files.constants import take_constants
@@ -85,7 +87,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         opset = _opset(model)
         constants = take_constants(onnx, model, path.parent)
         model.ir_version = max(model.ir_version, _IR_VERSION)
-        onnx.checker.check_model(model, full_check=False)
+        _check(path, onnx, model, dims)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
@@ -100,8 +102,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     except folder.errors as error:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
+    ranks = {name: len(shape) for name, shape in shapes.items()}
     return OnnxGraph(
-        list(model.graph.node),
+        fold_paddings(model.graph.node, folder.values, ranks, outputs),
         shapes,
         folder.values,
         folder.constants,
@@ -129,6 +132,32 @@ def _package(path: Path) -> ModuleType:
         allowed = "the package onnx: pip install 'simaccel[onnx]'"
         raise InputError([Fault(str(path), "file", "an ONNX model", allowed)]) from None
     return onnx
+
+
+def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) -> None:
+    """Let the package check a model whose inputs and outputs need not say their shapes.
+
+    An input of ``dims`` gets the dimensions that these number; what an output is, is inferred.
+    """
+    for tensor in model.graph.input:
+        kind = tensor.type.tensor_type
+        if tensor.type.HasField("tensor_type") and not kind.HasField("shape"):
+            kind.shape.SetInParent()
+            while f"{tensor.name}.{len(kind.shape.dim)}" in dims:
+                kind.shape.dim.add()
+            if not kind.shape.dim:
+                what = f"{tensor.name}.0=SIZE and so on: input {tensor.name} says no shape"
+                raise InputError([Fault(str(path), f"--dim {tensor.name}.0", ABSENT, what)])
+    unknown = [
+        output.type.tensor_type
+        for output in model.graph.output
+        if output.type.HasField("tensor_type") and not output.type.tensor_type.HasField("shape")
+    ]
+    for kind in unknown:
+        kind.shape.SetInParent()
+    onnx.checker.check_model(model, full_check=False)
+    for kind in unknown:
+        kind.ClearField("shape")
 
 
 def _opset(model: Proto) -> int:

@@ -14,6 +14,8 @@ from simaccel.workload.onnx_files.views import SlotView
 
 _MOST_STEPS: Final = 256
 """Steps of a recurrent layer that are spelled out."""
+_LENGTHS: Final = 4
+"""Where what is no weight begins, of the inputs behind the first."""
 
 
 def recurrent(place: NodePlace) -> AccountEntry:
@@ -27,6 +29,9 @@ def recurrent(place: NodePlace) -> AccountEntry:
     if steps > _MOST_STEPS:
         why = f"{steps} steps; at most {_MOST_STEPS} are spelled out"
         return place.other("not taken", why, macs)
+    for number in range(_LENGTHS, len(place.node.input)):
+        if place.node.input[number] not in place.network.weights:
+            place.leaves(number, "lengths of sequences, or states before them: not read")
     for turn in range(turns):
         name = f"{place.name}.{turn}" if turns > 1 else place.name
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))

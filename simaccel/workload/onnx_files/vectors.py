@@ -8,7 +8,7 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.workload.onnx_files import layers
-from simaccel.workload.onnx_files.building import Given, PendingOperator
+from simaccel.workload.onnx_files.building import FilterWindow, Given, PendingOperator
 from simaccel.workload.onnx_files.places import NodePlace, windows_of
 from simaccel.workload.onnx_files.views import SlotView
 
@@ -20,9 +20,9 @@ UNARY: Final[Mapping[str, str]] = {
             *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
             *("Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor"),
             *("HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg"),
-            *("Not", "PRelu", "Reciprocal", "Resize", "Round", "Selu", "Shrink", "Sigmoid"),
+            *("Not", "PRelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid"),
             *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
-            *("ThresholdedRelu", "Trilu", "Upsample", "DynamicQuantizeLinear"),
+            *("ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
             *("QLinearSigmoid", "QLinearLeakyRelu"),
         ),
         "scale",
@@ -49,7 +49,7 @@ _COERCED: Final = 13
 
 def unary(place: NodePlace) -> AccountEntry:
     """Map a function of each element."""
-    kind = UNARY[place.node.op_type]
+    kind = UNARY.get(place.node.op_type, "scale")
     place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
     return place.taken(kind)
 
@@ -215,6 +215,29 @@ def reduction(place: NodePlace) -> AccountEntry:
     reduced = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
     place.makes(reduced if reduced.shape == place.made else None)
     return place.taken("average_pooling")
+
+
+def resize(place: NodePlace) -> AccountEntry:
+    """Map a resize: windows over what becomes a single element, or else a pass over what is made.
+
+    That reads as many elements as it makes, which a note says.
+    """
+    size, made, building = place.shape(0), place.made, place.building
+    count = len(size) - 2
+    parts = [had % makes for had, makes in zip(size, made, strict=True)]
+    if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
+        steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
+        windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
+        place.makes(
+            layers.pooling(building, place.name, "average_pooling", place.given(0), windows)
+        )
+        return place.taken("average_pooling")
+    if size != made:
+        why = f"{math.prod(size)} elements, read as the {math.prod(made)} that are made"
+        building.notes.append(
+            AccountEntry(place.name, "not taken", why, "tensor", 0, math.prod(size))
+        )
+    return unary(place)
 
 
 def gather(place: NodePlace) -> AccountEntry:

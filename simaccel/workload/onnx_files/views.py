@@ -11,12 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from simaccel.workload.einsum import AffineDimension, Kind, Operand
 
 Shape = tuple[int, ...]
 REPEATED = -1
 """The slot of a span whose positions are all the same element."""
+_HEADS: Final = 2
+"""The last dimension that heads can be, of [batch, tokens, heads, size]."""
 
 
 @dataclass(eq=False)
@@ -161,13 +164,16 @@ def fresh(
 ) -> SlotView:
     """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``.
 
-    ``splits``: the slots of dimensions of a size, where they are several.
+    ``splits``: the slots of other dimensions of a size, where they are several: of heads, which are
+    never the last of four.
     """
     keep = keep or ((0,) if math.prod(shape) == 1 else ())
     dims: list[tuple[SlotSpan, ...]] = []
     for at, size in enumerate(shape):
         has = size > 1 or at in keep
-        parts = (splits or {}).get(size, (size,)) if has else ()
+        is_size = at in keep or (at == len(shape) - 1 and at > _HEADS)
+        several = {} if is_size or splits is None else splits
+        parts = several.get(size, (size,)) if has else ()
         dims.append(tuple(SlotSpan(len(root.sizes) + n, 0, part) for n, part in enumerate(parts)))
         root.sizes += parts
     return SlotView(root, tuple(dims))

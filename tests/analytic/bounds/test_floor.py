@@ -26,7 +26,7 @@ def dram(moved: dict[tuple[str, str], int]) -> int:
 
 
 @settings(
-    max_examples=8 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+    max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
 )
 @given(st.integers(0, 2**32))
 def test_no_random_tree_is_below(seed: int) -> None:
@@ -41,7 +41,7 @@ def test_no_random_tree_is_below(seed: int) -> None:
 
 
 @settings(
-    max_examples=4 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+    max_examples=2 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
 )
 @given(st.integers(0, 2**32))
 def test_no_random_tree_of_pes_is_below(seed: int) -> None:
@@ -54,7 +54,7 @@ def test_no_random_tree_of_pes_is_below(seed: int) -> None:
 
 
 @settings(
-    max_examples=8 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+    max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
 )
 @given(st.integers(0, 2**32))
 def test_nothing_kept_between_groups_is_below(seed: int) -> None:
@@ -112,7 +112,7 @@ def own(workload: Workload) -> Mapping:
     return Mapping(workload=reference, dataflow="", body=(Group(operators=(name,), tree=()),))
 
 
-@settings(max_examples=8 * DRAWS, deadline=None)
+@settings(max_examples=3 * DRAWS, deadline=None)
 @given(
     st.tuples(*[st.integers(1, 12)] * 4),
     st.tuples(*[st.sampled_from([1, 2, 4])] * 3),

@@ -15,6 +15,7 @@ from simaccel.experiment.run import simulate
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.workload import Workload, build
+from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 
 SIDES = st.integers(1, 7)
@@ -29,7 +30,7 @@ def _products(draw: st.DrawFn) -> Workload:
 
 
 @given(_products(), st.data())
-@settings(max_examples=20)
+@settings(max_examples=7 * DRAWS)
 def test_no_tiling_moves_less_with_as_much_room(of: Workload, data: st.DataObject) -> None:
     sizes = {rank: data.draw(st.integers(1, of.operators[0].ranks[rank])) for rank in "mkn"}
     order = data.draw(st.sampled_from([*permutations("mkn")]))
@@ -45,7 +46,7 @@ def test_no_tiling_moves_less_with_as_much_room(of: Workload, data: st.DataObjec
 
 
 @given(_products())
-@settings(max_examples=15)
+@settings(max_examples=5 * DRAWS)
 def test_its_mapping_moves_what_it_says(of: Workload) -> None:
     """The machine rounds up each tile: it moves no less than the bound, and what is told beside."""
     found = workload_bound(of, Mapspace(imperfect=True))

@@ -105,7 +105,7 @@ def test_readings_of_halos_are_in_order() -> None:
 # -- brute force ------------------------------------------------------------------------------
 
 
-@settings(max_examples=10 * DRAWS, deadline=None)
+@settings(max_examples=4 * DRAWS, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 4)] * 3),
     widths=st.tuples(*[st.sampled_from([1, 2, 4])] * 3),

@@ -21,6 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.workload import Vector, Workload
 from simaccel.workload.layers import layers_workload
 from tests.drawn_trees import Drawn, draw_case
+from tests.draws import DRAWS
 from tests.trees import einsum, mapping, workload
 
 HW = load_accelerator("maestro_256")
@@ -33,7 +34,7 @@ ONE_LEVEL = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=9 * DRAWS, deadline=None)
 @given(st.sampled_from(ONE_LEVEL), st.data())
 def test_a_level_of_directives_and_its_tree_take_as_long(text: str, data: st.DataObject) -> None:
     """MAESTRO's analysis of the directives: the same steps, NoC and first fill."""
@@ -72,7 +73,7 @@ def _ideal(case: Drawn) -> dict[str, int] | None:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10 * DRAWS, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_without_a_noc_trees_take_the_cycles_of_the_machine(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """PEs that never wait, and vector units whose passes have no latency, to the cycle."""

@@ -15,6 +15,7 @@ from simaccel.mapping.text import parse_text
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload, build, conv2d
 from tests.drawn_trees import draw_case
+from tests.draws import DRAWS
 
 
 def told(workload: Workload, tree: str, hw: str = "toy") -> list[tuple[str, int, str]]:
@@ -126,7 +127,9 @@ def test_fused_operators_have_dimensions_each() -> None:
     assert "S" not in dram_bytes_of(space, group)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.filter_too_much], deadline=None)
+@settings(
+    max_examples=7 * DRAWS, suppress_health_check=[HealthCheck.filter_too_much], deadline=None
+)
 @given(st.integers(0, 2**32), st.booleans())
 def test_what_crosses_dram_is_what_the_machine_moves(seed: int, spatial: bool) -> None:  # noqa: FBT001
     """To the byte, wherever the directives tell it."""

@@ -13,6 +13,7 @@ from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.reading import PAPER
 from simaccel.mapping.directives.reading import parse_directives
 from tests.analytic.directives.oracle import Loop, Machine, count
+from tests.draws import DRAWS
 
 _DIMS = "KCPQRS"
 _ROWS = {"P": ("Y", "R"), "Q": ("X", "S")}
@@ -72,7 +73,7 @@ def _hardware(machine: Machine) -> DirectiveHardware:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40 * DRAWS, deadline=None)
 @given(machines(), st.booleans())
 def test_it_counts_what_the_steps_do(
     drawn: tuple[Machine, dict[str, int]],

@@ -16,6 +16,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tree import paths
 from simaccel.workload import Workload
+from tests.draws import DRAWS
 
 TREE = """
 mapping mine of {workload.name} {workload.fingerprint}
@@ -81,7 +82,7 @@ def test_without_a_noc_folds_take_their_streams(
     cuts=st.lists(st.tuples(st.sampled_from("mkn"), st.integers(1, 9)), max_size=3),
     stationarity=st.sampled_from(("ws", "os", "is")),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=7 * DRAWS, deadline=None)
 def test_blocks_are_those_of_plain_loops_and_each_is_paid_alone(
     sizes: tuple[int, int, int], cuts: list[tuple[str, int]], stationarity: str
 ) -> None:

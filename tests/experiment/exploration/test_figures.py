@@ -89,7 +89,7 @@ def test_a_limit_holds_from_one_side(text: str, holding: float, failing: float) 
     ("text", "said"),
     [
         ("area_mm2", "got 'area_mm2'; allowed: FIGURE<=NUMBER (or <, >=, >), as in area_mm2<=16"),
-        ("aera_mm2<=1", "got 'aera_mm2'; allowed: did you mean 'area_mm2'?"),
+        ("aera_mm2<=1", "got 'aera_mm2'; did you mean 'area_mm2'?"),
         ("power_mw<=much", "got 'much'; allowed: a number behind power_mw<="),
         ("power_mw<=nan", "got 'nan'; allowed: a number behind power_mw<="),
         ("buffer_bytes<=1MB", "got '1MB'; allowed: a number, perhaps with a unit (64 KiB) behind"),

@@ -119,7 +119,7 @@ def test_any_syntax_tree_prints_and_reads_back(description: Description) -> None
     [
         ("SpatialMap(1,1) K", "SpatialMap(1,1 K", ["line 10, column 22: got 'K'; allowed: ')'"]),
         ("SpatialMap(1,1) K", "SpatailMap(1,1) K", ["line 10, column 7: got 'SpatailMap'; "]),
-        ("Type: CONV", "Tipe: CONV", ["line 5, column 5: got 'Tipe'; allowed: did you mean 'T"]),
+        ("Type: CONV", "Tipe: CONV", ["line 5, column 5: got 'Tipe'; did you mean 'T"]),
         ("Dataflow {", "Dataflow", ["line 10, column 7: got 'SpatialMap'; allowed: '{' before"]),
         (
             "  }\n  // the end\n}",

@@ -24,7 +24,7 @@ def _elements(sides: list[int], shape: list[int]) -> np.ndarray:
 
 
 @given(SHAPES, st.data(), st.sampled_from([1, 2, 4]))
-@settings(max_examples=60 * DRAWS)
+@settings(max_examples=20 * DRAWS)
 def test_rows_are_the_stretches_that_a_tile_has_in_its_tensor(
     shape: list[int], data: st.DataObject, width: int
 ) -> None:
@@ -102,7 +102,7 @@ def test_bytes_without_rows_lie_in_one() -> None:
     st.builds(TileRows, st.integers(1, 99), st.integers(1, 9999), st.integers(1, 99_999)),
     st.integers(1, 4),
 )
-@settings(max_examples=100 * DRAWS)
+@settings(max_examples=34 * DRAWS)
 def test_a_part_with_a_longer_timing_is_never_faster(
     name: str, mapping: str, timing: str, rows: TileRows, channels: int
 ) -> None:

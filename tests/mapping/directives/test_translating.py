@@ -51,7 +51,7 @@ def _workload(text: str) -> Workload:
     return layers_workload("n", {one.name: one.layer.shape() for one in layers})
 
 
-@settings(max_examples=8 * DRAWS, deadline=None)
+@settings(max_examples=3 * DRAWS, deadline=None)
 @given(st.sampled_from(sorted(TABLE_3)), st.data())
 def test_the_machine_moves_what_the_analysis_counts(name: str, data: st.DataObject) -> None:
     reach = data.draw(st.integers(1, 3), label="filter")

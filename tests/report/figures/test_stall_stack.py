@@ -49,7 +49,7 @@ def test_rows_of_the_whole_run_agree_with_its_books(toy: TraceReader) -> None:
 
 
 def test_an_unknown_engine_is_refused(toy: TraceReader) -> None:
-    fault = r"toy_attention_flat\.h5: engine: got 'aray'; allowed: did you mean 'array'\?"
+    fault = r"toy_attention_flat\.h5: engine: got 'aray'; did you mean 'array'\?"
     with pytest.raises(InputError, match=fault):
         stall_stacks(toy, "aray")
 

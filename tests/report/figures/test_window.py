@@ -215,5 +215,5 @@ def test_a_window_outside_of_the_run_is_refused(
 def test_an_open_window_goes_to_the_border_of_the_run(toy: TraceReader) -> None:
     assert asked_window(toy, 460, None) == CycleWindow(460, toy.cycles)
     assert asked_window(toy, None, 1) == CycleWindow(0, 1)
-    with pytest.raises(InputError, match=r"operator: got 'L\+sofmax'; allowed: did you mean 'L\+"):
+    with pytest.raises(InputError, match=r"operator: got 'L\+sofmax'; did you mean 'L\+"):
         asked_window(toy, None, None, "L+sofmax")

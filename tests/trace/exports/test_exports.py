@@ -129,7 +129,7 @@ def _held(part: Excerpt) -> dict[str, list[tuple[int, int | float]]]:
     return found
 
 
-@settings(max_examples=10 * DRAWS)  # each of them writes and reads files
+@settings(max_examples=4 * DRAWS)  # each of them writes and reads files
 @given(SCRIPTS, st.data())
 def test_every_format_holds_the_events_of_the_window(script: Script, data: st.DataObject) -> None:
     channels, tiles = data.draw(other_lanes(max(lengths(script).values())))

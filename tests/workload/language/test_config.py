@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
+from simaccel.experiment.check import check
+from simaccel.experiment.generation import generate
 from simaccel.workload import find_transformer, load_workload, parse_workload, transformer
 from simaccel.workload.language.config import load_config
 
@@ -188,23 +191,73 @@ def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
         load_workload(path, prompt=513)
 
 
-def test_t5_is_its_encoder_and_a_whole_model_says_so(tmp_path: Path) -> None:
+T5_SMALL = {
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "d_ff": 2048,
+    "d_kv": 64,
+    "d_model": 512,
+    "n_positions": 512,
+    "num_heads": 8,
+    "num_layers": 6,
+    "relative_attention_num_buckets": 32,
+    "vocab_size": 32128,
+}
+FLAN_T5_BASE = T5 | {"d_ff": 2048, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize(
+    ("document", "published"), [(T5_SMALL, 60_506_624), (FLAN_T5_BASE, 247_577_856)]
+)
+def test_t5_has_the_published_parameters(
+    tmp_path: Path, document: dict[str, Any], published: int
+) -> None:
+    assert load_config(_write(tmp_path, document))[0].parameters == published
+
+
+def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
     path = _write(tmp_path, T5)
-    found = load_workload(path, prompt=64)
     n, e, f = 64, 768, 3072
-    assert found.macs == n * (4 * e * e + 3 * e * f) + 2 * n * n * e
-    found.account.require_modelled()
-    assert "rotary" not in {getattr(one, "kind", "") for one in found.operators}
-    whole = load_workload(path, prompt=64, scope="model")
-    with pytest.raises(InputError, match=r"num_decoder_layers .*12 layers: a run"):
-        whole.account.require_modelled()
-    seen, past = n * n * e, n * (n + 1) // 2 * e  # of all that is encoded, of what came before
-    layer = n * (8 * e * e + 3 * e * f) + 2 * (seen + past)
-    (decoder,) = [one for one in whole.account.entries if one.name == "num_decoder_layers"]
-    macs = 12 * layer + n * e * T5["vocab_size"]  # type: ignore[operator]
-    assert decoder.macs == macs
-    share = f"{macs / (macs + whole.macs):.1%} of all MACs"
-    assert whole.account.lines()[0].endswith(share)
+    layer = n * (4 * e * e + 3 * e * f) + 2 * n * n * e
+    assert load_workload(path, prompt=n).macs == layer
+    whole = load_workload(path, prompt=n, scope="model")
+    assert whole.macs == 12 * layer + 2 * 12 * n * e * e  # keys and values of each decoder layer
+    assert whole.shapes["cross.K"] == (12, 1, n, 12, 64)
+    assert "rotary" not in {getattr(one, "kind", "") for one in whole.operators}
+    step = load_workload(path, prompt=n, phase="decode", kv_len=10, scope="model")
+    mine, seen = 4 * e * e + 2 * 11 * e, 2 * e * e + 2 * n * e  # Q, K, V, O; Q and O of the other
+    assert step.macs == 12 * (mine + seen + 3 * e * f) + e * 32128
+    assert step.tensors["cross.K"].kind == "cache"
+    assert step.shapes["cross.K"] == (1, n, 12, 64)
+    for workload in (whole, step):
+        workload.account.require_modelled()
+        assert [one.name for one in workload.account.of("not taken")] == ["relative positions"]
+        assert parse_workload(dict(workload.parameters)).macs == workload.macs
+
+
+def test_an_encoder_alone_has_no_decoder(tmp_path: Path) -> None:
+    path = _write(tmp_path, T5_SMALL | {"architectures": ["T5EncoderModel"]})
+    model, _ = load_config(path)
+    assert model.decoder_layers == 0
+    with pytest.raises(InputError, match="an encoder's input comes at once"):
+        load_workload(path, phase="decode")
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -> None:
+    sizes = {"d_ff": 48, "d_kv": 8, "d_model": 32, "num_heads": 4, "num_layers": 2}
+    more = {"num_decoder_layers": 3, "vocab_size": 64}
+    path = _write(tmp_path, T5_SMALL | sizes | more)
+    workload = load_workload(path, prompt=6, phase=phase, scope="model")
+    assert workload.repeat == (3 if phase == "decode" else 2)
+    result = simulate(workload, load_accelerator("edge"), "naive")
+    assert check(workload, result.mapping, result.program)
+
+
+def test_a_generation_is_of_a_decoder_alone(tmp_path: Path) -> None:
+    model, _ = load_config(_write(tmp_path, T5_SMALL))
+    with pytest.raises(InputError, match="a decoder alone: of an encoder with a decoder"):
+        generate(model, load_accelerator("edge"), tokens=4)
 
 
 def test_layers_of_several_windows(tmp_path: Path) -> None:
@@ -238,6 +291,104 @@ def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
     assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
     (left,) = account.of("not taken")
     assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
+
+
+ROBERTA = BERT | {
+    "model_type": "roberta",
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "vocab_size": 50265,
+}
+DISTILBERT = {
+    "model_type": "distilbert",
+    "activation": "gelu",
+    "dim": 768,
+    "hidden_dim": 3072,
+    "max_position_embeddings": 512,
+    "n_heads": 12,
+    "n_layers": 6,
+    "sinusoidal_pos_embds": False,
+    "tie_weights_": True,
+    "vocab_size": 30522,
+}
+DEIT = VIT | {"model_type": "deit", "architectures": ["DeiTForImageClassificationWithTeacher"]}
+GEMMA3_4B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    },
+    "vision_config": {"hidden_size": 1152},
+}
+LLAVA = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32064},
+    "vision_config": {"hidden_size": 1024},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "published", "beside"),
+    [
+        (BERT, 109_482_240, 2 * 768 + 769 * 768),  # types of tokens, and the pooler
+        (ROBERTA, 124_645_632, 768 + 769 * 768),
+        (DISTILBERT, 66_362_880, 0),
+        (DEIT, 87_338_192, 769 * 1000),  # the classifier of the token of distillation
+        (GEMMA3_4B, 3_880_263_168, 34 * 2 * 256),  # norms of Q and K; the text alone
+        (LLAVA, 6_738_415_616 + 2 * 64 * 4096, 0),  # Llama 2 7B, with 64 more words
+    ],
+)
+def test_parameters_are_the_published_ones(
+    tmp_path: Path, document: dict[str, Any], published: int, beside: int
+) -> None:
+    assert load_config(_write(tmp_path, document))[0].parameters + beside == published
+
+
+def test_deit_has_a_token_more(tmp_path: Path) -> None:
+    workload = load_workload(_write(tmp_path, DEIT), scope="model")
+    n, e, f = 198, 768, 3072
+    layer = n * (4 * e * e + 2 * e * f) + 2 * n * n * e
+    assert workload.macs == 12 * layer + 196 * e * e + e * 1000
+    left = {one.name: one.macs for one in workload.account.of("not taken")}
+    assert left["distillation_classifier"] == e * 1000
+    workload.account.require_modelled()
+
+
+def test_bert_as_a_decoder_is_causal(tmp_path: Path) -> None:
+    model, _ = load_config(_write(tmp_path, BERT | {"is_decoder": True}))
+    assert model.causal
+    assert not load_config(_write(tmp_path, BERT))[0].causal
+
+
+@pytest.mark.parametrize(
+    ("document", "key"),
+    [
+        (GPT2 | {"add_cross_attention": True}, "add_cross_attention"),
+        (BERT | {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ],
+)
+def test_what_multiplies_beside_the_blocks_is_refused(
+    tmp_path: Path, document: dict[str, Any], key: str
+) -> None:
+    workload = load_workload(_write(tmp_path, document), prompt=64, scope="model")
+    with pytest.raises(InputError, match=key):
+        workload.account.require_modelled()
+
+
+def test_the_first_layers_of_qwen_have_no_window(tmp_path: Path) -> None:
+    some = QWEN | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 20}
+    model, account = load_config(_write(tmp_path, some))
+    assert model.windows == (None,) * 20 + (4096,) * 8
+    assert not account.of("not taken")
+
+
+def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None:
+    left_out = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
+    assert load_config(_write(tmp_path, left_out))[0].windows == (4096,)
+    assert load_config(_write(tmp_path, MISTRAL | {"sliding_window": None}))[0].windows == (None,)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +460,7 @@ def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None
             "windows: got [8, 8, 8, 8]; allowed: a list as long as a divisor",
         ),
         ("expert_count: 4", "experts_per_token: got '0 of 4'"),
-        ("heds: 8", "heds: got 8; allowed: did you mean 'heads'?"),
+        ("heds: 8", "heds: got 8; did you mean 'heads'?"),
     ],
 )
 def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> None:

@@ -194,7 +194,7 @@ def test_runs_come_back_from_their_parameters(name: str) -> None:
     [
         ({"prompt": 0}, "workload: prompt: got 0; allowed: a whole number from 1 to"),
         ({"kv_len": -1}, "workload: kv_len: got -1; allowed: a whole number from 0"),
-        ({"phase": "decod"}, "workload: phase: got 'decod'; allowed: did you mean 'decode'?"),
+        ({"phase": "decod"}, "workload: phase: got 'decod'; did you mean 'decode'?"),
         ({"causal_blocks": 65}, "workload: causal_blocks: got 65; allowed: a whole number from"),
         (
             {"experts": "some"},

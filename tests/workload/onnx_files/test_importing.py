@@ -131,6 +131,7 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
         ("Softmax", "taken", "softmax", 0),
         ("MatMul", "taken", "A of an attention", 6 * 7 * 9 * 5),
         ("MatMul", "taken", "gemm", 42 * 5 * 6),
+        ("tensor", "not taken", "a mask or bias of the scores: not read", 0),
     ]
     result = simulate(imported.workload, EDGE, "flat-r")
     assert result.run.operators[0].name == "MatMul_0+Softmax_3+MatMul_4"

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.check import check, expected_values
 from simaccel.workload.onnx_files import ImportedWorkload, load_onnx
+from tests.draws import DRAWS
 
 
 class Graph:
@@ -165,7 +166,7 @@ def _turned(graph: Graph, given: str, _: Callable[[int, int], int]) -> str:
 STEPS = (_conv, _conv, _pool, _squeezed, _summed, _joined, _cut, _turned)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20 * DRAWS, deadline=None)
 @given(data=st.data())
 def test_values_are_those_of_the_model(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -266,7 +267,7 @@ SEQUENCES = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20 * DRAWS, deadline=None)
 @given(data=st.data())
 def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Products, attentions, transposes, halves, means and reshapes, as in transformers."""

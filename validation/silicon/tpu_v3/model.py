@@ -7,17 +7,23 @@ Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the sof
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Final
+
+from validation.silicon.convolutions import conv_cycles
+from validation.silicon.networks import resnet
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Conv
-from validation.silicon.kernels import conv_cycles, gemm_cycles, vector_cycles
+from validation.silicon.kernels import gemm_cycles, vector_cycles
 
 Sizes = tuple[int, ...]
 
+LANES: Final = 128
+"""Numbers in a row of an array as it lies in HBM: channels, then filters, are padded to it."""
 SOFTMAX_PASSES: Final = 3
 """Maximum; exponential and sum; division."""
 FUSED_SOFTMAX_PASSES: Final = 2
@@ -32,7 +38,6 @@ _BERT: Final = {
 }
 """Width, heads, hidden width of the feed-forward."""
 _TOKENS: Final = 512
-_RESNETS: Final = {"resnet18": ((2, 2, 2, 2), False), "resnet50": ((3, 4, 6, 3), True)}
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
@@ -45,8 +50,8 @@ def _cycles(on: Accelerator, workload: str) -> int | None:
     kind, _, text = workload.partition("_")
     if workload in _BERT:
         return _block(on, *_BERT[workload])
-    if workload in _RESNETS:
-        layers = sum(_conv(_inside(on), layer) for layer in _layers(*_RESNETS[workload]))
+    if workload in ("resnet18", "resnet50"):
+        layers = sum(_conv_layer(_inside(on), layer) for layer in resnet(int(workload[6:])))
         return on.groups.start_cycles + layers
     if kind not in _KINDS:
         return None
@@ -106,7 +111,13 @@ def _conv(on: Accelerator, sizes: Sizes) -> int:
         s=kernel,
         stride=(stride, stride),
     )
-    return conv_cycles(on, conv)
+    return _conv_layer(on, conv)
+
+
+def _conv_layer(on: Accelerator, conv: Conv) -> int:
+    """Return the cycles of a convolution whose channels and filters fill whole rows of lanes."""
+    padded = {name: -(-getattr(conv, name) // LANES) * LANES for name in "cm"}
+    return conv_cycles(on, replace(conv, **padded))
 
 
 def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
@@ -124,28 +135,6 @@ def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
     gelu = _rows(inside, rows * hidden, 1)
     attention = _attention(on, (heads, rows, width // heads))
     return projections + feed_forward + norms + gelu + attention
-
-
-def _layers(stages: Sequence[int], bottleneck: bool) -> Iterator[Sizes]:  # noqa: FBT001
-    """Yield the convolutions of a ResNet for one image (He et al., CVPR 2016, table 1)."""
-    yield 1, 224, 224, 3, 64, 7, 2, 3
-    side, channels = 56, 64
-    for stage, blocks in enumerate(stages):
-        width = 64 * 2**stage
-        made = width * (4 if bottleneck else 1)
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            small = side // stride
-            if bottleneck:
-                yield 1, side, side, channels, width, 1, 1, 0
-                yield 1, side, side, width, width, 3, stride, 1
-                yield 1, small, small, width, made, 1, 1, 0
-            else:
-                yield 1, side, side, channels, width, 3, stride, 1
-                yield 1, small, small, width, width, 3, 1, 1
-            if channels != made:
-                yield 1, side, side, channels, made, 1, stride, 0
-            side, channels = small, made
 
 
 _KINDS: Final[Mapping[str, Callable[[Accelerator, Sizes], int]]] = {

@@ -24,6 +24,7 @@ from validation.silicon.kernels import (
 
 ON_CHIP: Final = "memories.weight.bandwidth_bytes_per_second=unlimited"
 BYTES: Final = 2
+LANES: Final = 128
 _BINARY: Final = ("add", "multiply")
 
 
@@ -54,15 +55,18 @@ def predict_layernorm(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the microseconds of each layer norm: columns B, S, D; three kernels.
 
     The source has a reduction and the normalisation apart; of the whole a second reduction is left:
-    mean, variance, normalisation.
+    mean, variance, normalisation. Mean and variance of a row are f32 and lie padded to the lanes;
+    the normalisation goes over these, too.
     """
     on = load_accelerator("tpu_v4")
+    inside = load_accelerator("tpu_v4", ["groups.start_cycles=0"])
     found = []
     for row in rows:
         vectors, width = int(row["B"]) * int(row["S"]), int(row["D"])
         reduction = reduction_cycles(on, vectors, width, n_bytes=BYTES)
-        normalise = vector_cycles(on, vectors * width, reads=1, passes=2, n_bytes=BYTES)
-        found.append(1e6 * on.seconds(2 * reduction + normalise))
+        statistics = reduction_cycles(inside, vectors, 2 * LANES, n_bytes=4)
+        normalise = vector_cycles(on, vectors * width, reads=1, passes=1, n_bytes=BYTES)
+        found.append(1e6 * on.seconds(2 * reduction + statistics + normalise))
     return found
 
 

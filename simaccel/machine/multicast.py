@@ -1,0 +1,71 @@
+"""Multicast: a load of several cores that is read once, when all of them have a free slot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import simpy
+
+from simaccel.machine.accounts import StallAccount, Wait
+from simaccel.machine.channel import Channel
+from simaccel.machine.clock import Clock
+from simaccel.machine.round_robin_arbiter import ServiceRequest
+from simaccel.machine.stateful import StatefulPart
+
+Pieces = Sequence[tuple[Channel, ServiceRequest]]
+"""Requests to the channels of a memory."""
+
+
+class Loader(Protocol):
+    """An engine that loads."""
+
+    name: str
+    clock: Clock
+    account: StallAccount
+
+    def ask(self) -> Pieces:
+        """Ask a memory for what its present step moves."""
+
+
+class Multicast(StatefulPart):
+    """The same load of engines of several cores. The last one that comes asks for all.
+
+    Who waits blames the first core that has not come. The engine of the first core is the one
+    whose counts have the bytes that were read.
+    """
+
+    STATE = ("waiting",)
+    RECORDS = ("blamed",)  # follows from who waits
+    WIRING = ("members",)
+
+    def __init__(self, members: Sequence[Loader]) -> None:
+        self.members = tuple(members)
+        self.waiting: dict[Loader, simpy.Event] = {}
+        self.blamed: StallAccount | None = None
+
+    def state(self) -> tuple[object, ...]:
+        """Return who waits, in the order in which they came."""
+        return tuple(self.members.index(engine) for engine in self.waiting)
+
+    def join(self, engine: Loader, tile: str) -> Pieces | simpy.Event:
+        """Come with a free slot; return the requests, or the event that gives them."""
+        now = engine.clock.cycle
+        for other in self.waiting:
+            if self.blamed is not None:
+                other.account.unfollow(self.blamed)
+        coming = (*self.waiting, engine)
+        missing = [member for member in self.members if member not in coming]
+        if not missing:
+            pieces, waiting = engine.ask(), self.waiting
+            self.waiting, self.blamed = {}, None
+            for event in waiting.values():
+                event.succeed(pieces)
+            return pieces
+        event = engine.clock.event()
+        self.waiting[engine] = event
+        self.blamed = missing[0].account
+        wait = Wait(tile, "free", missing[0].name)
+        for other in self.waiting:
+            other.account.follow(now, self.blamed, wait)
+        return event

@@ -1,0 +1,161 @@
+"""Epilogues: vector operators that follow an einsum tile by tile, in its group.
+
+A bias, an activation or a residual is applied to each tile of the output when its sums are
+complete, as compilers do: what is between them never leaves the chip, nor is it ever there whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from simaccel.analytic.family import (
+    Branch,
+    Family,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
+    ints,
+    take,
+    tree_of,
+)
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.mapping.space import IterationSpace, aliases_of
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep
+from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
+from simaccel.schedulers.einsums import OperatorCandidateSet, RankRoles, TreeSearch, roles, tilings
+from simaccel.schedulers.search import Goal
+from simaccel.workload import Vector, Workload
+
+LONGEST = 8
+"""Vector operators that follow an einsum, at most."""
+
+
+def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
+    """Return an einsum and elementwise operators behind it as a chain; None if they are none."""
+    others = [workload.operator(name) for name in names[1:]]
+    if not all(isinstance(one, Vector) and not one.axis for one in others):
+        return None
+    chain = chain_of(workload, names) if others else None
+    return chain if chain is not None and is_epilogue(chain) else None
+
+
+def is_epilogue(chain: OperatorChain) -> bool:
+    """Return whether all of a chain but an einsum at its beginning is elementwise on its output."""
+    first, *others = chain.space.operators
+    vectors = [isinstance(one.operator, Vector) for one in (first, *others)]
+    if vectors[0] or not all(vectors[1:]):
+        return False
+    alike = all(set(one.ranks) == first.output.names for one in others)
+    return alike and first.output.names == set(chain.rows)
+
+
+def chains(workload: Workload) -> dict[str, OperatorChain]:
+    """Return einsums with as many operators behind each as can follow it, by the einsum's name."""
+    known: dict[str, OperatorChain] = {}
+    names = [operator.name for operator in workload.operators]
+    for at in range(len(names)):
+        for stop in range(min(at + 1 + LONGEST, len(names)), at + 1, -1):
+            chain = epilogue(workload, names[at:stop])
+            if chain is not None:
+                known[names[at]] = chain
+                break
+    return known
+
+
+def searched(
+    search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
+) -> OperatorCandidateSet:
+    """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
+    return search.known(
+        chain.group, chain.space, kept, lambda: families_of(chain, search.accelerator, kept)
+    )
+
+
+def families_of(
+    chain: OperatorChain, accelerator: Accelerator, kept: Sequence[str] = ()
+) -> list[Family]:
+    """Return the family in which the sums of a tile are complete before what follows them.
+
+    None of a chain that is no epilogue. Axes: stationarity, order of the output's loops, slots,
+    tiles of m, of k and of n.
+
+    Raises:
+        NotMappableError: the einsum is none that a systolic array folds.
+
+    """
+    space, first = chain.space, chain.space.operators[0]
+    if not is_epilogue(chain):
+        return []
+    parts = roles(space, first)
+    outer, sums = _loops(space, parts, accelerator)
+    slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
+
+    def keeps(names: Iterable[str]) -> list[FamilyKeep]:
+        own = dict.fromkeys(name for name in names if name.partition("#")[0] not in kept)
+        return [FamilyKeep(name, BUFFER, slots) for name in own]
+
+    made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
+    beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
+    own: Branch = (*sums, *keeps(first.names), Do(first.name, "array", STATIONARITIES[0]))
+    behind: list[Branch] = [(Do(seen.name, "sfu"),) for seen in space.operators[1:]]
+    branch: Branch = (*outer, *keeps(beside), *keeps(made), FamilyFork((own, *behind)))
+    held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
+    around = tuple(Keep(name) for name in kept)
+    family = Family(space, branch, {}, around, {first.name: held})
+    tree = tree_of(take(family, tuple(ints(0) for _ in family.shape)))
+    return [replace(family, aliases=aliases_of(space, tree, around))]
+
+
+def _loops(
+    space: IterationSpace, parts: RankRoles, accelerator: Accelerator
+) -> tuple[list[FamilyLoops], list[FamilyLoops]]:
+    """Return the loops around a tile of the output, and those over its sums."""
+    array = accelerator.systolic
+    side = max(1, min(array.rows, array.cols))
+    count = len((*parts.m, *parts.n))
+    tiles, places = {}, {}
+    for axis, ranks in enumerate((parts.m, parts.k, parts.n)):
+        choices, shape = tilings(space, ranks, side), [1] * 6
+        shape[3 + axis] = len(choices)
+        first = ints([1, 0] if ranks is parts.n else [0, 1]).reshape(1, -1, 1, 1, 1, 1)
+        for number, rank in enumerate(ranks):
+            tiles[rank] = ints([sizes[rank] for sizes in choices]).reshape(shape)
+            places[rank] = first * count + number
+
+    def loops(ranks: Sequence[str]) -> list[FamilyLoops]:
+        every = (tuple(made[rank] for rank in ranks) for made in (tiles, places))
+        return [FamilyLoops(tuple(ranks), *every)] if ranks else []
+
+    ones = FamilyLoops(
+        parts.g, tuple(ints(1) for _ in parts.g), tuple(map(ints, range(len(parts.g))))
+    )
+    return [*([ones] if parts.g else []), *loops((*parts.m, *parts.n))], loops(parts.k)
+
+
+def fused(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:
+    """Return an einsum with its epilogue as one group, or None where they are better apart.
+
+    Apart they take no less than their bounds; only where that may be less are they searched.
+    """
+    goal = search.goal
+    together = searched(search, chain).fastest(goal.held_bytes)
+    if together is None:
+        return None
+    value, names = together.value, chain.group.operators
+    apart = [search.one(workload, name) for name in names]
+    if value > _sum([alone.candidates.bound(goal.room) for alone in apart], goal):
+        best = [alone.fastest(goal.held_bytes) for alone in apart]
+        if all(best) and value > _sum([group.value for group in best if group], goal):
+            return None
+    return replace(chain.group, tree=together.tree)
+
+
+def _sum(values: Sequence[float], goal: Goal) -> float:
+    """Return the objective of groups one after the other."""
+    if goal.objective == "footprint":
+        return max(values)
+    if goal.objective == "edp":  # of groups that take as much energy a cycle
+        return sum(map(math.sqrt, values)) ** 2
+    return sum(values)

@@ -1,0 +1,120 @@
+"""Vector operators behind an einsum, tile by tile: bytes by hand, values against numpy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simaccel.schedulers.epilogues import chains
+
+from simaccel.experiment.check import check
+from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import GroupsSpec
+from simaccel.machine.machine import Machine
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
+from simaccel.mapspace.costs import Objective
+from simaccel.program.lowering import lower
+from simaccel.schedulers import Options, make_mapping
+from simaccel.workload import Workload
+from tests.agreement import assert_counts
+from tests.machine.accelerators import accelerator
+from tests.trees import einsum, vector, workload
+
+
+def _on(capacity: int, *, epilogues: bool = True, resident: bool = False) -> Accelerator:
+    on = accelerator(
+        array={"rows": 2, "cols": 2},
+        buffer={"capacity_bytes": capacity},
+        dram={
+            "bandwidth_bytes_per_second": "2 GB/s",
+            "latency_cycles": 3,
+            "interleave_bytes": min(capacity, 64),
+        },
+    )
+    groups = GroupsSpec(epilogues=epilogues, resident=resident)
+    return on.model_copy(update={"groups": groups})
+
+
+def _sizes(m: int, k: int, n: int) -> dict[str, int]:
+    return {"m": m, "k": k, "n": n}
+
+
+def _hard_swish(m: int, k: int, n: int) -> Workload:
+    """Y = T * clip(T), as models have it: T is read twice."""
+    return workload(
+        einsum("one", "T m n", "X m k", "A k n", **_sizes(m, k, n)),
+        vector("clip", "scale", "C m n", "T m n", m=m, n=n),
+        vector("times", "product", "P m n", "T m n", "C m n", m=m, n=n),
+        vector("div", "scale", "Y m n", "P m n", m=m, n=n),
+        bits=dict.fromkeys("TXACPY", 8),
+    )
+
+
+def _groups(mapping: Mapping) -> list[tuple[str, ...]]:
+    found: list[Group] = []
+    for one in mapping.body:
+        found += one.groups if isinstance(one, ResidentScope) else [one]
+    return [one.operators for one in found]
+
+
+def _dram(moved: dict[tuple[str, str], int]) -> int:
+    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
+
+
+def test_what_follows_an_einsum_takes_no_way_through_dram() -> None:
+    """Of 8x4x8 in a buffer of 64 B, T, C and P (64 B each) would go out and come in."""
+    of = _hard_swish(8, 4, 8)
+    fused = make_mapping(of, _on(64), "flex", Options(objective="dram-bytes"))
+    apart = make_mapping(of, _on(64, epilogues=False), "flex", Options(objective="dram-bytes"))
+    assert _groups(fused) == [("one", "clip", "times", "div")]
+    assert _groups(apart) == [("one",), ("clip",), ("times",), ("div",)]
+    moved = [_dram(assert_counts(of, one, _on(64)).moved) for one in (fused, apart)]
+    # T once out and twice in, C and P once out and once in
+    assert moved[1] - moved[0] == (3 + 2 + 2) * 64
+
+
+def test_operators_that_cannot_follow_stay_apart() -> None:
+    """Nobody else may need what is between; an axis has to be whole; a pooling is no epilogue."""
+    first = einsum("one", "T m n", "X m k", "A k n", **_sizes(4, 2, 6))
+    relu = vector("relu", "relu", "R m n", "T m n", m=4, n=6)
+    more = einsum("two", "Y m p", "T m n", "B n p", m=4, n=6, p=3)
+    softmax = vector("softmax", "softmax", "R m n", "T m n", axis="n", m=4, n=6)
+    assert chains(workload(first, relu))["one"].group.operators == ("one", "relu")
+    assert not chains(workload(first, relu, more))
+    assert not chains(workload(first, softmax))
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 4)] * 3),
+    st.integers(24, 200),
+    st.booleans(),
+    st.sampled_from(["cycles", "energy", "dram-bytes", "footprint"]),
+)
+def test_values_and_counts(
+    sizes: tuple[int, int, int],
+    room: int,
+    resident: bool,  # noqa: FBT001 - drawn
+    objective: Objective,
+) -> None:
+    """Drawn sizes and buffers, with what is held around: values as in numpy, counts agree."""
+    of, on = _hard_swish(*sizes), _on(room, resident=resident)
+    mapping = make_mapping(of, on, "flex", Options(objective=objective))
+    program = lower(of, mapping)
+    check(of, mapping, program)
+    assert_counts(of, mapping, on)
+    Machine(on, program).run()
+
+
+@pytest.mark.parametrize("dataflow", ["flex", "best"])
+def test_a_residual_is_added_to_what_is_there(dataflow: str) -> None:
+    """Y = X A + S: X 8x4, A 4x8, S and Y 8x8 cross once, T never, in 56 B of buffer."""
+    of = workload(
+        einsum("one", "T m n", "X m k", "A k n", **_sizes(8, 4, 8)),
+        vector("add", "residual", "Y m n", "T m n", "S m n", m=8, n=8),
+        bits=dict.fromkeys("TXASY", 8),
+    )
+    on = _on(140)
+    mapping = make_mapping(of, on, dataflow, Options(objective="dram-bytes"))
+    assert _groups(mapping) == [("one", "add")]
+    assert _dram(assert_counts(of, mapping, on).moved) == 8 * 4 + 4 * 8 + 2 * 8 * 8

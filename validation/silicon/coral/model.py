@@ -1,0 +1,77 @@
+"""Whole models on Coral's Edge TPU, on ``hwconfigs/coral_edge_tpu``.
+
+A model is started once, its image comes over the link. Weights stay in the SRAM from one image to
+the next, layer by layer as long as there is room; those of the other layers come over the link each
+time, while the ones before work. Activations stay on the chip. A depthwise convolution is one of
+64 channels on 64 filters for each 64 channels, as an array of held weights can do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+from validation.silicon.convolutions import streamed_conv_cycles
+from validation.silicon.coral.networks import NETWORKS
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import load_accelerator
+from simaccel.workload import Conv
+from validation.silicon.kernels import ON_CHIP
+
+_NAME: Final = "coral_edge_tpu"
+USB: Final = ()
+DEV_BOARD: Final = (
+    "dram.bandwidth_bytes_per_second=392 MB/s",
+    "groups.start_cycles=298000",
+)
+"""Calibrated on VGG16 and MobileNet v1 of the column of the board."""
+
+
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the milliseconds of each model at USB 3: columns model, input; None for another."""
+    return [_milliseconds(row["model"], USB) for row in rows]
+
+
+def predict_board(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the milliseconds of each model on the dev board."""
+    return [_milliseconds(row["model"], DEV_BOARD) for row in rows]
+
+
+@cache
+def _milliseconds(model: str, link: tuple[str, ...]) -> float | None:
+    if model not in NETWORKS:
+        return None
+    on = load_accelerator(_NAME, list(link))
+    layers = list(NETWORKS[model]())
+    first = layers[0]
+    image = first.c * first.p * first.q * first.stride[0] * first.stride[1]
+    room = on.buffer.capacity_bytes or 0
+    seconds = on.seconds(on.groups.start_cycles) + image / (on.dram.bandwidth_bytes_per_second or 1)
+    for layer in layers:
+        stays = layer.weights <= room
+        room -= layer.weights * stays
+        seconds += on.seconds(_cycles(layer, () if stays else link, streams=not stays))
+    return 1e3 * seconds
+
+
+@cache
+def _cycles(layer: Conv, link: tuple[str, ...], *, streams: bool) -> int:
+    """Return the cycles of a layer whose weights stream over the link, or are there."""
+    on = _accelerator(link, streams=streams)
+    blocks = -(-layer.g // on.array.cols)
+    if layer.g > 1:
+        side = min(layer.g, on.array.cols)
+        layer = replace(layer, g=1, m=side, c=side)
+    return blocks * streamed_conv_cycles(on, layer)
+
+
+@cache
+def _accelerator(link: tuple[str, ...], *, streams: bool) -> Accelerator:
+    """Return the chip inside a model; activations, and weights that stay, take no time to come."""
+    on = load_accelerator(_NAME, list(link))
+    rate = on.dram.bandwidth_bytes_per_second if streams else "unlimited"
+    weights = f"memories.weight.bandwidth_bytes_per_second={rate}"
+    return load_accelerator(_NAME, ["groups.start_cycles=0", *ON_CHIP, weights])

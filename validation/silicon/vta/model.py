@@ -1,0 +1,48 @@
+"""ResNets on VTA, on ``hwconfigs/vta_16``: convolutions one after the other, as TVM runs them.
+
+TVM leaves the first convolution and the last product to the host. Before the GEMM unit was
+pipelined a step took four cycles, one for each state of its machine (TensorGemm.scala). Behind each
+convolution the ALU goes over its results four times (bias, shift, two limits of a clip: TVM's
+quantisation); it stands in the same module as the GEMM unit, which waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from validation.silicon.convolutions import streamed_conv_cycles
+from validation.silicon.networks import resnet
+
+from simaccel.hardware.load import load_accelerator
+from validation.silicon.kernels import ON_CHIP, vector_cycles
+
+_ALU_PASSES: Final = 4
+_UNPIPELINED: Final = ("array.steps_per_cycle=0.25",)
+
+
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the cycles of each network: column network; None for one that is no ResNet."""
+    return [_cycles(row["network"]) for row in rows]
+
+
+def predict_unpipelined(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+    """Return the cycles of each network before the GEMM unit was pipelined."""
+    return [_cycles(row["network"], _UNPIPELINED) for row in rows]
+
+
+@cache
+def _cycles(network: str, settings: tuple[str, ...] = ()) -> float | None:
+    says = re.fullmatch(r"resnet(18|34|50|101|152)_v[12]", network)
+    if says is None:
+        return None
+    on = load_accelerator("vta_16", list(settings))
+    _, *layers = resnet(int(says[1]))
+    inside = load_accelerator("vta_16", list(ON_CHIP))
+    return sum(
+        streamed_conv_cycles(on, layer)
+        + vector_cycles(inside, layer.m * layer.p * layer.q, reads=1, passes=_ALU_PASSES, n_bytes=1)
+        for layer in layers
+    )
