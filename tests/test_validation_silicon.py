@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from validation.silicon.coral.networks import NETWORKS
 
+from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
 from validation.silicon.predict import SETS, main
 from validation.silicon.tpu_v6e.layers import OUTSIDE

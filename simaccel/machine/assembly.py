@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simaccel.machine.multicast import Multicast
-
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
@@ -19,6 +17,7 @@ from simaccel.machine.engines import (
     LinkEngine,
     SfuEngine,
 )
+from simaccel.machine.multicast import Multicast
 from simaccel.machine.plan import make_plan, needed_by
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.steps import EngineKind

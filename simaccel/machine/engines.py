@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import simpy
-from simaccel.machine.multicast import Multicast, Pieces
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel, DramTransfer
+from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import Amounts, Instruction, Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE

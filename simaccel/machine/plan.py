@@ -279,16 +279,14 @@ def _root(
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
-def _pass(
-    step: EngineStep, command: Compute, steps: Steps, accelerator: Accelerator
-) -> Instruction:
-    carried = pass_of(command, steps, accelerator)
+def _pass(step: EngineStep, command: Compute, work: Steps, accelerator: Accelerator) -> Instruction:
+    carried = pass_of(command, work, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
     return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.array.pass_cycles(steps.steps * pace, steps.pes, held_in_pes(command)),
+        cycles=accelerator.array.pass_cycles(work.steps * pace, work.pes, held_in_pes(command)),
         distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
         collection_cycles=accelerator.collection_rate.cycles(carried.collection),
         read_cycles=accelerator.read_rate.cycles(carried.read_port),
@@ -353,36 +351,30 @@ def _folded(
     site, operator = step.site, step.operator
     begins, ends = edges_of(command, folds, found, accelerator, step.before)
     yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
-    yield from _folds((found.folds,), command, site, operator, accelerator)
+    yield from _folds((found.folds,), command, step, accelerator)
     yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
 
 
 def _folds(
-    nodes: Sequence[Fold | FoldLoop],
-    command: Compute,
-    site: int,
-    operator: str,
-    accelerator: Accelerator,
+    nodes: Sequence[Fold | FoldLoop], command: Compute, step: EngineStep, accelerator: Accelerator
 ) -> Iterator[Instruction]:
     for node in nodes:
         if isinstance(node, Fold):
-            yield _fold(node, command, site, operator, accelerator)
+            yield _fold(node, command, step, accelerator)
         elif node.trips == 1:
-            yield from _folds(node.body, command, site, operator, accelerator)
+            yield from _folds(node.body, command, step, accelerator)
         else:
-            yield Instruction(Action.LOOP, site=site, trips=node.trips)
-            yield from _folds(node.body, command, site, operator, accelerator)
-            yield Instruction(Action.END, site=site, trips=node.trips)
+            yield Instruction(Action.LOOP, site=step.site, trips=node.trips)
+            yield from _folds(node.body, command, step, accelerator)
+            yield Instruction(Action.END, site=step.site, trips=node.trips)
 
 
-def _fold(
-    fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator
-) -> Instruction:
+def _fold(fold: Fold, command: Compute, step: EngineStep, accelerator: Accelerator) -> Instruction:
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Instruction(
         Action.COMMAND,
-        site=site,
-        operator=operator,
+        site=step.site,
+        operator=step.operator,
         cycles=fold.cycles,
         distribution_cycles=accelerator.array_in_rate.cycles(fold.pipe_in_bytes),
         collection_cycles=accelerator.array_out_rate.cycles(fold.pipe_out_bytes),

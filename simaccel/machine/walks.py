@@ -309,8 +309,8 @@ class _Builder:
                 f"{operator}: tile {tile.name} is claimed or released by different engines in "
                 f"different bodies, which can't share its slots; give one of them another name"
             )
-        threaded = self._pass_on(items, tile, operator)
-        touching_at = [at for at, item in enumerate(threaded) if engines_touching(item, tile.name)]
+        made = self._pass_on(items, tile, operator)
+        touching_at = [at for at, item in enumerate(made) if engines_touching(item, tile.name)]
         claim = EngineStep(
             Action.CLAIM,
             next(self.sites),
@@ -320,11 +320,9 @@ class _Builder:
             place=tile.place,
             operator=operator,
         )
-        put_after(
-            threaded, touching_at[-1], PlacedStep(last, replace(claim, act=Action.RELEASE)), tile
-        )
-        put_before(threaded, touching_at[0], PlacedStep(first, claim), tile)
-        return threaded
+        put_after(made, touching_at[-1], PlacedStep(last, replace(claim, act=Action.RELEASE)), tile)
+        put_before(made, touching_at[0], PlacedStep(first, claim), tile)
+        return made
 
     @staticmethod
     def _crosses(items: Sequence[Item], tile: Tile) -> bool:
@@ -332,19 +330,17 @@ class _Builder:
         return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
 
     def _ready(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
-        tokens = self._handover(operator, tile, "ready", source, target)
+        tokens = self._join(operator, tile, "ready", source, target)
         self.tokens.setdefault(tokens, 0)
         return tokens
 
     def _free(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
         """Return the slots of a tile; those of a FIFO belong to no operator."""
-        found = self._handover(operator, tile, "free", source, target)
+        found = self._join(operator, tile, "free", source, target)
         fifo = self.fifos[operator].get(tile.name)
         return found if fifo is None else replace(found, operator="", tile=fifo.name)
 
-    def _handover(
-        self, operator: str, tile: Tile, kind: str, source: str, target: str
-    ) -> TokenStream:
+    def _join(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> TokenStream:
         stepped = tile.name in self.stepped
         live = tile.view.kind
         return TokenStream(operator, tile.name, kind, source, target, tile.place, stepped, live)

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from simaccel.schedulers.epilogues import families_of
-
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
@@ -24,6 +22,7 @@ from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.candidates import CandidateSet, ScoredTree
 from simaccel.schedulers.chains import chain_families, chain_of, left_out
 from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.epilogues import families_of
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.near_ways import between, near_way

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
-from simaccel.schedulers.epilogues import chains, fused
-
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.accounts import BOUND, SearchAccount
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
+from simaccel.schedulers.epilogues import chains, fused
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
 from simaccel.schedulers.residency import best_held

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
-from simaccel.schedulers.epilogues import epilogue, searched
-
 from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
 from simaccel.mapping.lifetimes import bytes_around, lives
@@ -25,6 +23,7 @@ from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, 
 from simaccel.schedulers.candidates import CandidateSet, capacity
 from simaccel.schedulers.chains import OperatorChain
 from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
+from simaccel.schedulers.epilogues import epilogue, searched
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
 from simaccel.schedulers.search import Goal, search

@@ -337,9 +337,8 @@ def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
 
 
 def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.language.configuration import PART  # noqa: PLC0415
-
     from simaccel.workload.language.config import load_config  # noqa: PLC0415 - seldom needed
+    from simaccel.workload.language.configuration import PART  # noqa: PLC0415
 
     model, account = load_config(path)
     made = transformer(model, **options)

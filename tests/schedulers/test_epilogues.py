@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simaccel.schedulers.epilogues import chains
 
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
@@ -15,6 +14,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.epilogues import chains
 from simaccel.workload import Workload
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator

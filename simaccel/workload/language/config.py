@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from simaccel.workload.language.configuration import PART, Configuration
-from simaccel.workload.language.families import DEFAULTS, FAMILIES
-
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
+from simaccel.workload.language.configuration import PART, Configuration
+from simaccel.workload.language.families import DEFAULTS, FAMILIES
 from simaccel.workload.language.model import Transformer
 from simaccel.workload.names import clean_name
 

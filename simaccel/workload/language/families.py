@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from simaccel.workload.language.configuration import ACTIVATIONS, PART, Configuration
-
 from simaccel.errors import Fault
 from simaccel.files.accounting import AccountEntry
+from simaccel.workload.language.configuration import ACTIVATIONS, PART, Configuration
 
 
 def _usual(config: Configuration) -> dict[str, Any]:

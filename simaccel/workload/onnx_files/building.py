@@ -330,9 +330,7 @@ class WorkloadBuilder:
             dims = ((),) * (len(shape) - len(view.dims)) + view.dims
             pairs = list(zip(dims, like.dims, strict=True))
             if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
-                own = {
-                    a: ranks[b] for dim, two in pairs if dim for a, b in zip(dim, two, strict=True)
-                }
+                own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
                 return self.linked(source, own, view)
         known = self.shapes.get(source, shape) if isinstance(source, str) else shape
         lead = len(shape) - len(view.dims) if view is not None else len(shape)
@@ -366,14 +364,12 @@ class WorkloadBuilder:
         }
         return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)
 
-    def reduction(
-        self, name: str, operand: Given, axes: Collection[int], *, keeps: bool
-    ) -> SlotView:
+    def reduction(self, name: str, read: Given, axes: Collection[int], *, keeps: bool) -> SlotView:
         """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
-        source, view = self.whole(name, operand)
+        source, view = self.whole(name, read)
         gone = {span for at in axes for span in view.dims[at]}
         if not gone:  # dimensions of size 1: each element is its own mean
-            made = self.vector(name, "scale", operand[1], [operand])
+            made = self.vector(name, "scale", read[1], [read])
             left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
             return SlotView(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
@@ -381,7 +377,7 @@ class WorkloadBuilder:
             if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
                 self.views.pop(source, None)  # claimed just now, in another form
             root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
-            whole = fresh(root, (1, *operand[1]), (0,))
+            whole = fresh(root, (1, *read[1]), (0,))
             source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
             gone = {span for dim in view.dims for span in dim}
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}

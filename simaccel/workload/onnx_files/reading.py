@@ -15,12 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.workload.onnx_files.padding import fold_paddings
-
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.workload.onnx_files.constants import take_constants
 from simaccel.workload.onnx_files.folding import ConstantFolder
+from simaccel.workload.onnx_files.padding import fold_paddings
 from simaccel.workload.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
 

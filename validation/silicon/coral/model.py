@@ -13,12 +13,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.coral.networks import NETWORKS
-
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Conv
+from validation.silicon.convolutions import streamed_conv_cycles
+from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import ON_CHIP
 
 _NAME: Final = "coral_edge_tpu"

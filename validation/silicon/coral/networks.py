@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from validation.silicon.networks import conv, resnet
-
 from simaccel.workload import Conv
+from validation.silicon.networks import conv, resnet
 
 Convs = Iterator[Conv]
 

@@ -13,11 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from validation.silicon.convolutions import streamed_conv_cycles
-
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Conv
+from validation.silicon.convolutions import streamed_conv_cycles
 from validation.silicon.kernels import streamed_gemm_cycles
 
 Row = Mapping[str, str]

@@ -12,13 +12,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Final
 
-from validation.silicon.convolutions import conv_cycles
-from validation.silicon.networks import resnet
-
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Conv
+from validation.silicon.convolutions import conv_cycles
 from validation.silicon.kernels import gemm_cycles, vector_cycles
+from validation.silicon.networks import resnet
 
 Sizes = tuple[int, ...]
 

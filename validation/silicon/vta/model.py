@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.networks import resnet
-
 from simaccel.hardware.load import load_accelerator
+from validation.silicon.convolutions import streamed_conv_cycles
 from validation.silicon.kernels import ON_CHIP, vector_cycles
+from validation.silicon.networks import resnet
 
 _ALU_PASSES: Final = 4
 _UNPIPELINED: Final = ("array.steps_per_cycle=0.25",)
