@@ -23,7 +23,7 @@ _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
     os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
 gc.set_threshold(50_000)  # as the command line does
-TEST_SECONDS: Final = 120 * DRAWS
+TEST_SECONDS: Final = 300 * DRAWS
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""
 
 # Who starts tests in the background of a script ignores Ctrl-C for them, and for the commands that

@@ -116,6 +116,12 @@ class _Memory:
         self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
         self.tensors = tensors
         self.expected = expected_values(workload, self.tensors)
+        for operator in workload.operators:  # NaN is what nothing has written
+            if np.isnan(self.expected[operator.output.tensor]).any():
+                raise CheckFailedError(
+                    f"check failed: {operator.name} makes values that are no numbers in plain "
+                    f"numpy, too; give inputs that stay finite"
+                )
         self.found: dict[str, OperatorCheck] = {}
 
     def enter(self, operator: str) -> dict[str, Array]:

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.experiment.check import CheckFailedError, TooLargeToCheckError, check, vector_values
+from simaccel.experiment.check import (
+    CheckFailedError,
+    TooLargeToCheckError,
+    check,
+    execute,
+    vector_values,
+)
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
@@ -163,3 +169,17 @@ def test_tensors_without_dimensions_are_compared() -> None:
     )
     found = check(of, one, lower(of, one))
     assert [(done.compared, done.elements) for done in found] == [(0, 1), (1, 1)]
+
+
+def test_values_that_overflow_are_not_called_unwritten() -> None:
+    """Infinity less itself is no number, whoever adds it up."""
+    of = gemm(m=2, k=2, n=2)
+    on = load_accelerator("toy")
+    chosen = make_mapping(of, on, "naive", Options())
+    tensors = {name: np.full(shape, np.inf) for name, shape in of.shapes.items()}
+    tensors["B"][..., 0, :] *= -1
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(CheckFailedError, match="no numbers in plain numpy"),
+    ):
+        execute(of, chosen, lower(of, chosen), tensors)
