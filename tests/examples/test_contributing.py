@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel import gemm, later, load_accelerator, simulate
+from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
 from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
@@ -67,7 +67,7 @@ def test_a_network_is_a_file_of_the_catalogue(tmp_path: Path) -> None:
 
 def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = _module("RELU6 =")
-    assert recipe.np is later.np  # loaded when it is needed: commands start fast
+    assert recipe.np is lazy.np  # loaded when it is needed: commands start fast
     monkeypatch.setitem(VECTORS, "relu6", recipe.RELU6)
     vector = Vector("v", "relu6", {"m": 3}, (operand("X m"),), operand("Y m"))
     x = np.array([-1.0, 2.0, 7.0])
