@@ -165,6 +165,7 @@ class _Wanted:
             constraints=sought.constraints,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            spread=sought.spread,
             tolerance=sought.tolerance(),
         )
 

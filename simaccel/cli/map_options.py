@@ -19,6 +19,7 @@ from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
+from simaccel.report.objective_losses import given_up_amounts
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import bytes_text
 from simaccel.verbs.estimating import estimate_of, fitting
@@ -70,6 +71,8 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     else:
         reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
         click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
+    for line in given_up_amounts(wanted.told.gave, objective, asked.options.tolerance):
+        click.echo(line, err=wanted.output is None)  # what is printed is a file for --mapping
 
 
 def _mapped(
@@ -81,7 +84,7 @@ def _mapped(
         told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
     else:
         with jobs.working() as team:
-            options = replace(asked.options, each=team.each)
+            options = replace(asked.options, each=team.each, gave=told.gave.append)
             note = told.accounts.append
             mapping = scheduled(workload, accelerator, mapping, options, told=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)

@@ -30,6 +30,7 @@ FIELDS = (
     "seed",
     "tensor_parallel",
     "data_parallel",
+    "spread",
 )
 """Of `Sought`, in the order of `SEARCH_OPTIONS`."""
 
@@ -48,6 +49,7 @@ class SearchOptions:
     seed: int | None = None
     tensor_parallel: int | None = None
     data_parallel: int | None = None
+    spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
         """Give the options that were used."""
@@ -217,5 +219,12 @@ SEARCH_OPTIONS = (
         "--data-parallel",
         type=click.IntRange(min=1),
         help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
+    click.option(
+        "--spread",
+        multiple=True,
+        metavar="RANK=cores:N",
+        help="Of several cores: spread this rank over so many wherever that can be (default: what "
+        "takes least).",
     ),
 )

@@ -1,9 +1,9 @@
 """Assumptions by which the directives' cycles differ from a run, measured by changing each.
 
-The machine runs the program again with what the directives don't know freed, one after the other,
-and they are asked again without what the machine doesn't know. Each change has its share of the
-difference; what is left between the two is not explained. Shares depend on the order, which is
-that of the steps here, and add up with the rest to the whole difference.
+One assumption after the other is changed: the machine runs the program again with what the
+directives leave out freed, or they are evaluated without what the machine lacks. Each has its share
+of the difference; what is left between the two is not explained. Shares depend on the order, which
+is that of the steps here, and add up with the rest to the whole difference.
 """
 
 from __future__ import annotations

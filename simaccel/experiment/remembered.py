@@ -136,6 +136,7 @@ def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: O
         options.objective,
         options.stationarity,
         options.constraints,
+        options.spread,
         options.patience,
         options.tolerance,
         asdict(options.effort),

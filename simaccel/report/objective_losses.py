@@ -8,7 +8,13 @@ from typing import Any, Final
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.mapspace.costs import Objective
-from simaccel.report.units import fine_share_text, short_share_text
+from simaccel.report.units import (
+    bytes_text,
+    cycles_text,
+    fine_share_text,
+    short_share_text,
+    work_energy_text,
+)
 from simaccel.schedulers.accounts import ObjectiveLosses
 
 _BEST: Final[dict[Objective, str]] = {
@@ -49,6 +55,25 @@ def given_up_lines(
     shares = ", ".join(_shares(total, result))
     lead = f"chosen within {100 * tolerance:g}%"
     return [f"{lead}: {shares} against {_BEST[objective]}"] if shares else []
+
+
+def given_up_amounts(
+    gave: Sequence[ObjectiveLosses], objective: Objective, tolerance: float
+) -> list[str]:
+    """Return the line of a mapping that has not run: cycles, bytes and energy themselves."""
+    total = sum(gave, start=ObjectiveLosses())
+    every = (
+        (total.cycles, f"{cycles_text(round(abs(total.cycles)))} cycles"),
+        (total.dram_bytes, f"{bytes_text(abs(total.dram_bytes))} of DRAM"),
+        (total.energy_pj, work_energy_text(abs(total.energy_pj))),
+    )
+    amounts = ", ".join(
+        f"{'-' if amount < 0 else '+'}{text}"
+        for amount, text in every
+        if amount and not math.isnan(amount)
+    )
+    against = f"against {_BEST[objective]}"
+    return [f"chosen within {100 * tolerance:g}%: {amounts} {against}"] if amounts else []
 
 
 def _shares(total: ObjectiveLosses, result: ExperimentResult) -> Iterator[str]:

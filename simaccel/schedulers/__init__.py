@@ -77,6 +77,9 @@ def make_mapping(
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
     options = settled(options or Options(), accelerator)
+    if options.spread and accelerator.cores.count == 1:
+        allowed = "nothing on one core; --set cores.count=N for more"
+        raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
     if accelerator.cores.count > 1:
         mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
         return require_legal(workload, mapping, accelerator)

@@ -8,12 +8,14 @@ that, and what one core did, on the machine. So no workload is slower than on on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Map
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from simaccel.errors import SimaccelError
+from simaccel.errors import Fault, InputError, SimaccelError, require_none
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.memory import DramSpec, MemorySpec
@@ -29,6 +31,7 @@ from simaccel.schedulers.search import Goal
 from simaccel.schedulers.sequences import finished, measured
 from simaccel.workload import Operator, Workload
 
+_ASKED: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
 MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec)
 Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]
 """Maps a workload by the name of a dataflow."""
@@ -43,20 +46,51 @@ def over_cores(
 ) -> Mapping:
     """Return the mapping of a workload on all cores, no slower than on one of them.
 
+    Where ranks are asked for, those are spread wherever that can be.
+
     Raises:
+        InputError: what is asked for can't be read, or no group can have it.
         SimaccelError: as of ``schedule``.
 
     """
+    asked = asked_spreads(options.spread, accelerator.cores.count)
+    options = replace(options, spread=())
     first = schedule(
         workload, _with(accelerator, cores=CoresSpec()), dataflow, replace(options, gave=ungiven)
     )
     quiet = replace(options, note=unnoted, gave=ungiven)
     goal = Goal.of(accelerator, replace(options, note=unnoted), workload)
-    search = _Search(workload, goal, lambda part, core: schedule(part, core, dataflow, quiet))
+    search = _Search(
+        workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
+    )
     spread = tuple(group for part in first.body for group in search.part(part))
-    bodies: list[Body] = [first.body, spread]
+    if unmet := [rank for rank in asked if rank not in search.met]:
+        allowed = "a rank that an operator has, and neither sums over nor needs whole"
+        raise InputError([Fault("--spread", "spread", rank, allowed) for rank in unmet])
+    bodies: list[Body] = [spread] if asked else [first.body, spread]
     values = [measured(workload, body, goal).value for body in bodies]
     return finished(workload, first.dataflow, bodies[values.index(min(values))], goal)
+
+
+def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
+    """Return over how many of ``count`` cores each rank is to be spread.
+
+    Raises:
+        InputError: a text that can't be read, or more cores than there are.
+
+    """
+    asked: dict[str, int] = {}
+    wrong: list[Fault] = []
+    for text in texts:
+        match = _ASKED.fullmatch(text)
+        if match is None:
+            wrong.append(Fault("--spread", "spread", text, "RANK=cores:N, such as n=cores:2"))
+        elif int(match[2]) > count:
+            wrong.append(Fault("--spread", "spread", text, f"1 to {count} cores"))
+        else:
+            asked[match[1]] = int(match[2])
+    require_none(wrong)
+    return asked
 
 
 def _with(accelerator: Accelerator, **sections: object) -> Accelerator:
@@ -87,10 +121,17 @@ class _Search:
     """The search for the spread of each group; ``schedule``: for a workload on one core."""
 
     def __init__(
-        self, workload: Workload, goal: Goal, schedule: Callable[[Workload, Accelerator], Mapping]
+        self,
+        workload: Workload,
+        goal: Goal,
+        schedule: Callable[[Workload, Accelerator], Mapping],
+        asked: Map[str, int],
     ) -> None:
         self.workload, self.accelerator, self.goal = workload, goal.accelerator, goal
         self.schedule = schedule
+        self.asked = asked
+        self.met: set[str] = set()
+        """Ranks that were asked for, and are spread."""
         self.known: dict[object, int | None] = {}
         """By what alike operators have in common the number of the rank that is spread."""
 
@@ -104,6 +145,8 @@ class _Search:
         for group in part.groups:
             single = self.schedule(self.workload.alone(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
+        if self.asked:
+            return groups
         bodies: list[Body] = [(part,), groups]
         values = [measured(whole, body, self.goal).value for body in bodies]
         return bodies[values.index(min(values))]
@@ -113,6 +156,8 @@ class _Search:
         whole = self.workload.alone(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
         ranks = [rank for rank in space.sizes if _parallel(rank, space)]
+        if asked := [rank for rank in ranks if rank in self.asked]:
+            return self._asked(whole, group, space, asked)
         key = self._key(space)
         if key is not None and key in self.known:
             number = self.known[key]
@@ -127,6 +172,21 @@ class _Search:
         if key is not None:
             self.known.setdefault(key, chosen)
         return best
+
+    def _asked(
+        self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
+    ) -> Body:
+        """Return the best of what takes a group's place with one of some ranks spread."""
+        bodies = [
+            (self._value(whole, body), rank, body)
+            for rank in ranks
+            for body in self._bodies(whole, group, space, rank)
+        ]
+        value, rank, body = min(bodies, key=lambda scored: scored[0], default=(math.inf, "", ()))
+        if value == math.inf:
+            return (group,)
+        self.met.add(rank)
+        return body
 
     def _value(self, whole: Workload, body: Body) -> float:
         """Return what groups take together; infinite where they can't run."""
@@ -146,7 +206,7 @@ class _Search:
     ) -> Iterator[Body]:
         """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
         size = space.sizes[rank]
-        tile = -(-size // self.accelerator.cores.count)
+        tile = -(-size // self.asked.get(rank, self.accelerator.cores.count))
         with suppress(_UncutError):
             yield (_spread(whole, group, space, rank, tile),)
         piece = _piece(whole, space, {**space.sizes, rank: tile})

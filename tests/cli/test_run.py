@@ -298,3 +298,21 @@ def test_a_run_that_does_something_else_is_no_figure(
     assert result.stdout == ""
     assert result.stderr.startswith("error: a mistake of simaccel, please report it: gemm: of C ")
     assert "mapping naive of gemm" in result.stderr
+
+
+def test_a_mapping_says_what_it_gave_up(cli: Call, tmp_path: Path) -> None:
+    """It is the difference between two runs; what is printed beside it is a file for --mapping."""
+    workload = "--hw edge --workload gemm --shape M=128,K=256,N=256"
+    found = cli(f"map {workload}")
+    near, fastest = (
+        json.loads(cli(f"run {workload} --within {within} --json").stdout)
+        for within in ("0.01", "0")
+    )
+    cycles = near["cycles"] - fastest["cycles"]
+    assert cycles > 0
+    assert found.stderr.startswith(f"chosen within 1%: +{cycles} cycles, -")
+    file = tmp_path / "mapping.txt"
+    file.write_text(found.stdout)
+    again = json.loads(cli(f"run {workload} --mapping {file} --json").stdout)
+    assert again["cycles"] == near["cycles"]
+    assert not cli(f"map {workload} --within 0").stderr

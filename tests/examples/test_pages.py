@@ -71,6 +71,7 @@ def _console(block: Block) -> str:
         found = CliRunner().invoke(main, _command(line), prog_name="simaccel")
         if found.exception is not None and not isinstance(found.exception, SystemExit):
             raise found.exception
+        assert "\nError: " not in found.output, f"{line}: no such option"
         shown.append(f"$ {line}\n{trimmed(found.output)}")
     return "\n".join(shown)
 

@@ -65,6 +65,20 @@ def test_a_buffer_of_twice_the_size_is_never_worse(workload: Workload, dataflow:
     assert found == sorted(found, reverse=True)
 
 
+def test_a_buffer_of_twice_the_size_never_moves_more() -> None:
+    """Of what moves least; of the fastest a larger buffer may spend bytes for cycles."""
+    sizes = (256, 512, 1024, 2048)
+    moved = [
+        _figure(
+            _run(_GEMM, "flex", f"buffer.capacity_bytes={size} B", objective="dram-bytes"),
+            "dram-bytes",
+        )
+        for size in sizes
+    ]
+    assert moved == sorted(moved, reverse=True)
+    assert moved[-1] < moved[0]
+
+
 @pytest.mark.long
 def test_l_softmax_and_a_are_confirmed_each_on_its_own() -> None:
     """By an estimate alone twice the bandwidth took 3.5% longer here."""

@@ -122,11 +122,11 @@ MEASURED: Final = (
     Measured(
         "tpu_v6e_attention",
         "TPU v6e, attention of Llama-3.1-8B",
-        "tpu_v6e/attention_part.csv",
+        "tpu_v6e/attention.csv",
         "p50_ns",
         "ns",
         ("phase", "chunk", "kv", "batch"),
-        "every 24th of the source, 3 calibrate",
+        "every second of the source, 3 calibrate",
     ),
     Measured(
         "tpu_v6e_block",

@@ -1,7 +1,8 @@
 """Against chips: ``python -m validation.silicon.run [SET...]`` predicts each set of measured rows.
 
-It writes ``<chip>/<set>.csv`` with the predicted column, draws ``silicon.png``, and puts the table
-of errors into ``README.md`` and the largest of each set into that of its chip.
+It writes ``<chip>/<set>.csv`` with the predicted column, puts the errors into ``README.md`` and the
+largest of each set into that of its chip, and draws ``silicon.png`` if it ran all sets: minutes,
+most of them attention.
 """
 
 from __future__ import annotations
@@ -139,19 +140,28 @@ HEAD: Final = (
 )
 
 
+def write_table(sets: Sequence[Errors], path: Path) -> None:
+    """Write the errors of these sets into the table of all; lines of the others stay."""
+    old = path.read_text(encoding="utf-8").split("<!-- errors -->")[1].splitlines()
+    lines = {one.of.title: one.line() for one in sets}
+    for line in old:
+        title = line.removeprefix("| ").split(" |")[0]
+        lines.setdefault(title, line)
+    known = (lines[of.title] for of in MEASURED if of.title in lines)
+    write_figures("errors", "\n".join((HEAD, *known)), path)
+
+
 def main() -> None:
-    """Predict the sets, all or those named; of all write the README's figures and the picture."""
+    """Predict the sets, all or those named, and write their figures; of all draw the picture."""
     chosen = [one for one in MEASURED if one.name in sys.argv[1:] or not sys.argv[1:]]
     sets = [held(one) for one in chosen]
     write_pages(sets)
-    table = "\n".join((HEAD, *(one.line() for one in sets)))
-    print(table)
+    write_table(sets, HERE / "README.md")
+    print("\n".join((HEAD, *(one.line() for one in sets))))
     if len(sets) == len(MEASURED):
         draw(sets, HERE / "silicon.png")
         with (HERE / MEASURED[0].file).open(newline="", encoding="utf-8") as file:
-            tools = others(list(csv.DictReader(file)))
-        for name, text in (("errors", table), ("others", tools)):
-            write_figures(name, text, HERE / "README.md")
+            write_figures("others", others(list(csv.DictReader(file))), HERE / "README.md")
 
 
 if __name__ == "__main__":

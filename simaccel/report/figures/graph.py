@@ -34,6 +34,14 @@ _ARROW: Final = {
     "shrinkA": 0,
     "shrinkB": 0,
 }
+_LABEL: Final[dict[str, Any]] = {
+    "fontsize": SMALL_POINTS - 2,
+    "color": "#444444",
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.3},
+    "zorder": 4,  # above arrows, which stand where they have to
+}
+_FROM_OUTSIDE: Final = ("input", "cache")
+"""Kinds of tensors that come in where no operator makes them."""
 _SINGLE: Final = "#FFFFFF"
 Place = tuple[float, float]
 
@@ -170,15 +178,20 @@ def _draw_edges(
                     size = bytes_text(workload.tensor_bytes(read.tensor))
                     text = f"{shortened(read.tensor, 12)} {size}"
                     where = (start[0] + 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
-                    axes.text(*where, text, fontsize=SMALL_POINTS - 2, color="#444444", va="top")
+                    axes.text(*where, text, va="top", **_LABEL)
+            if workload.tensors[read.tensor].kind in _FROM_OUTSIDE and read.tensor not in makers:
+                text = (
+                    f"{shortened(read.tensor, 12)} {bytes_text(workload.tensor_bytes(read.tensor))}"
+                )
+                _draw_stub(axes, places[operator.name], text, 1 if stubs[operator.name] else -1)
+                stubs[operator.name] += 1
 
 
 def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
     """Draw a short arrow that comes from another band, left (-1) or right (1)."""
     x, high = end[0] + side * _BOX_WIDTH / 8, end[1] + _BOX_HEIGHT / 2
     axes.annotate("", (x, high), (x, high + 0.2), arrowprops=_ARROW)
-    style: dict[str, Any] = {"fontsize": SMALL_POINTS - 2, "color": "#444444"}
-    axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **style)
+    axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **_LABEL)
 
 
 def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
