@@ -51,6 +51,8 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.orojenesis.attained
 	$(BIN)/python -m validation.flat.run
 	$(BIN)/python -m validation.fast_forward.run
+	$(BIN)/python -m validation.silicon.run
+	$(BIN)/python -m validation.silicon.gemmini.run
 	$(BIN)/python -m validation.blame.run
 	$(BIN)/python -m validation.robust.run
 	$(BIN)/python -m validation.explore.run

@@ -15,11 +15,11 @@ from unittest.mock import patch
 
 from benchmarks.measure import table
 from simaccel.hardware.load import load_accelerator
-from simaccel.machine.array import Array, OnChip
+from simaccel.machine.array import Array, OnChipEngine
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op
+from simaccel.machine.plan import Instruction
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import build
@@ -56,9 +56,9 @@ class Heard:
 @contextmanager
 def listening(heard: Heard) -> Iterator[None]:
     """Note what folds, channels and events do."""
-    work, request, step = OnChip.work, Channel.request, Clock.step
+    work, request, step = OnChipEngine.work, Channel.request, Clock.step
 
-    def noted_work(self: OnChip, op: Op) -> Iterator[Any]:
+    def noted_work(self: OnChipEngine, op: Instruction) -> Iterator[Any]:
         uses = [id(use.channel) for use in self.uses[self.at]]
         before, start = [heard.asked[use] for use in uses], self.clock.cycle
         yield from work(self, op)
@@ -82,7 +82,7 @@ def listening(heard: Heard) -> Iterator[None]:
         heard.by_operator[op.operator if op else ""] += 1
 
     with (
-        patch.object(OnChip, "work", noted_work),
+        patch.object(OnChipEngine, "work", noted_work),
         patch.object(Channel, "request", noted_request),
         patch.object(Clock, "step", noted_step),
     ):

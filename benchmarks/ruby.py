@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
-from simaccel.mapspace.blocks import Outcome, Score, Task
+from simaccel.mapspace.blocks import BlockOutcome, BlockTask, Score
 from simaccel.mapspace.costs import Costs, Objective, score
-from simaccel.mapspace.nests import Target, map_einsum
+from simaccel.mapspace.nests import MappingTarget, map_einsum
 from simaccel.mapspace.search import Effort
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
@@ -117,13 +117,15 @@ class _Watch:
         self.whole = 0.0
         self._started = time.process_time()
 
-    def search(self, goal: Target, effort: Effort) -> float:
+    def search(self, goal: MappingTarget, effort: Effort) -> float:
         """Search to the end; give the best value of the objective."""
         found = map_einsum(goal, effort, self._each).found
         self.whole = time.process_time() - self._started
         return found.score
 
-    def _each(self, work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def _each(
+        self, work: Callable[[BlockTask], BlockOutcome], tasks: Sequence[BlockTask]
+    ) -> Iterator[BlockOutcome]:
         for task in tasks:
             outcome = work(task)
             good = outcome.found is not None and outcome.found.best <= self.wanted

@@ -30,7 +30,7 @@ from benchmarks.measure import (
     table,
 )
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Family, Ints, Kept, Loops, ints
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -39,7 +39,7 @@ from simaccel.mapspace.nests import map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices
@@ -95,8 +95,8 @@ def gemm_family(sizes: list[Ints], order: int = 0) -> Family:
     space = space_of(workload, Group(operators=("gemm",), tree=()))
     seen = space.operators[0]
     places = tuple(ints(ORDERS[order].index(rank)) for rank in "mkn")
-    keeps = tuple(Kept(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
-    loops = Loops(("m", "k", "n"), tuple(sizes), places)
+    keeps = tuple(FamilyKeep(name, BUFFER, ints(2)) for name in (*seen.names, seen.output.name))
+    loops = FamilyLoops(("m", "k", "n"), tuple(sizes), places)
     return Family(space, (loops, *keeps, Do("gemm", "array", "ws")), {})
 
 
@@ -145,8 +145,8 @@ def group_work(point: Point) -> Work:
 def grid_work(point: Point) -> Work:
     """Return the choice of the best of the grid that the schedulers search."""
     accelerator, workload = load_accelerator("edge"), gemm(**point.get("shape", SHAPE))
-    count = len(Search(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
-    return Work(count, lambda: Search(Goal(Judge(accelerator))).group(workload, "gemm"))
+    count = len(TreeSearch(Goal(Judge(accelerator))).einsum(workload, "gemm").candidates)
+    return Work(count, lambda: TreeSearch(Goal(Judge(accelerator))).group(workload, "gemm"))
 
 
 def nests_work(point: Point) -> Work:

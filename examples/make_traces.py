@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
-from simaccel.workload import Dimensions, Workload, attention, build, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 
 FOLDER: Final = Path(__file__).parents[1] / "traces"
 
@@ -35,7 +35,7 @@ class Reference:
 
 def _small_attention() -> Workload:
     """Two heads of 13 tokens, a prime, so that no tile divides anything."""
-    sizes = Dimensions(hidden=8, heads=2, head_size=4, ff_size=16)
+    sizes = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=16)
     return attention(sizes, batch=1, seq_len=13, scope="la")
 
 

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Final
 
 from examples.make_traces import FOLDER
-from simaccel.report.figures.page import Asked, plot_trace
-from simaccel.trace import Trace
+from simaccel.report.figures.page import FigureOptions, plot_trace
+from simaccel.trace import TraceReader
 
 TARGET: Final = Path(__file__).parents[1] / "docs" / "images" / "trace.png"
 
 
 def main() -> None:
     """Draw the reference trace of a fused attention block: one steady period with its fill."""
-    with Trace.open(FOLDER / "edge_bert_flat.h5") as trace:
-        plot_trace(trace, TARGET, Asked(kinds=("timeline", "occupancy"), columns=2), force=True)
+    with TraceReader.open(FOLDER / "edge_bert_flat.h5") as trace:
+        plot_trace(
+            trace, TARGET, FigureOptions(kinds=("timeline", "occupancy"), columns=2), force=True
+        )
 
 
 if __name__ == "__main__":

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from simaccel.analytic.core_totals import GroupSums, core_totals
+from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.around import lives
-from simaccel.mapping.tree import BUFFER, Around, Mapping
+from simaccel.mapping.lifetimes import lives
+from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import DoesNotFitError, Program, reserved
@@ -28,7 +28,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     bits = _bits_around(of, one)
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
         cores = core_totals(of, on, group, around, bits)
-        sums, counts, times = GroupSums(cores), cores[0].totals.counts, of.repeat
+        sums, counts, times = GroupTotals(cores), cores[0].totals.counts, of.repeat
         moved = {key: n * times for key, n in sums.moved.items()}
         seen = {key: n for key, n in done.moved.items() if n}
         differ = {
@@ -72,7 +72,7 @@ def assert_bounded(of: Workload, one: Mapping, on: Accelerator) -> tuple[Run, Pr
 
 def _bits_around(of: Workload, one: Mapping) -> dict[str, int]:
     """Return the bits per element of what is kept around groups."""
-    living = [life for one in one.body if isinstance(one, Around) for life in lives(of, one)]
+    living = [life for one in one.body if isinstance(one, ResidentScope) for life in lives(of, one)]
     return {life.keep.tensor: life.bits for life in living}
 
 

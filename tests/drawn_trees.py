@@ -11,11 +11,10 @@ from simaccel.hardware import STATIONARITIES, Accelerator, SpatialArraySpec
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
-from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
     FANS,
     PE,
-    Around,
     Do,
     Fork,
     Group,
@@ -24,6 +23,7 @@ from simaccel.mapping.tree import (
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Spread,
     Tree,
     WorkloadReference,
@@ -225,7 +225,7 @@ def draw_held(seed: int, *, spatial: bool) -> Drawn | None:
             for group in one.groups
         )
         keeps = tuple(Keep(name, slots=draw.choice([1, 1, 2])) for name in names)
-        one = replace(one, body=(Around(keeps=keeps, groups=groups),))
+        one = replace(one, body=(ResidentScope(keeps=keeps, groups=groups),))
         legal = names and not faults(of, one, on) and not _is_merged(of, one)
         if legal and not _is_refused(of, one, on):
             return Drawn(of, on, one)
@@ -282,7 +282,7 @@ def _group(draw: Random, of: Workload, on: Accelerator, names: tuple[str, ...]) 
 @dataclass
 class _Drawing:
     draw: Random
-    space: Space
+    space: IterationSpace
     on: Accelerator
 
     def tree(self) -> Tree:
@@ -315,14 +315,14 @@ class _Drawing:
         ahead = self.draw.choice([0, 0, 0, 1]) if len(branches) > 1 else 0
         return (*outside, Fork(branches, ahead))
 
-    def _is_kept(self, one: Seen, use: str) -> bool:
+    def _is_kept(self, one: BoundOperator, use: str) -> bool:
         """Say whether a tensor is to be kept; what vector operators make mostly is in place."""
         maker = self.space.made.get(use)
         in_place = maker is not None and isinstance(self.space.seen(maker).operator, Vector)
         del one
         return not in_place or self.draw.random() < 0.3
 
-    def _branch(self, one: Seen, rest: set[str]) -> Tree:
+    def _branch(self, one: BoundOperator, rest: set[str]) -> Tree:
         mine = [
             use
             for use in dict.fromkeys(use for use, _ in one.uses)
@@ -332,13 +332,13 @@ class _Drawing:
             return self._pes(one, mine)
         return (*self._mixed(self._loops(self._ranks(one), 0.3), mine), self._do(one))
 
-    def _single(self, one: Seen) -> Tree:
+    def _single(self, one: BoundOperator) -> Tree:
         uses = [use for use in dict.fromkeys(use for use, _ in one.uses) if self._is_kept(one, use)]
         if isinstance(one.operator, Einsum) and isinstance(self.on.array, SpatialArraySpec):
             return self._pes(one, [use for use in uses if self.draw.random() < 0.7])
         return (*self._mixed(self._loops(self._ranks(one), 0.6), uses), self._do(one))
 
-    def _ranks(self, one: Seen) -> list[str]:
+    def _ranks(self, one: BoundOperator) -> list[str]:
         found: dict[str, None] = {}
         for rank in one.ranks:
             found |= dict.fromkeys(r for r, _ in self.space.derived.get(rank, ((rank, 1),)))
@@ -357,7 +357,7 @@ class _Drawing:
             found.insert(at, Keep(use, slots=self.draw.choice([1, 2, 2, 3])))
         return found
 
-    def _pes(self, one: Seen, keeps: Sequence[str]) -> Tree:
+    def _pes(self, one: BoundOperator, keeps: Sequence[str]) -> Tree:
         ranks = self._ranks(one)
         outside = self._mixed(self._loops(ranks, 0.5), keeps)
         sides = [*self._spreads(ranks, "rows"), *self._spreads(ranks, "cols")]
@@ -379,7 +379,7 @@ class _Drawing:
         fan = next(one for one in FANS if one == level)
         yield Spread(rank, self.draw.randint(1, self.space.sizes[rank]), fan)
 
-    def _do(self, one: Seen) -> Do:
+    def _do(self, one: BoundOperator) -> Do:
         if isinstance(one.operator, Vector):
             return Do(one.name, "sfu")
         if isinstance(self.on.array, SpatialArraySpec):

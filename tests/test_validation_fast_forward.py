@@ -8,7 +8,7 @@ import yaml
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.engines import Engine
-from simaccel.program.program import Loop, Operator, Program, size
+from simaccel.program.program import Operator, Program, ProgramLoop, size
 from simaccel.program.text import parse_program
 from validation.fast_forward import run
 from validation.fast_forward.check import draw, extent, fails, measure
@@ -26,10 +26,10 @@ def test_nothing_differs_in_a_few_cases_and_a_seed_gives_the_same_again() -> Non
 
 
 def test_extent_by_hand() -> None:
-    inner = Loop(rank="x", trips=3)
-    body = (Loop(rank="y", trips=5, body=(inner,)), Loop(rank="z", trips=7))
+    inner = ProgramLoop(rank="x", trips=3)
+    body = (ProgramLoop(rank="y", trips=5, body=(inner,)), ProgramLoop(rank="z", trips=7))
     operators = tuple(Operator(name=name, body=body) for name in "ab")
-    program = Program(name="p", body=(Loop(rank="l", trips=2, body=operators),))
+    program = Program(name="p", body=(ProgramLoop(rank="l", trips=2, body=operators),))
     assert extent(program) == (3, 2, 2 * 5 * 3)
 
 
@@ -42,8 +42,8 @@ def test_each_smaller_program_is_smaller() -> None:
 
 def _weight(program: Program) -> int:
     def trips(body: tuple[object, ...]) -> int:
-        below = (trips(n.body) for n in body if isinstance(n, Loop | Operator))
-        return sum(n.trips for n in body if isinstance(n, Loop)) + sum(below)
+        below = (trips(n.body) for n in body if isinstance(n, ProgramLoop | Operator))
+        return sum(n.trips for n in body if isinstance(n, ProgramLoop)) + sum(below)
 
     return size(program) + trips(program.body)
 

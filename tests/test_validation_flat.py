@@ -17,7 +17,7 @@ from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.judge import Judge, mapping_of
-from simaccel.workload import Dimensions, Workload, attention
+from simaccel.workload import ModelDimensions, Workload, attention
 from validation.flat import fig_4, paper, points, run
 from validation.flat.exhibit import HERE, SHORT, geometric_mean, read, stated, write
 from validation.flat.fig_14 import frontier
@@ -34,7 +34,7 @@ from validation.flat.ways import (
 
 
 def _tiny(b: int, h: int, n: int, d: int) -> Workload:
-    sizes = Dimensions(hidden=h * d, heads=h, head_size=d, ff_size=4 * h * d)
+    sizes = ModelDimensions(hidden=h * d, heads=h, head_size=d, ff_size=4 * h * d)
     return attention(sizes, batch=b, seq_len=n, scope="block", name="tiny")
 
 

@@ -11,13 +11,22 @@ from textwrap import dedent, indent
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.space import Seen, Space, held_around, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, held_around, space_of
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.interpreter import interpret_within
 from simaccel.program.lowering import lower
-from simaccel.workload import Affine, Einsum, Kind, Operand, Operator, Tensor, Vector, Workload
+from simaccel.workload import (
+    AffineDimension,
+    Einsum,
+    Kind,
+    Operand,
+    Operator,
+    Tensor,
+    Vector,
+    Workload,
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -28,12 +37,12 @@ def reads(text: str) -> Operand:
     return Operand(tensor, tuple(_affine(dim) for dim in dims))
 
 
-def _affine(text: str) -> Affine:
+def _affine(text: str) -> AffineDimension:
     terms = []
     for term in text.split("+"):
         factor, _, rank = term.rpartition("*")
         terms.append((rank, int(factor or 1)))
-    return Affine(tuple(terms))
+    return AffineDimension(tuple(terms))
 
 
 def einsum(name: str, out: str, *inputs: str, **ranks: int) -> Einsum:
@@ -157,7 +166,9 @@ def _meaning(  # noqa: PLR0911 - one for each kind
     return x
 
 
-def _natural(space: Space, group: Group, seen: Seen, number: int) -> list[tuple[int, ...]]:
+def _natural(
+    space: IterationSpace, group: Group, seen: BoundOperator, number: int
+) -> list[tuple[int, ...]]:
     """Return the dimensions of a tensor behind each dimension of a view of it."""
     view = seen.uses[number][1]
     operand = (*seen.operator.inputs, seen.operator.output)[number]
@@ -179,7 +190,7 @@ class Dram:
     of: Workload
     mapping: Mapping
     tensors: dict[str, Array]
-    views: dict[str, tuple[View, list[tuple[int, ...]]]] = field(default_factory=dict)
+    views: dict[str, tuple[TensorView, list[tuple[int, ...]]]] = field(default_factory=dict)
 
     def enter(self, operator: str) -> dict[str, Array]:
         """Give a group its tensors."""

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from simaccel.analytic.family import Fan, Ints, ints
-from simaccel.analytic.pieces import Cuts
+from simaccel.analytic.family import FamilySpread, Ints, ints
+from simaccel.analytic.pieces import PathCuts
 from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.workload.matmul import part_of
 
 FIGURES = (
@@ -38,7 +38,7 @@ _AT = {name: at for at, name in enumerate(FIGURES)}
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldFigures:
     """The folds of one block: ``figures`` along the first axis, in the order of `FIGURES`."""
 
     figures: Ints
@@ -49,7 +49,7 @@ class Folded:
         return found
 
     @classmethod
-    def sum(cls, parts: Sequence[tuple[Ints, Folded]]) -> Folded:
+    def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
         """Return the figures of so many of each, by candidate, together."""
         ndim = max(max(count.ndim, one.figures.ndim - 1) for count, one in parts)
         each = [count * _behind_first(one.figures, ndim) for count, one in parts]
@@ -57,7 +57,7 @@ class Folded:
 
 
 @dataclass(frozen=True)
-class Edges:
+class FoldEdges:
     """Cycles around the folds of one block, and who shifts in before them.
 
     ``lead``: until the stationary operand is in place, ``tail``: until the last result is out.
@@ -81,7 +81,7 @@ def folded(
     accumulate: bool,
     sides: Sides = (None, None),
     runs: Map[str, Ints] | None = None,
-) -> Folded:
+) -> FoldFigures:
     """Charge out[g, m, n] (+)= a[g, m, k] b[g, k, n].
 
     Bytes follow from reuse: the stationary operand is read once per fold, the streamed one
@@ -123,11 +123,11 @@ def folded(
     work = _Work(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
-        return Folded(g * _summed(work, kinds, every))
+        return FoldFigures(g * _summed(work, kinds, every))
     apart = grid.gang.apart
     whole = g // apart * _summed(replace(work, products=apart), kinds, every)
     rest = g % apart
-    return Folded(whole + (rest > 0) * _summed(replace(work, products=rest), kinds, every))
+    return FoldFigures(whole + (rest > 0) * _summed(replace(work, products=rest), kinds, every))
 
 
 def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
@@ -169,17 +169,17 @@ def edges(
     sides: Sides = (None, None),
     pace: int = 1,
     runs: Map[str, Ints] | None = None,
-) -> Edges:
+) -> FoldEdges:
     """Return what is before and after the folds of a block; ``pace``: cycles of a MAC."""
     array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
-    return Edges(
+    return FoldEdges(
         lead=ints(array.lead_cycles(grid, stationarity)),
         tail=ints(array.tail_cycles(grid, stationarity)),
         held=ints({"ws": 1, "is": 0, "os": -1}[stationarity]),
     )
 
 
-_Of = TypeVar("_Of", Ints, Edges, Folded)
+_Of = TypeVar("_Of", Ints, FoldEdges, FoldFigures)
 
 
 def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
@@ -194,11 +194,11 @@ def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
 
 
-def chosen(which: Ints, options: Sequence[Edges]) -> Edges:
+def chosen(which: Ints, options: Sequence[FoldEdges]) -> FoldEdges:
     """Return for each candidate what is before and after the folds of the option of its number."""
-    names = [one.name for one in fields(Edges)]
+    names = [one.name for one in fields(FoldEdges)]
     each = ([getattr(option, name) for option in options] for name in names)
-    return Edges(*(chosen_number(which, one) for one in each))
+    return FoldEdges(*(chosen_number(which, one) for one in each))
 
 
 def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
@@ -206,12 +206,14 @@ def chosen_number(which: Ints, options: Sequence[Ints]) -> Ints:
     return options[0] if isinstance(which, int) else ints(np.choose(which, options))
 
 
-def chosen_folds(which: Ints, options: Sequence[Folded]) -> Folded:
+def chosen_folds(which: Ints, options: Sequence[FoldFigures]) -> FoldFigures:
     """Return for each candidate the folds of the option of its number, or of the only one."""
     if isinstance(which, int):
         return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
-    return Folded(np.choose(which, [_behind_first(option.figures, ndim) for option in options]))
+    return FoldFigures(
+        np.choose(which, [_behind_first(option.figures, ndim) for option in options])
+    )
 
 
 @dataclass(frozen=True)
@@ -328,7 +330,7 @@ def held_bytes(
     return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides)))
 
 
-def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
+def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:
     """Return g, m, k, n of a block: ranks play them by the operands that they are in."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]
@@ -338,7 +340,7 @@ def matmul_of(seen: Seen, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Int
     return found["g"], found["m"], found["k"], found["n"]
 
 
-def runs_of(seen: Seen, sizes: Map[str, Ints]) -> dict[str, Ints]:
+def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
     """Return the size of the innermost rank that plays each of g, m, k and n in a block."""
     found = dict.fromkeys("gmkn", ints(1))
     tensors = [view.names for _, view in seen.uses]
@@ -349,11 +351,11 @@ def runs_of(seen: Seen, sizes: Map[str, Ints]) -> dict[str, Ints]:
     return found
 
 
-def fold_sides(cuts: Cuts) -> tuple[Ints | None, Ints | None]:
+def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
     """Return the sides of a full fold where a tree says them."""
     found: dict[str, Ints] = {}
     for at, entry in enumerate(cuts.entries):
-        if isinstance(entry, Fan) and entry.level in ("rows", "cols"):
+        if isinstance(entry, FamilySpread) and entry.level in ("rows", "cols"):
             pieces = -(-cuts.full[at][entry.rank] // entry.tile)
             found[entry.level] = found.get(entry.level, ints(1)) * pieces
     return found.get("rows"), found.get("cols")

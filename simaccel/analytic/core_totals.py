@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.evaluation import Totals, evaluate, memory_work
+from simaccel.analytic.evaluation import FamilyTotals, evaluate, memory_work
 from simaccel.analytic.family import family_of, ints
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core, without_core
 from simaccel.mapping.cores import core_spreads, shares
-from simaccel.mapping.space import Space, space_of
+from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
 
@@ -22,7 +22,7 @@ class CoreTotals:
     """The counts of each of some cores in a group."""
 
     cores: tuple[int, ...]
-    totals: Totals
+    totals: FamilyTotals
     reads: Mapping[str, int]
     """How often a tensor is loaded for all of them; what isn't here, by each of them."""
 
@@ -50,7 +50,7 @@ def core_totals(
     return tuple(totals_of)
 
 
-def _moving(space: Space) -> dict[str, set[str]]:
+def _moving(space: IterationSpace) -> dict[str, set[str]]:
     """Return the ranks that move each tensor of a group, in any of its uses."""
     ranks: dict[str, set[str]] = {}
     for seen in space.operators:
@@ -60,7 +60,7 @@ def _moving(space: Space) -> dict[str, set[str]]:
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class GroupTotals:
     """Sums over the cores of a group, once."""
 
     every: Sequence[CoreTotals]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
-from simaccel.analytic.lower_bound import Fills, Terms, lower_bound
-from simaccel.analytic.totals import ACCUMULATOR, Counts, Level
+from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
+from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.tree import BUFFER
@@ -58,12 +58,12 @@ def memory_work(
 
 
 @dataclass(frozen=True)
-class Totals:
+class FamilyTotals:
     """The counts of a family, and what follows from them: work, bound, room, energy."""
 
     family: Family
     accelerator: Accelerator
-    counts: Counts
+    counts: FamilyCounts
 
     @cached_property
     def resources(self) -> dict[str, Ints]:
@@ -102,7 +102,7 @@ class Totals:
 
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until ``late`` tensors are there for the first command."""
-        return Fills(self.family, self.accelerator).first(late)
+        return BlockFills(self.family, self.accelerator).first(late)
 
     def bound(self) -> Ints:
         """Return what no run is below: its start, and the busiest resource or the array's way."""
@@ -145,6 +145,6 @@ class Totals:
         return {name: np.asarray(value, dtype=np.float64) for name, value in found.items()}
 
 
-def evaluate(family: Family, accelerator: Accelerator) -> Totals:
+def evaluate(family: Family, accelerator: Accelerator) -> FamilyTotals:
     """Count a family on an accelerator."""
-    return Totals(family, accelerator, count(family, accelerator))
+    return FamilyTotals(family, accelerator, count(family, accelerator))

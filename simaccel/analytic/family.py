@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import STATIONARITIES
-from simaccel.mapping.space import Space, aliases_of
+from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     Do,
     Fork,
@@ -38,7 +38,7 @@ def ints(value: object) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Loops:
+class FamilyLoops:
     """Loops over different ranks with nothing between them.
 
     ``tiles``: size of the pieces by rank; one that isn't smaller than what arrives is no loop.
@@ -51,7 +51,7 @@ class Loops:
 
 
 @dataclass(frozen=True, eq=False)
-class Fan:
+class FamilySpread:
     """Pieces of ``tile`` go to the instances of a fan-out at once."""
 
     rank: str
@@ -60,7 +60,7 @@ class Fan:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class FamilyKeep:
     """A tile of a tensor at a level in ``slots`` slots; 0 where it isn't kept.
 
     ``anew``: each iteration of the loops outside loads it again.
@@ -73,7 +73,7 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class FamilyCut:
     """A part of a rank: ``size`` positions from ``start`` of what arrives."""
 
     rank: str
@@ -82,7 +82,7 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Forked:
+class FamilyFork:
     """Branches one after the other, the first ``ahead`` one iteration early."""
 
     branches: tuple[Branch, ...]
@@ -90,18 +90,18 @@ class Forked:
 
 
 @dataclass(frozen=True, eq=False)
-class Parted:
-    """Parts one after the other; each branch begins with its ``Cut``."""
+class FamilyPart:
+    """Parts one after the other; each branch begins with its ``FamilyCut``."""
 
     branches: tuple[Branch, ...]
 
 
-Entry = Loops | Fan | Kept | Cut
-Branch = tuple[Entry | Forked | Parted | Do, ...]
+Entry = FamilyLoops | FamilySpread | FamilyKeep | FamilyCut
+Branch = tuple[Entry | FamilyFork | FamilyPart | Do, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class TreePath:
     """A leaf with all that stands outside it."""
 
     entries: tuple[Entry, ...]
@@ -112,7 +112,7 @@ class Path:
 class Family:
     """A group's space and the trees of its candidates."""
 
-    space: Space
+    space: IterationSpace
     branch: Branch
     aliases: Mapping[str, str]
     """Tensors made in place: output -> tensor whose tile it takes."""
@@ -138,16 +138,16 @@ class Family:
         _mapped(self.branch, note)
         return np.broadcast_shapes(*found)
 
-    def paths(self) -> Iterator[Path]:
+    def paths(self) -> Iterator[TreePath]:
         """Yield the path of each leaf, in order."""
         yield from _paths(self.branch, ())
 
 
-def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[Path]:
+def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[TreePath]:
     for node in branch:
         if isinstance(node, Do):
-            yield Path(outside, node)
-        elif isinstance(node, Forked | Parted):
+            yield TreePath(outside, node)
+        elif isinstance(node, FamilyFork | FamilyPart):
             for inner in node.branches:
                 yield from _paths(inner, outside)
         else:
@@ -155,7 +155,7 @@ def _paths(branch: Branch, outside: tuple[Entry, ...]) -> Iterator[Path]:
 
 
 def family_of(
-    space: Space,
+    space: IterationSpace,
     group: Group,
     around: Sequence[Keep] = (),
     around_bits: Mapping[str, int] | None = None,
@@ -167,14 +167,14 @@ def family_of(
 
 
 def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
-    nodes: list[Entry | Forked | Parted | Do] = []
+    nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
     loops: list[Loop] = []
 
     def close() -> None:
         if loops:
             ranks = tuple(loop.rank for loop in loops)
             tiles = tuple(ints(loop.tile) for loop in loops)
-            nodes.append(Loops(ranks, tiles, tuple(ints(at) for at in range(len(ranks)))))
+            nodes.append(FamilyLoops(ranks, tiles, tuple(ints(at) for at in range(len(ranks)))))
             loops.clear()
 
     for node in tree:
@@ -190,25 +190,25 @@ def _branch(tree: Tree, sizes: dict[str, int]) -> Branch:
 
 def _node(
     node: Spread | Keep | Fork | Part | Do, sizes: dict[str, int]
-) -> Entry | Forked | Parted | Do:
+) -> Entry | FamilyFork | FamilyPart | Do:
     if isinstance(node, Spread):
-        return Fan(node.rank, ints(node.tile), node.level)
+        return FamilySpread(node.rank, ints(node.tile), node.level)
     if isinstance(node, Keep):
-        return Kept(node.tensor, node.level, ints(node.slots), node.anew)
+        return FamilyKeep(node.tensor, node.level, ints(node.slots), node.anew)
     if isinstance(node, Fork):
-        return Forked(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
+        return FamilyFork(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
     return _parted(node, sizes) if isinstance(node, Part) else node
 
 
-def _parted(node: Part, sizes: dict[str, int]) -> Parted:
+def _parted(node: Part, sizes: dict[str, int]) -> FamilyPart:
     start, branches = 0, []
     rest = sizes[node.rank] - sum(node.sizes)
     for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
         if size:
             inside = _branch(branch, {**sizes, node.rank: size})
-            branches.append((Cut(node.rank, start, size), *inside))
+            branches.append((FamilyCut(node.rank, start, size), *inside))
         start += size
-    return Parted(tuple(branches))
+    return FamilyPart(tuple(branches))
 
 
 def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Family:
@@ -232,29 +232,31 @@ def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
 
 def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; what appears twice stays one object."""
-    nodes: list[Entry | Forked | Parted | Do] = []
+    nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
     for node in branch:
-        if isinstance(node, Loops):
+        if isinstance(node, FamilyLoops):
             tiles, places = (tuple(map(each, arrays)) for arrays in (node.tiles, node.places))
-            nodes.append(Loops(node.ranks, tiles, places))
-        elif isinstance(node, Fan):
-            nodes.append(Fan(node.rank, each(node.tile), node.level))
-        elif isinstance(node, Kept):
-            nodes.append(Kept(node.tensor, node.level, each(node.slots), node.anew))
-        elif isinstance(node, Forked):
-            nodes.append(Forked(tuple(_mapped(inner, each) for inner in node.branches), node.ahead))
-        elif isinstance(node, Parted):
-            nodes.append(Parted(tuple(_mapped(inner, each) for inner in node.branches)))
+            nodes.append(FamilyLoops(node.ranks, tiles, places))
+        elif isinstance(node, FamilySpread):
+            nodes.append(FamilySpread(node.rank, each(node.tile), node.level))
+        elif isinstance(node, FamilyKeep):
+            nodes.append(FamilyKeep(node.tensor, node.level, each(node.slots), node.anew))
+        elif isinstance(node, FamilyFork):
+            nodes.append(
+                FamilyFork(tuple(_mapped(inner, each) for inner in node.branches), node.ahead)
+            )
+        elif isinstance(node, FamilyPart):
+            nodes.append(FamilyPart(tuple(_mapped(inner, each) for inner in node.branches)))
         else:
             nodes.append(node)
     return tuple(nodes)
 
 
-def branches_of(branch: Branch) -> Iterator[Entry | Forked | Parted | Do]:
+def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do]:
     """Yield all nodes of a branch, those of inner branches too."""
     for node in branch:
         yield node
-        if isinstance(node, Forked | Parted):
+        if isinstance(node, FamilyFork | FamilyPart):
             for inner in node.branches:
                 yield from branches_of(inner)
 
@@ -267,15 +269,15 @@ def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
 def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:
     nodes: list[Node] = []
     for node in branch:
-        if isinstance(node, Loops | Fan):
+        if isinstance(node, FamilyLoops | FamilySpread):
             nodes += _cuts_of(node, sizes)
-        elif isinstance(node, Kept):
+        elif isinstance(node, FamilyKeep):
             keep = Keep(node.tensor, node.level, int(node.slots), anew=node.anew)
             nodes += [keep] * (keep.slots > 0)
-        elif isinstance(node, Forked):
+        elif isinstance(node, FamilyFork):
             branches = tuple(_tree(inner, dict(sizes), held) for inner in node.branches)
             nodes.append(Fork(branches, node.ahead))
-        elif isinstance(node, Parted):
+        elif isinstance(node, FamilyPart):
             nodes.append(_part(node, sizes, held))
         elif isinstance(node, Do):
             which = held.get(node.operator)
@@ -284,9 +286,9 @@ def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tr
     return tuple(nodes)
 
 
-def _cuts_of(node: Loops | Fan, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
+def _cuts_of(node: FamilyLoops | FamilySpread, sizes: dict[str, int]) -> Iterator[Loop | Spread]:
     """Yield the loops that make several pieces, or the spread; ``sizes`` become those inside."""
-    if isinstance(node, Fan):
+    if isinstance(node, FamilySpread):
         if int(node.tile) < sizes[node.rank]:
             sizes[node.rank] = int(node.tile)
             yield Spread(node.rank, int(node.tile), cast("FanName", node.level))
@@ -298,13 +300,13 @@ def _cuts_of(node: Loops | Fan, sizes: dict[str, int]) -> Iterator[Loop | Spread
             yield Loop(rank, tile)
 
 
-def _part(node: Parted, sizes: dict[str, int], held: Mapping[str, Ints]) -> Part:
+def _part(node: FamilyPart, sizes: dict[str, int], held: Mapping[str, Ints]) -> Part:
     cuts = [branch[0] for branch in node.branches]
     branches = []
     for branch, cut in zip(node.branches, cuts, strict=True):
-        assert isinstance(cut, Cut)  # noqa: S101 - narrows the type
+        assert isinstance(cut, FamilyCut)  # noqa: S101 - narrows the type
         branches.append(_tree(branch[1:], {**sizes, cut.rank: cut.size}, held))
     first = cuts[0]
-    assert isinstance(first, Cut)  # noqa: S101 - narrows the type
-    given = tuple(cut.size for cut in cuts[:-1] if isinstance(cut, Cut))
+    assert isinstance(first, FamilyCut)  # noqa: S101 - narrows the type
+    given = tuple(cut.size for cut in cuts[:-1] if isinstance(cut, FamilyCut))
     return Part(first.rank, given, tuple(branches))

@@ -21,28 +21,28 @@ from typing import TypeGuard
 
 import numpy as np
 
-from simaccel.analytic.array import Edges
+from simaccel.analytic.array import FoldEdges
 from simaccel.analytic.counting.transfers import blocks_of
 from simaccel.analytic.family import (
     Bools,
-    Cut,
     Entry,
     Family,
-    Fan,
-    Forked,
+    FamilyCut,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
+    FamilySpread,
     Ints,
-    Kept,
-    Loops,
-    Path,
+    TreePath,
     ints,
 )
-from simaccel.analytic.pieces import Cuts, expanded, extent, number
-from simaccel.analytic.totals import Counts
-from simaccel.analytic.transfers import Transfers
-from simaccel.analytic.units import Units
+from simaccel.analytic.pieces import PathCuts, expanded, extent, number
+from simaccel.analytic.totals import FamilyCounts
+from simaccel.analytic.transfers import TransferSeries
+from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 Terms = Mapping[str, Ints]
@@ -58,14 +58,14 @@ class _Phases:
     phase alone.
     """
 
-    paths: list[list[Path]] = field(default_factory=lambda: [[]])
+    paths: list[list[TreePath]] = field(default_factory=lambda: [[]])
     between: list[str] = field(default_factory=list)
     handed: list[str] = field(default_factory=list)
     turns: list[tuple[str, Bools]] = field(default_factory=list)
     inside: int = 0
 
 
-def lower_bound(family: Family, accelerator: Accelerator, counts: Counts) -> Terms:
+def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) -> Terms:
     """Return the cycles that no run is below by term, an entry for each candidate.
 
     ``fill``: until the first command has its inputs; ``array`` (or ``sfu`` where it works alone):
@@ -73,7 +73,7 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: Counts) -> Ter
     vector operators that it waits for; ``between``: fills and drains around these; ``drain``: from
     the last block to its last result in memory.
     """
-    phases, fills = _phases(family), Fills(family, accelerator)
+    phases, fills = _phases(family), BlockFills(family, accelerator)
     sfu = sum((counts.chains[name] for name in phases.between), start=ints(0))
     for name, is_turn in phases.turns:
         sfu = sfu + is_turn * counts.chains[name]
@@ -100,13 +100,13 @@ def _phases(family: Family) -> _Phases:
     """Return the phases of the array, or of the SFU alone."""
     phases, paths = _Phases(), list(family.paths())
     *outside, last = family.branch
-    phases.inside = len(outside) * isinstance(last, Forked)
+    phases.inside = len(outside) * isinstance(last, FamilyFork)
     if len(paths) == 1 or all(path.leaf.unit == "sfu" for path in paths):
         phases.paths = [paths]
         return phases
     waits: list[str] | None = None
     before = ""
-    is_plain = isinstance(last, Forked) and not last.ahead and len(paths) == len(last.branches)
+    is_plain = isinstance(last, FamilyFork) and not last.ahead and len(paths) == len(last.branches)
     for path in paths:
         seen = family.space.seen(path.leaf.operator)
         follows = before in {view.name for view in seen.inputs}
@@ -126,7 +126,7 @@ def _phases(family: Family) -> _Phases:
 
 
 def _turns(
-    family: Family, paths: Sequence[Path], outside: Sequence[object]
+    family: Family, paths: Sequence[TreePath], outside: Sequence[object]
 ) -> list[tuple[str, Bools]]:
     """Return the vector operators that share a tile with the array's only operator, and where.
 
@@ -134,13 +134,14 @@ def _turns(
     before the other is done.
     """
     arrays = [path for path in paths if path.leaf.unit == "array"]
-    if len(arrays) != 1 or family.space.derived or any(isinstance(node, Cut) for node in outside):
+    has_parts = any(isinstance(node, FamilyCut) for node in outside)
+    if len(arrays) != 1 or family.space.derived or has_parts:
         return []
-    cut = {rank for node in outside if isinstance(node, Loops) for rank in node.ranks}
-    last = max((at for at, node in enumerate(outside) if not isinstance(node, Kept)), default=-1)
-    shared = [
-        node for node in outside[last + 1 :] if isinstance(node, Kept) and node.level == BUFFER
-    ]
+    cut = {rank for node in outside if isinstance(node, FamilyLoops) for rank in node.ranks}
+    last = max(
+        (at for at, node in enumerate(outside) if not isinstance(node, FamilyKeep)), default=-1
+    )
+    shared = [node for node in outside[last + 1 :] if _is_kept(node)]
     read, turns = _used(family, arrays[0]), []
     for path in paths:
         if path.leaf.unit != "sfu":
@@ -151,14 +152,15 @@ def _turns(
             if keep.tensor not in read or keep.tensor not in used:
                 continue
             view, is_read = used[keep.tensor]
-            whole = not any(isinstance(entry, Loops) for entry in path.entries[len(outside) :])
+            own = path.entries[len(outside) :]
+            whole = not any(isinstance(entry, FamilyLoops) for entry in own)
             if cut <= view.names and (is_read or whole):
                 is_single = is_single | (keep.slots == 1)
         turns.append((seen.name, is_single))
     return turns
 
 
-def _used(family: Family, path: Path) -> dict[str, tuple[View, bool]]:
+def _used(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:
     """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
     *inputs, output = family.space.seen(path.leaf.operator).uses
     found = {family.aliases.get(output[0], output[0]): (output[1], False)}
@@ -168,8 +170,8 @@ def _used(family: Family, path: Path) -> dict[str, tuple[View, bool]]:
 def _phase(
     family: Family,
     accelerator: Accelerator,
-    counts: Counts,
-    paths: Sequence[Path],
+    counts: FamilyCounts,
+    paths: Sequence[TreePath],
     phases: _Phases,
 ) -> tuple[Ints, Ints]:
     """Return the cycles of all stays in a phase: of its blocks, and what transfers take beyond.
@@ -183,7 +185,7 @@ def _phase(
     together = len({path.leaf.operator for path in every})
     if 1 < together < len(every) or any(path.leaf.unit == "mac" for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
-    all_of, single = Transfers(accelerator), Transfers(accelerator)
+    all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
         kind = family.space.workload.tensors[name.partition("#")[0]].kind
         if accelerator.memory(kind) != "dram":
@@ -201,7 +203,7 @@ def _phase(
 
 
 def _tiles(
-    family: Family, paths: Sequence[Path], every: Sequence[Path], inside: int
+    family: Family, paths: Sequence[TreePath], every: Sequence[TreePath], inside: int
 ) -> Iterator[tuple[str, Ints, Ints]]:
     """Yield tiles of a phase alone: name, slots (the most of all parts), how often it has them.
 
@@ -215,7 +217,7 @@ def _tiles(
         uses = uses | kept if is_one else uses + kept
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
-        cuts, times = Cuts(family.space, path), ints(1)
+        cuts, times = PathCuts(family.space, path), ints(1)
         for rank in family.space.sizes:
             times = times * number(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
@@ -228,7 +230,7 @@ def _tiles(
         yield name, slots, np.maximum(times, passes)
 
 
-def _passes(family: Family, path: Path, cuts: Cuts, at: int, times: Ints) -> Ints:
+def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints) -> Ints:
     """Return how often a vector operator begins a pass at most, if its axis is cut before ``at``.
 
     0 where it is not.
@@ -242,19 +244,19 @@ def _passes(family: Family, path: Path, cuts: Cuts, at: int, times: Ints) -> Int
     return ints((number(cuts.pieces(axis, at)) > 1) * 2 * np.maximum(blocks, times))
 
 
-def _kept(entries: Sequence[Entry]) -> list[Kept]:
+def _kept(entries: Sequence[Entry]) -> list[FamilyKeep]:
     return [one for one in entries if _is_kept(one)]
 
 
-def _is_kept(entry: Entry) -> TypeGuard[Kept]:
-    return isinstance(entry, Kept) and entry.level == BUFFER
+def _is_kept(entry: object) -> TypeGuard[FamilyKeep]:
+    return isinstance(entry, FamilyKeep) and entry.level == BUFFER
 
 
 Sizes = dict[str, Ints]
 
 
 @dataclass
-class Fills:
+class BlockFills:
     """Cycles that every candidate of a family has before, between and behind its blocks at least.
 
     Between a block and what takes its results, or the other way round, the array fills or drains;
@@ -265,9 +267,9 @@ class Fills:
     accelerator: Accelerator
 
     @cached_property
-    def units(self) -> Units:
+    def units(self) -> UnitCosts:
         """Costs of a block."""
-        return Units(self.family, self.accelerator)
+        return UnitCosts(self.family, self.accelerator)
 
     def first(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command: its inputs come from DRAM, and enter.
@@ -276,14 +278,14 @@ class Fills:
         may be there already.
         """
         path = next(self.family.paths())
-        cuts = Cuts(self.family.space, path)
+        cuts = PathCuts(self.family.space, path)
         inputs = self.family.space.seen(path.leaf.operator).uses[:-1]
         block = _first(self._sizes, path.entries)
         known: dict[str, Ints] = {}
         cycles = ints(0)
         for position, (use, view) in enumerate(inputs):
             for at, entry in enumerate(path.entries):
-                if not isinstance(entry, Kept) or entry.tensor != use:
+                if not isinstance(entry, FamilyKeep) or entry.tensor != use:
                     continue
                 if use in self.family.space.made or not _is_among(use, late):
                     continue
@@ -306,18 +308,20 @@ class Fills:
     def _sizes(self) -> Sizes:
         return {rank: ints(size) for rank, size in self.family.space.sizes.items()}
 
-    def _entering(self, path: Path, cuts: Cuts, sizes: Sizes, number: int | None = None) -> Ints:
+    def _entering(
+        self, path: TreePath, cuts: PathCuts, sizes: Sizes, number: int | None = None
+    ) -> Ints:
         """Return the cycles from an operand's arrival to the folds of its block.
 
         ``number``: of the operand; None where it may be any.
         """
         if path.leaf.unit != "array":
             return ints(0)
-        found = ints(self.accelerator.lead_latency_cycles)
+        cycles = ints(self.accelerator.lead_latency_cycles)
         if number is None:
-            return found
+            return cycles
         edges = self._edges(path, cuts, sizes)
-        return ints(found + (edges.held == number) * edges.lead)
+        return ints(cycles + (edges.held == number) * edges.lead)
 
     def last(self) -> Ints:
         """Return the cycles behind the last command of the array: what it made goes to DRAM."""
@@ -326,11 +330,11 @@ class Fills:
         if path.leaf.unit != "array" or output.name not in self.family.space.escapes:
             return ints(0)
         every = self._sizes
-        cuts = Cuts(self.family.space, path)
+        cuts = PathCuts(self.family.space, path)
         for at, entry in enumerate(path.entries):
-            if isinstance(entry, Cut | Fan):
+            if isinstance(entry, FamilyCut | FamilySpread):
                 break  # the last of these are not in one piece
-            if isinstance(entry, Kept) and entry.tensor == output.name and entry.level == BUFFER:
+            if _is_kept(entry) and entry.tensor == output.name:
                 sizes = _last(every, path.entries[:at])
                 sides = (extent(dim, sizes) for dim in expanded(self.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
@@ -340,7 +344,7 @@ class Fills:
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
         return ints(0)
 
-    def between(self, before: Path, behind: Path, name: str, inside: int) -> Ints:
+    def between(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
         """Return the cycles in which results leave, and what is made of them enters, all together.
 
         ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
@@ -349,7 +353,7 @@ class Fills:
         space, total = self.family.space, ints(0)
         used = space.seen(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
-        out, come = Cuts(space, before), Cuts(space, behind)
+        out, come = PathCuts(space, before), PathCuts(space, behind)
         whole = ints(1)
         for axis in space.axes.values():
             whole = whole * (come.full[inside][axis] == space.sizes[axis])
@@ -360,14 +364,14 @@ class Fills:
             total = total + count * (leaving + whole * entering)
         return total
 
-    def _leaving(self, path: Path, cuts: Cuts, sizes: Sizes, inside: int = 0) -> Ints:
+    def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
         """Return the cycles from the end of the last block to its last result in the buffer."""
         if path.leaf.unit != "array":
             return ints(0)
         last = _last(sizes, path.entries[inside:])
         return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
 
-    def _edges(self, path: Path, cuts: Cuts, sizes: Sizes) -> Edges:
+    def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
         return self.units.edges(path, cuts, self.units.widened(sizes))
 
 
@@ -379,7 +383,7 @@ def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     """Return the sizes of the first block that some loops leave."""
     found = dict(sizes)
     for entry in entries:
-        if isinstance(entry, Loops):
+        if isinstance(entry, FamilyLoops):
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
                 found[rank] = np.minimum(tile, found[rank])
     return found
@@ -389,7 +393,7 @@ def _last(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     """Return the sizes of the last block that some loops leave."""
     found = dict(sizes)
     for entry in entries:
-        if isinstance(entry, Loops):
+        if isinstance(entry, FamilyLoops):
             for rank, tile in zip(entry.ranks, entry.tiles, strict=True):
                 piece = np.minimum(tile, found[rank]).clip(1)
                 found[rank] = ints(found[rank] - (-(-found[rank] // piece) - 1) * piece)

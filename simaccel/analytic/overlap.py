@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import Final
 
 from simaccel.analytic.core_totals import CoreTotals
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
-from simaccel.mapping.around import holder
+from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload, operands_of
 
@@ -30,7 +30,7 @@ class PlacedGroup:
     times: int
 
     @property
-    def totals(self) -> Totals:
+    def totals(self) -> FamilyTotals:
         """The counts of core 0, whose way through all groups the longest path is."""
         return self.cores[0].totals
 

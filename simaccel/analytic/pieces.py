@@ -16,17 +16,17 @@ import numpy as np
 
 from simaccel.analytic.family import (
     Bools,
-    Cut,
     Entry,
-    Fan,
+    FamilyCut,
+    FamilyLoops,
+    FamilySpread,
     Ints,
-    Loops,
-    Path,
+    TreePath,
     ints,
 )
 from simaccel.analytic.pointwise import anywhere
-from simaccel.mapping.space import Seen, Space
-from simaccel.mapping.view import View
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.view import TensorView
 
 Box = tuple[Ints, Ints]
 """How many pieces, and their size."""
@@ -59,7 +59,7 @@ def number(boxes: Sequence[Box]) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class CutStep:
     """One cut of a rank, for each list of boxes that may arrive.
 
     By arriving box: ``whole`` pieces of the tile's size, and of what is left the box that it goes
@@ -91,7 +91,7 @@ class Step:
         return counted
 
 
-def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> Step:
+def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) -> CutStep:
     """Cut boxes by a tile; remainders that no candidate has together share a box."""
     wholes: list[Ints] = []
     tos: list[int] = []
@@ -117,7 +117,7 @@ def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) ->
         wholes.append(whole)
         tos.append(to + 1 if to >= 0 else -1)
         lefts.append(left)
-    made = Step(at, tuple(wholes), tuple(tos), tuple(lefts), (tile, *rests), ())
+    made = CutStep(at, tuple(wholes), tuple(tos), tuple(lefts), (tile, *rests), ())
     return replace(made, every=tuple(made.count(counts, mode=True)))
 
 
@@ -126,26 +126,26 @@ def covered(boxes: Sequence[Box]) -> Ints:
     return ints(sum(n * size for n, size in boxes))
 
 
-class Cuts:
+class PathCuts:
     """The cuts of every rank along a path."""
 
-    def __init__(self, space: Space, path: Path) -> None:
+    def __init__(self, space: IterationSpace, path: TreePath) -> None:
         self.space = space
         self.entries = path.entries
         self._known: dict[object, list[Box]] = {}
 
-    def steps(self, rank: str) -> tuple[Step, ...]:
+    def steps(self, rank: str) -> tuple[CutStep, ...]:
         """Return the cuts of a rank that make several pieces for some candidate, and parts."""
         return self._chains[rank]
 
     @cached_property
-    def _chains(self) -> dict[str, tuple[Step, ...]]:
+    def _chains(self) -> dict[str, tuple[CutStep, ...]]:
         """The cuts of each rank."""
-        by_rank: dict[str, list[Step]] = {rank: [] for rank in self.space.sizes}
+        by_rank: dict[str, list[CutStep]] = {rank: [] for rank in self.space.sizes}
         for at, entry in enumerate(self.entries):
-            if isinstance(entry, Cut):
+            if isinstance(entry, FamilyCut):
                 whole = (ints(entry.size),), (ints(1),)
-                by_rank[entry.rank].append(Step(at, (), (), (), *whole, restarts=True))
+                by_rank[entry.rank].append(CutStep(at, (), (), (), *whole, restarts=True))
                 continue
             for rank, tile in tiles(entry):
                 if anywhere(self.full[at][rank] > tile):
@@ -171,7 +171,7 @@ class Cuts:
         """Place of each loop among all, from the outermost; -1 where it makes one piece."""
         found = {}
         for at, entry in enumerate(self.entries):
-            if isinstance(entry, Loops):
+            if isinstance(entry, FamilyLoops):
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
                     if anywhere(real):
@@ -244,14 +244,14 @@ class Cuts:
         entry = self.entries[at]
         for one, tile in tiles(entry):
             if one == rank:
-                boxes = cut(boxes, tile, counts=not isinstance(entry, Fan))
+                boxes = cut(boxes, tile, counts=not isinstance(entry, FamilySpread))
         return boxes
 
     def loop_counts(self, rank: str, upto: int, position: Ints | None) -> Ints:
         """Return how often the loops of a rank up to a place run, all fan-outs left out."""
 
         def counts(at: int) -> Mode:
-            if not isinstance(self.entries[at], Loops):
+            if not isinstance(self.entries[at], FamilyLoops):
                 return False
             if position is None:
                 return True
@@ -263,20 +263,20 @@ class Cuts:
 
 def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
     """Yield the ranks that an entry cuts, with the size of their pieces."""
-    if isinstance(entry, Loops):
+    if isinstance(entry, FamilyLoops):
         yield from zip(entry.ranks, entry.tiles, strict=True)
-    elif isinstance(entry, Fan):
+    elif isinstance(entry, FamilySpread):
         yield entry.rank, entry.tile
-    elif isinstance(entry, Cut):
+    elif isinstance(entry, FamilyCut):
         yield entry.rank, ints(entry.size)
 
 
-def expanded(space: Space, view: View) -> tuple[Terms, ...]:
+def expanded(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
     """Return the dimensions of a view in ranks that loops cut: without derived ones."""
     return tuple(_expand(space, dim) for dim in view.terms)
 
 
-def _expand(space: Space, dim: Terms) -> Terms:
+def _expand(space: IterationSpace, dim: Terms) -> Terms:
     found: list[tuple[str, int]] = []
     for rank, factor in dim:
         inner = space.derived.get(rank)
@@ -305,9 +305,9 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     return total
 
 
-def begins_sums(cuts: Cuts, seen: Seen) -> bool:
+def begins_sums(cuts: PathCuts, seen: BoundOperator) -> bool:
     """Return whether sums start on a path: it has no later part of what is added up."""
     return not any(
-        isinstance(entry, Cut) and entry.start and entry.rank in seen.reduced
+        isinstance(entry, FamilyCut) and entry.start and entry.rank in seen.reduced
         for entry in cuts.entries
     )

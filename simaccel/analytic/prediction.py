@@ -9,14 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.analytic.core_totals import GroupSums, core_totals
+from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.link_work import LinkWork, loaded_from
 from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
-from simaccel.mapping.around import Life, lives
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.mapping.lifetimes import Lifetime, lives
 from simaccel.mapping.tree import Group, Keep
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Workload
@@ -151,7 +151,7 @@ def predict(
 
 def _placed(
     workload: Workload, mapping: MappingTree
-) -> Iterator[tuple[Group, tuple[Keep, ...], list[Life]]]:
+) -> Iterator[tuple[Group, tuple[Keep, ...], list[Lifetime]]]:
     """Yield each group with what is kept around it, and what of that lives then."""
     for one in mapping.body:
         if isinstance(one, Group):
@@ -167,7 +167,7 @@ def _evaluated(
     accelerator: Accelerator,
     group: Group,
     around: tuple[Keep, ...],
-    living: Sequence[Life],
+    living: Sequence[Lifetime],
 ) -> PlacedGroup:
     bits = {one.keep.tensor: one.bits for one in living}
     cores = core_totals(workload, accelerator, group, around, bits)
@@ -176,7 +176,7 @@ def _evaluated(
 
 
 def _predicted(placed: PlacedGroup) -> GroupPrediction:
-    sums, times = GroupSums(placed.cores), placed.times
+    sums, times = GroupTotals(placed.cores), placed.times
     return GroupPrediction(
         name=placed.group.name,
         bound_terms={name: n * times for name, n in sums.bound_terms.items()},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 
 Level = tuple[str, str]
@@ -24,7 +24,7 @@ ACCUMULATOR = "accumulator"
 
 
 @dataclass
-class Counts:
+class FamilyCounts:
     """Totals of a family.
 
     ``native_macs``: MACs of operands as wide as the array's multipliers that its MACs take.
@@ -83,7 +83,7 @@ class Counts:
         return ints(sum((n for (at, _), n in self.moved.items() if at == level), start=ints(0)))
 
 
-def port_of(seen: Seen, position: int) -> str:
+def port_of(seen: BoundOperator, position: int) -> str:
     """Return the memory of a PE that holds an operand, by its position among the uses."""
     if position == len(seen.inputs):
         return "output"

@@ -11,7 +11,7 @@ from simaccel.hardware import Accelerator
 
 
 @dataclass
-class Transfers:
+class TransferSeries:
     """Bytes that come from DRAM and go to it, one transfer after the other."""
 
     accelerator: Accelerator

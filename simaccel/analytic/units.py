@@ -12,8 +12,8 @@ from functools import partial
 from typing import TypeVar
 
 from simaccel.analytic.array import (
-    Edges,
-    Folded,
+    FoldEdges,
+    FoldFigures,
     by_number,
     chosen,
     edges,
@@ -23,22 +23,22 @@ from simaccel.analytic.array import (
     runs_of,
 )
 from simaccel.analytic.counting.transfers import Cost
-from simaccel.analytic.family import Ints, Path, ints
-from simaccel.analytic.pieces import Cuts, extent
+from simaccel.analytic.family import Ints, TreePath, ints
+from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
-from simaccel.analytic.widths import Widths
+from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
-from simaccel.workload.vectors import Passes, Step
+from simaccel.workload.vectors import Passes, VectorStep
 
-_Of = TypeVar("_Of", Edges, Folded)
+_Of = TypeVar("_Of", FoldEdges, FoldFigures)
 
 
 @dataclass
-class Units(Widths):
+class UnitCosts(BitWidths):
     """Costs of the pieces of one family on one accelerator."""
 
     accelerator: Accelerator
@@ -48,11 +48,13 @@ class Units(Widths):
 
     # -- vector work
 
-    def cost(self, step: Step) -> Passes:
+    def cost(self, step: VectorStep) -> Passes:
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.chosen(step, step.merged)
 
-    def vector_bytes(self, path: Path, seen: Seen, step: Step) -> Iterator[tuple[str, int, Cost]]:
+    def vector_bytes(
+        self, path: TreePath, seen: BoundOperator, step: VectorStep
+    ) -> Iterator[tuple[str, int, Cost]]:
         """Yield (level and direction, position of the operand, bytes of a block) of a step."""
         cost, widths = self.cost(step), self.widths(path, seen)
         for position, times in enumerate(cost.reads[: len(seen.inputs)]):
@@ -64,14 +66,16 @@ class Units(Widths):
         yield f"{BUFFER}_write", -1, self._n_bytes(seen.output, cost.writes, widths[-1])
 
     @staticmethod
-    def _n_bytes(view: View, times: int, width: int) -> Cost:
+    def _n_bytes(view: TensorView, times: int, width: int) -> Cost:
         def cost(sizes: dict[str, Ints]) -> Ints:
             elements = math.prod((extent(dim, sizes) for dim in view.terms), start=ints(1))
             return times * in_bytes(elements, width)
 
         return cost
 
-    def vector_cycles(self, path: Path, seen: Seen, step: Step) -> dict[str, Cost]:
+    def vector_cycles(
+        self, path: TreePath, seen: BoundOperator, step: VectorStep
+    ) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
         accelerator, passes = self.accelerator, self.cost(step).passes
         parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
@@ -89,7 +93,7 @@ class Units(Widths):
 
         return {"sfu": sfu, "buffer_read": read, "buffer_write": write}
 
-    def correction_cycles(self, view: View, step: Step) -> dict[str, Cost]:
+    def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
         accelerator = self.accelerator
         read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))
@@ -104,13 +108,13 @@ class Units(Widths):
             "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }
 
-    def correction_bytes(self, view: View, times: int) -> Cost:
+    def correction_bytes(self, view: TensorView, times: int) -> Cost:
         """Return the bytes of a block of sums that a step in place goes over so many times."""
         return self._n_bytes(view, times, self.tile_width(view.name, view))
 
     # -- einsums
 
-    def held(self, path: Path) -> Ints:
+    def held(self, path: TreePath) -> Ints:
         """Return the place of what the array holds in ``STATIONARITIES``; plain if it is one."""
         leaf = path.leaf
         return plain(
@@ -120,8 +124,8 @@ class Units(Widths):
         )
 
     def folds(
-        self, path: Path, cuts: Cuts, sizes: dict[str, Ints], *, accumulate: bool
-    ) -> list[Folded]:
+        self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool
+    ) -> list[FoldFigures]:
         """Return what a systolic array does with a block, by what it holds if that is free."""
         seen = self.family.space.seen(path.leaf.operator)
         key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
@@ -132,7 +136,7 @@ class Units(Widths):
             self.known[key] = self._by_held(fold, path, cuts, sizes)
         return self.known[key]  # type: ignore[return-value]
 
-    def edges(self, path: Path, cuts: Cuts, sizes: dict[str, Ints]) -> Edges:
+    def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
         """Return what is before and after the folds of a block."""
         seen = self.family.space.seen(path.leaf.operator)
         pace = self.pace(self.accelerator, path, seen)
@@ -140,7 +144,7 @@ class Units(Widths):
         return chosen(self.held(path), options)
 
     def _by_held(
-        self, of: Callable[..., _Of], path: Path, cuts: Cuts, sizes: dict[str, Ints]
+        self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]
     ) -> list[_Of]:
         """Return what ``of`` says of a block, by what the array holds where that is free."""
         seen = self.family.space.seen(path.leaf.operator)

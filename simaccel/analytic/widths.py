@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simaccel.analytic.family import Family, Kept, Path
+from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, held_around
-from simaccel.mapping.view import View
+from simaccel.mapping.space import BoundOperator, held_around
+from simaccel.mapping.view import TensorView
 
 
 @dataclass
-class Widths:
+class BitWidths:
     """Bits per element in one family."""
 
     family: Family
@@ -24,33 +24,33 @@ class Widths:
         """Return tensors that are made in the tile of another."""
         return [out for out, source in self.family.aliases.items() if source == name]
 
-    def tile_width(self, name: str, view: View) -> int:
+    def tile_width(self, name: str, view: TensorView) -> int:
         """Return the bits per element of a tile: the most of all that is made in it."""
         return max(view.bits, *map(self.width, (name, *self.in_place(name))))
 
-    def tile_of(self, path: Path, use: str) -> str:
+    def tile_of(self, path: TreePath, use: str) -> str:
         """Return the tensor whose tile holds an operand of a leaf: its own, or one kept around."""
         name = self.family.aliases.get(use, use)
-        if any(isinstance(entry, Kept) and entry.tensor == name for entry in path.entries):
+        if any(isinstance(entry, FamilyKeep) and entry.tensor == name for entry in path.entries):
             return name
         return held_around(self.family.space.workload, name, self.family.around)
 
-    def names(self, path: Path, seen: Seen) -> list[str]:
+    def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
         return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
 
-    def widths(self, path: Path, seen: Seen) -> list[int]:
+    def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator touches."""
         found = []
         for use, view in seen.uses:
             name = self.tile_of(path, use)
-            own = any(isinstance(one, Kept) and one.tensor == name for one in path.entries)
+            own = any(isinstance(one, FamilyKeep) and one.tensor == name for one in path.entries)
             around = not own and any(keep.tensor == name for keep in self.family.around)
             held = view.as_wide(self._around(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
 
-    def pace(self, accelerator: Accelerator, path: Path, seen: Seen) -> int:
+    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> int:
         """Return the cycles of a MAC of what an operator's tiles hold."""
         return accelerator.array.cycles_per_mac(self.widths(path, seen)[: len(seen.inputs)])
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import FUSIONS, HALOS, UNFUSED
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
 
@@ -105,7 +105,7 @@ class _Outputs:
 @json_option
 def bound(
     *,
-    asked: AskedWorkload,
+    asked: WorkloadOptions,
     imperfect: bool,
     uneven: bool,
     bypass: bool,
@@ -156,7 +156,7 @@ def bound(
     outputs.write(report, title)
 
 
-def _inputs(asked: AskedWorkload, hw: str | None) -> list[Path]:
+def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
     from simaccel.hardware.load import accelerator_path
 
     found = [Path(asked.name)] if asked.is_file() else []

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from simaccel.cli.asked_workload import AskedWorkload
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import SimaccelError
 from simaccel.files.targets import STDOUT, writing_text
 from simaccel.report.units import cycles_text
@@ -181,7 +181,7 @@ def _plugged() -> tuple[str | Table, ...]:
 @force_option
 @json_option
 def show_workload(
-    asked: AskedWorkload, plot: str | None, mapping: str | None, force: bool, as_json: bool
+    asked: WorkloadOptions, plot: str | None, mapping: str | None, force: bool, as_json: bool
 ) -> None:
     """Show the operators of a workload: ranks, tensors, MACs and bytes."""
     from simaccel.report.figures.style import require_figure_target

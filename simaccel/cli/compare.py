@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import Asked
+from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -23,24 +23,21 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
-from simaccel.cli.words import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SWEPT, TARGET
+from simaccel.cli.progress import ProgressBar
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.lists import Variant
+    from simaccel.cli.lists import OptionVariant
     from simaccel.cli.rows import Files
     from simaccel.cli.sweep import Sweep
-    from simaccel.hardware import Accelerator
-    from simaccel.report.comparison import Compared, Point
+    from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
-    from simaccel.verbs.comparing import Task
-    from simaccel.workload import Workload
+    from simaccel.verbs.comparing import ComparisonTask
 
 
-def _lost(task: Task) -> Compared:
+def _lost(task: ComparisonTask) -> ComparisonRow:
     """Give the row of a run whose process died."""
     problem = "its process died; is there enough memory?"
     return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
@@ -110,7 +107,7 @@ def _lost(task: Task) -> Compared:
 def compare(
     ctx: click.Context,
     *,
-    asked: Asked,
+    asked: ExperimentOptions,
     sweep: tuple[str, ...],
     each: str | None,
     pareto: str | None,
@@ -173,19 +170,19 @@ def compare(
 
 
 def _run_all(
-    tasks: Sequence[Task],
+    tasks: Sequence[ComparisonTask],
     table: str | None,
     jobs: Jobs,
-    finish: Callable[[Sequence[Compared]], None],
-) -> Sequence[Compared]:
+    finish: Callable[[Sequence[ComparisonRow]], None],
+) -> Sequence[ComparisonRow]:
     """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
-    from simaccel.cli.kept import keeping
+    from simaccel.cli.partial_results import keeping
     from simaccel.experiment.parallel import noted
     from simaccel.verbs.comparing import run_task
 
-    with keeping(table, [task.row for task in tasks]) as note, Bar("comparing") as bar:
+    with keeping(table, [task.row for task in tasks]) as note, ProgressBar("comparing") as bar:
 
-        def told(number: int, row: Compared) -> None:
+        def told(number: int, row: ComparisonRow) -> None:
             note(number, row)
             bar.line(_finished(row))
 
@@ -197,8 +194,8 @@ def _run_all(
 
 def _show_exhibit(
     exhibit: Exhibit,
-    tasks: Sequence[Task],
-    rows: Sequence[Compared],
+    tasks: Sequence[ComparisonTask],
+    rows: Sequence[ComparisonRow],
     files: Files,
     *,
     as_json: bool,
@@ -209,7 +206,9 @@ def _show_exhibit(
     show_exhibit(exhibit, rows, workloads, tasks[0].accelerator, files, as_json=as_json)
 
 
-def _show_outlook(tasks: Sequence[Task], files: Mapping[str, str | None], *, as_json: bool) -> None:
+def _show_outlook(
+    tasks: Sequence[ComparisonTask], files: Mapping[str, str | None], *, as_json: bool
+) -> None:
     """Say what there is to search."""
     from simaccel.cli.outlook import outlooks_of, show_outlook
     from simaccel.verbs.comparing import title_of
@@ -218,13 +217,13 @@ def _show_outlook(tasks: Sequence[Task], files: Mapping[str, str | None], *, as_
     show_outlook(title_of(tasks), searches, files, runs=True, as_json=as_json)
 
 
-def _finished(row: Compared) -> str:
+def _finished(row: ComparisonRow) -> str:
     """Say what a finished run was, and how it went."""
     went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
     return f"{_name(row)}: {went}"
 
 
-def _name(row: Compared) -> str:
+def _name(row: ComparisonRow) -> str:
     """Say which run it is."""
     point = "" if row.point is None else row.point.text
     length = "" if row.seq_len is None else f"{row.seq_len} tokens"
@@ -254,8 +253,8 @@ def _require_together(
 
 
 def _show(
-    tasks: Sequence[Task],
-    rows: Sequence[Compared],
+    tasks: Sequence[ComparisonTask],
+    rows: Sequence[ComparisonRow],
     files: Files,
     metrics: Sequence[Metric],
     *,
@@ -291,7 +290,7 @@ def _show(
         show(title, comparison_table(rows, metrics), *lines)
 
 
-def _exit_code(rows: Sequence[Compared]) -> int:
+def _exit_code(rows: Sequence[ComparisonRow]) -> int:
     """Succeed if one run did, and no process died."""
     died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)
     if died:
@@ -300,12 +299,12 @@ def _exit_code(rows: Sequence[Compared]) -> int:
 
 
 def _tasks(
-    asked: Asked,
+    asked: ExperimentOptions,
     sweep_texts: tuple[str, ...],
     each: str | None,
     files: Files,
     mappings: Sequence[str],
-) -> list[Task]:
+) -> list[ComparisonTask]:
     """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
 
     What is wrong with all values of the lists is told once.
@@ -321,12 +320,12 @@ def _tasks(
 
 
 def _tasks_of(
-    variant: Variant,
+    variant: OptionVariant,
     sweep_texts: tuple[str, ...],
     each: str | None,
     files: Files,
     mappings: Sequence[str],
-) -> list[Task]:
+) -> list[ComparisonTask]:
     """Give the tasks of one value of each list."""
     from simaccel.cli.lists import mapped_ways, placed, scheduled_ways
 
@@ -350,7 +349,7 @@ def _tasks_of(
             for task in alone_tasks(workload, accelerator, each, estimates)
         ]
         if sweep is None
-        else _places(sweep, workloads, accelerator)
+        else sweep.tasks(workloads, accelerator)
     )
     return [
         way
@@ -359,14 +358,14 @@ def _tasks_of(
     ]
 
 
-def _names(asked: Asked, mappings: Sequence[str]) -> list[str]:
+def _names(asked: ExperimentOptions, mappings: Sequence[str]) -> list[str]:
     """Name the dataflows and mapspaces: none beside mappings, unless they are asked for."""
     if mappings and asked.dataflow is None and asked.sought.mapspace is None:
         return []
     return asked.names(several=True)
 
 
-def _sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
+def _sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:
     """Read the sweep, if one is given."""
     if not texts:
         return None
@@ -383,16 +382,3 @@ def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
     if sweep_texts:
         faults.append(fault("--each", each, "nothing beside --sweep"))
     require_none(faults)
-
-
-def _places(sweep: Sweep, workloads: Sequence[Workload], accelerator: Accelerator) -> list[Task]:
-    """Give what is run at each point of the sweep and each length."""
-    from simaccel.verbs.comparing import Task, seq_len_of
-
-    found: list[tuple[Workload, Accelerator, Point]] = gather(
-        *(
-            partial(sweep.apply, values, workload, accelerator)
-            for values, workload in product(sweep.points, workloads)
-        )
-    )
-    return [Task(one, there, point, "", seq_len=seq_len_of(one)) for one, there, point in found]

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import DESIGN_AXES, DIRECTIVES
 from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.analytic.directives.design import Objective
-    from simaccel.cli.explored import Outputs
+    from simaccel.cli.exploration_files import ExplorationFiles
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
     from simaccel.experiment.exploration.limits import FigureLimit
@@ -50,7 +50,7 @@ def is_directed_space(axes: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Readers:
+class InputReaders:
     """The readers of accelerators, workloads and limits from options."""
 
     accelerators: Callable[[], tuple[Accelerator, ...]]
@@ -74,7 +74,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> None:
+def explore_directed(ctx: click.Context, readers: InputReaders, outputs: ExplorationFiles) -> None:
     """Sweep the space, run the best few on the machine, show and write.
 
     Raises:
@@ -96,7 +96,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
         files.require,
     )
     # nothing of what follows is loaded for an error
-    from simaccel.analytic.directives.design import Limits
+    from simaccel.analytic.directives.design import DesignLimits
     from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
     from simaccel.experiment.exploration.directed import sweep_directed
     from simaccel.report.designs import (
@@ -109,7 +109,7 @@ def explore_directed(ctx: click.Context, readers: Readers, outputs: Outputs) -> 
     )
     from simaccel.report.figures.designs import draw_designs
 
-    space, limits = _space(read), Limits(**within)
+    space, limits = _space(read), DesignLimits(**within)
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
     designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(designs)
@@ -133,7 +133,7 @@ class _Inputs:
     axes: dict[str, tuple[int, ...]]
 
 
-def _inputs(asked: dict[str, Any], readers: Readers) -> _Inputs:
+def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
     """Read what is swept."""
     if asked["dataflow"] != DIRECTIVES:
         allowed = f"{DIRECTIVES}, with {', '.join(DESIGN_AXES)} as axes"
@@ -230,7 +230,7 @@ def _parameters() -> dict[str, Parameter]:
     }
 
 
-def _within(readers: Readers) -> dict[str, float]:
+def _within(readers: InputReaders) -> dict[str, float]:
     """Read the limits of a design, by field."""
     found = {"area_mm2": float("inf"), "power_mw": float("inf")}
     for one in readers.limits():

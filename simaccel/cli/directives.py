@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.choices import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import CLUSTER_LEVELS, OFFCHIP_BANDWIDTH, PES
 from simaccel.errors import Fault
 
 if TYPE_CHECKING:
-    from simaccel.analytic.directives.analysis import Analysed
+    from simaccel.analytic.directives.analysis import LayerAnalysis
     from simaccel.analytic.directives.corrections import Effects
     from simaccel.analytic.directives.hardware import DirectiveHardware
-    from simaccel.analytic.directives.reading import Reading
+    from simaccel.analytic.directives.reading import DirectiveReading
     from simaccel.mapping.directives.reading import Directives
 
 _MOST = 2**31 - 1
@@ -101,7 +101,7 @@ def directives(
 
 
 def _report(
-    described: Directives, hardware: DirectiveHardware, reading: Reading, *, as_json: bool
+    described: Directives, hardware: DirectiveHardware, reading: DirectiveReading, *, as_json: bool
 ) -> None:
     from simaccel.analytic.directives.analysis import analyse
     from simaccel.analytic.directives.limits import limits_of
@@ -131,7 +131,7 @@ def _report(
         show("corrected, and how much it adds over all layers:", corrections_table(added))
 
 
-def _effects(analysed: Sequence[Analysed], hardware: DirectiveHardware) -> list[Effects]:
+def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
     """Give what the corrections change, of equal layers once."""
     from simaccel.analytic.directives.corrections import effects
 
@@ -227,13 +227,15 @@ def _without(
 
 def _reading(
     no_multicast: frozenset[int], no_reduction: frozenset[int], *, as_released: bool
-) -> Reading:
-    from simaccel.analytic.directives.reading import PAPER, RELEASED, Reading
+) -> DirectiveReading:
+    from simaccel.analytic.directives.reading import PAPER, RELEASED, DirectiveReading
 
     if as_released:
         return RELEASED
     either = no_multicast or no_reduction
-    return Reading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
+    return (
+        DirectiveReading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
+    )
 
 
 def _require_levels(

@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from simaccel.cli.choices import ADDRESS_MAPS, CONTROLLERS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.words import ADDRESS_MAPS, CONTROLLERS
 from simaccel.errors import Fault
 
 _MOST_BYTES = 2**29

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -19,19 +19,19 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.told import Told, told_options
+from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.files.targets import STDOUT, require_distinct, require_target
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Inputs, NestInputs
-    from simaccel.cli.mapped import Wanted
+    from simaccel.cli.experiment_options import Inputs, NestInputs
+    from simaccel.cli.map_options import MapOptions
 
 
 @click.command(cls=Command)
 @experiment_options
 @mapping_option
 @json_option
-def estimate(asked: Asked, as_json: bool) -> None:
+def estimate(asked: ExperimentOptions, as_json: bool) -> None:
     """Predict counts, work and the lower bound of a run; nothing is simulated."""
     workload, accelerator, mapping = asked.mapped()
     from simaccel.report.estimates import estimate_table
@@ -59,10 +59,10 @@ def estimate(asked: Asked, as_json: bool) -> None:
 @json_option
 def map_workload(
     *,
-    asked: Asked,
+    asked: ExperimentOptions,
     output: str | None,
     jobs: Jobs,
-    told: Told,
+    told: SearchReport,
     dry_run: bool,
     force: bool,
     as_json: bool,
@@ -78,13 +78,13 @@ def map_workload(
     _require_files(output, told, force=force, inputs=inputs)
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
-    from simaccel.cli.mapped import Wanted, map_dataflow
+    from simaccel.cli.map_options import MapOptions, map_dataflow
     from simaccel.cli.nests import map_nests
     from simaccel.mapping.files import mapping_text
     from simaccel.mapping.text import tree_text
 
     text = mapping_text if output == STDOUT else tree_text
-    wanted = Wanted(
+    wanted = MapOptions(
         output=None if output == STDOUT else output,
         told=told,
         force=force,
@@ -100,7 +100,7 @@ def map_workload(
         map_dataflow(asked, read, jobs, wanted)
 
 
-def _show_outlook(asked: Asked, read: Inputs, wanted: Wanted) -> None:
+def _show_outlook(asked: ExperimentOptions, read: Inputs, wanted: MapOptions) -> None:
     """Say what there is to search."""
     from simaccel.cli.outlook import show_outlook
     from simaccel.experiment.outlook import outlook
@@ -115,7 +115,7 @@ def _show_outlook(asked: Asked, read: Inputs, wanted: Wanted) -> None:
     show_outlook(title, [(name, forecast)], files, runs=False, as_json=wanted.as_json)
 
 
-def _nest_inputs(asked: Asked) -> NestInputs:
+def _nest_inputs(asked: ExperimentOptions) -> NestInputs:
     """Read what the search of a mapspace needs."""
     from simaccel.hardware.dataflow import parse_constraints
 
@@ -129,7 +129,9 @@ def _nest_inputs(asked: Asked) -> NestInputs:
     return workload, accelerator, strategy, constraints
 
 
-def _require_files(output: str | None, told: Told, *, force: bool, inputs: list[Path]) -> None:
+def _require_files(
+    output: str | None, told: SearchReport, *, force: bool, inputs: list[Path]
+) -> None:
     """Refuse files that can't be written, before anything is searched."""
     if output is not None:
         require_target(output, force=force, inputs=inputs, text=True)

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from simaccel.cli.choices import TARGET
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
-from simaccel.cli.words import TARGET
+from simaccel.cli.progress import ProgressBar
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Asked
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.rows import Files
     from simaccel.hardware import Accelerator
-    from simaccel.report.comparison import Compared
+    from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit, Row
     from simaccel.schedulers import Options
     from simaccel.workload import Workload
@@ -43,8 +43,8 @@ _HEADINGS: Final[dict[Exhibit, str]] = {
 
 
 def with_defaults(
-    asked: Asked, exhibit: Exhibit, sweep: tuple[str, ...]
-) -> tuple[Asked, tuple[str, ...]]:
+    asked: ExperimentOptions, exhibit: Exhibit, sweep: tuple[str, ...]
+) -> tuple[ExperimentOptions, tuple[str, ...]]:
     """Return what is asked for, and the sweep, with those of an exhibit where none are given.
 
     Raises:
@@ -59,7 +59,7 @@ def with_defaults(
     return asked, sweep or ((_buffers(asked),) if exhibit == "granularity" else ())
 
 
-def _buffers(asked: Asked) -> str:
+def _buffers(asked: ExperimentOptions) -> str:
     """Return the sweep of `granularity`: the sizes that the array can have."""
     from simaccel.hardware.sections import smallest_buffer
 
@@ -72,7 +72,7 @@ def _buffers(asked: Asked) -> str:
 
 def show_exhibit(
     exhibit: Exhibit,
-    rows: Sequence[Compared],
+    rows: Sequence[ComparisonRow],
     workloads: dict[int | None, Workload],
     accelerator: Accelerator,
     files: Files,
@@ -178,7 +178,7 @@ def _run_nothing(task: _Task) -> _Needed:
 
 
 def show_bandwidths(
-    asked: Asked, target: float | None, files: Files, jobs: Jobs, *, as_json: bool
+    asked: ExperimentOptions, target: float | None, files: Files, jobs: Jobs, *, as_json: bool
 ) -> int:
     """Find the bandwidth that each dataflow needs at each length; return the exit code."""
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
@@ -197,7 +197,7 @@ def show_bandwidths(
         for workload in workloads
         for name in names
     ]
-    with jobs.working(os.cpu_count() or 1) as team, Bar("finding bandwidths") as bar:
+    with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
         needed = noted(team, _run, tasks, bar.show, lost=_lost)
     rows = [_saved(need.row, [each.row for each in needed]) for need in needed]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()

@@ -16,11 +16,11 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Asked
-    from simaccel.mapping.directives.reading import Directed
+    from simaccel.cli.experiment_options import ExperimentOptions
+    from simaccel.mapping.directives.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @json_option
 def explain(
     *,
-    asked: Asked,
+    asked: ExperimentOptions,
     output: str | None,
     force: bool,
     fast_forward: bool,
@@ -67,10 +67,10 @@ def explain(
     from simaccel.report.results import against_bound, bound_line
     from simaccel.report.titles import experiment_title
 
-    directed: tuple[Directed, ...] = ()
+    directed: tuple[DirectedLayer, ...] = ()
     if asked.is_directed():
         directed = load_directives(asked.workload.name).only(asked.workload.layer).layers
-    with Bar("simulating") as bar:
+    with ProgressBar("simulating") as bar:
         result = simulate(
             *inputs,
             options=asked.options,
@@ -79,7 +79,7 @@ def explain(
         )
     explained = explained_of(result, directed)
     if measure:
-        with Bar("measuring") as bar:
+        with ProgressBar("measuring") as bar:
             explained = attribute(
                 result, explained, lambda runs: bar.show(runs / MOST_RUNS, f"{runs} runs")
             )

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
-from simaccel.cli.asked import dataflow_names
-from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.choices import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.cli.command import Command
+from simaccel.cli.experiment_options import dataflow_names
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
-from simaccel.cli.loads import load_of, read_load, whole_load
 from simaccel.cli.options import (
     dry_run_option,
     force_option,
@@ -26,14 +25,15 @@ from simaccel.cli.options import (
     set_option,
     workload_options,
 )
-from simaccel.cli.progress import Bar
-from simaccel.cli.sought import FIELDS, SEARCH_OPTIONS, Sought, take_sought
-from simaccel.cli.words import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
+from simaccel.cli.progress import ProgressBar
+from simaccel.cli.search_options import FIELDS, SEARCH_OPTIONS, SearchOptions, take_sought
+from simaccel.cli.weighted_workloads import load_of, read_load, whole_load
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError, WorkerDiedError, suggest
 
 if TYPE_CHECKING:
     from simaccel.cli.parameters import Parameter, Values
-    from simaccel.experiment.exploration.explore import Exploration
+    from simaccel.experiment.exploration.explore import ExploredDesigns
     from simaccel.experiment.exploration.limits import FigureLimit
     from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
     from simaccel.experiment.parallel import Watch
@@ -75,11 +75,11 @@ class _Wanted:
     hw: tuple[str, ...]
     overrides: tuple[str, ...]
     workloads: tuple[str, ...]
-    sizes: AskedWorkload
+    sizes: WorkloadOptions
     axes: tuple[str, ...]
     dataflow: str | None
     pipeline: bool
-    sought: Sought
+    sought: SearchOptions
     objective: str
     where: tuple[str, ...]
 
@@ -310,7 +310,7 @@ def explore_command(
     ctx: click.Context,
     /,
     *,
-    asked: AskedWorkload,
+    asked: WorkloadOptions,
     store: str | None,
     sample: int | None,
     how: Any,  # noqa: ANN401 - one of the choices
@@ -325,7 +325,7 @@ def explore_command(
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
     """
     from simaccel.cli import designs as directed
-    from simaccel.cli.explored import Outputs, show_cost
+    from simaccel.cli.exploration_files import ExplorationFiles, show_cost
     from simaccel.experiment.exploration.manifest import open_store, store_in
 
     del options["prices"]  # of a description's own space alone
@@ -333,7 +333,7 @@ def explore_command(
     sought = take_sought(options)
     wanted = _wanted(options, asked, sought, objective)
     is_directed = directed.is_directed_space(wanted.axes)
-    outputs = Outputs.taken(options, wanted.inputs())
+    outputs = ExplorationFiles.taken(options, wanted.inputs())
     if not is_directed:
         directed.require_no_prices(ctx)
         read, limits, kept, _ = gather(
@@ -347,7 +347,9 @@ def explore_command(
     if is_directed:
         hardware = partial(_accelerators, wanted.hw, wanted.overrides)
         loads = [partial(whole_load, text, asked) for text in wanted.workloads]
-        directed.explore_directed(ctx, directed.Readers(hardware, loads, wanted.limits), outputs)
+        directed.explore_directed(
+            ctx, directed.InputReaders(hardware, loads, wanted.limits), outputs
+        )
         return
     from simaccel.experiment.exploration.explore import ExplorationObjective, explore
     from simaccel.experiment.exploration.space import draw
@@ -371,7 +373,9 @@ def explore_command(
     ctx.exit(_exit_code(exploration))
 
 
-def _wanted(given: dict[str, Any], asked: AskedWorkload, sought: Sought, objective: str) -> _Wanted:
+def _wanted(
+    given: dict[str, Any], asked: WorkloadOptions, sought: SearchOptions, objective: str
+) -> _Wanted:
     where = (*given.pop("where"), *given.pop("limits"))
     names_of = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
     others = {name: given.pop(name) for name in names_of}
@@ -379,7 +383,7 @@ def _wanted(given: dict[str, Any], asked: AskedWorkload, sought: Sought, objecti
 
 
 def _watch(label: str) -> Watch:
-    return Bar(label).show
+    return ProgressBar(label).show
 
 
 def _command() -> str:
@@ -387,7 +391,7 @@ def _command() -> str:
     return shlex.join(["simaccel", *sys.argv[1:]])
 
 
-def _exit_code(found: Exploration) -> int:
+def _exit_code(found: ExploredDesigns) -> int:
     """Succeed if one design has figures, and no process died."""
     if any(one.lost for one in found.points):
         return WorkerDiedError.exit_code

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Asked
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.experiment.generation import Generation
 
 
 def generates(
-    asked: Asked,
+    asked: ExperimentOptions,
     tokens: int | None,
     lengths: int | None,
     others: Mapping[str, object],
@@ -50,7 +50,7 @@ def generates(
     )
     from simaccel.experiment.generation import generate
 
-    with Bar("simulating", quiet=quiet) as bar:
+    with ProgressBar("simulating", quiet=quiet) as bar:
         generation = asked.workload.generation(
             lambda model, figures: generate(
                 model,

@@ -8,15 +8,15 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.asked import Asked
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import InputError, suggest
-from simaccel.report.comparison import ACCELERATOR, Axis, Point
+from simaccel.report.comparison import ACCELERATOR, Axis, SweepPoint
 
 if TYPE_CHECKING:
     from simaccel.report.exhibits import Exhibit
     from simaccel.report.metrics import Metric
-    from simaccel.verbs.comparing import Task
+    from simaccel.verbs.comparing import ComparisonTask
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
@@ -27,25 +27,25 @@ _MOST: Final = 1000
 
 
 @dataclass(frozen=True)
-class Variant:
+class OptionVariant:
     """The options with one value of each list, and these values."""
 
-    asked: Asked
-    points: tuple[Point, ...] = ()
+    asked: ExperimentOptions
+    points: tuple[SweepPoint, ...] = ()
 
 
-def variants(asked: Asked) -> list[Variant]:
+def variants(asked: ExperimentOptions) -> list[OptionVariant]:
     """Return what is asked for with each value of each list of accelerators, sizes and phases.
 
     Raises:
         InputError: a value that is given twice, or too many together.
 
     """
-    lists: list[tuple[str, tuple[Point, ...]]] = []
+    lists: list[tuple[str, tuple[SweepPoint, ...]]] = []
     hw = [] if Path(asked.hw).exists() else _values("--hw", asked.hw)
     if len(hw) > 1:
         lists.append(
-            ("hw", tuple(Point(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
+            ("hw", tuple(SweepPoint(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
         )
     for name in _LISTED:
         option = f"--{name.replace('_', '-')}"
@@ -60,7 +60,7 @@ def variants(asked: Asked) -> list[Variant]:
         raise InputError([fault("lists", named, f"at most {_MOST:,} runs together")])
     names = [name for name, _ in lists]
     return [
-        Variant(_with(asked, dict(zip(names, points, strict=True))), points)
+        OptionVariant(_with(asked, dict(zip(names, points, strict=True))), points)
         for points in product(*(points for _, points in lists))
     ]
 
@@ -73,7 +73,7 @@ def _values(option: str, text: str) -> list[str]:
     return values
 
 
-def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
+def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
     """Describe the values of a list; sizes lie on an axis, names have none."""
     from simaccel.cli.parameters import PARAMETERS
 
@@ -83,25 +83,27 @@ def _points(name: str, values: Sequence[str]) -> tuple[Point, ...]:
     axis = known.axis if known else Axis(option, name, f"{option} (tokens)")
     if not numbers:
         axis = replace(axis, label=option, named=True)
-        return tuple(Point(axis, value, value, at) for at, value in enumerate(values))
+        return tuple(SweepPoint(axis, value, value, at) for at, value in enumerate(values))
     places = [int(value) for value in values]
     axis = replace(axis, log=0 < min(places) * _LOG_RATIO <= max(places))
-    return tuple(Point(axis, at, str(at), at) for at in places)
+    return tuple(SweepPoint(axis, at, str(at), at) for at in places)
 
 
-def _with(asked: Asked, points: dict[str, Point]) -> Asked:
+def _with(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
     sizes = {name: str(point.value) for name, point in points.items() if name != "hw"}
     hw = str(points["hw"].value) if "hw" in points else asked.hw
     return replace(asked, hw=hw, workload=replace(asked.workload, **sizes))  # type: ignore[arg-type]
 
 
-def placed(task: Task, variant: Variant) -> Task:
+def placed(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
     """Put a task at the place of its variant, behind that of a sweep or an operator."""
     points = ((task.point,) if task.point else ()) + variant.points
     return replace(task, point=points[0] if points else None, also=points[1:])
 
 
-def scheduled_ways(task: Task, names: Sequence[str], asked: Asked) -> list[Task]:
+def scheduled_ways(
+    task: ComparisonTask, names: Sequence[str], asked: ExperimentOptions
+) -> list[ComparisonTask]:
     """Return a task for each dataflow and mapspace, and each stationarity that is asked for."""
     held_names = asked.sought.stationarity
     held = held_names.split(",") if held_names else [None]
@@ -117,7 +119,7 @@ def scheduled_ways(task: Task, names: Sequence[str], asked: Asked) -> list[Task]
     ]
 
 
-def mapped_ways(task: Task, files: Sequence[str]) -> list[Task]:
+def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTask]:
     """Return a task for each mapping file.
 
     Raises:
@@ -160,7 +162,7 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
         require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
 
 
-def refuse_lists(tasks: Sequence[Task]) -> None:
+def refuse_lists(tasks: Sequence[ComparisonTask]) -> None:
     """Refuse lists that an exhibit has no columns for.
 
     Raises:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked import Asked
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
-from simaccel.cli.mapped import Wanted
+from simaccel.cli.map_options import MapOptions
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import RememberedMapping, remember
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
-from simaccel.mapspace.nests import Mapped
+from simaccel.mapspace.nests import NestResult
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
@@ -29,17 +29,17 @@ from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import NestInputs
+    from simaccel.cli.experiment_options import NestInputs
 
 
-def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> None:
+def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Search, print, and save."""
     workload, accelerator, strategy, constraints = read
     workload = at_precision(workload, accelerator)
     options = settled(asked.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
-    with jobs.working() as team, Bar("searching") as bar:
+    with jobs.working() as team, ProgressBar("searching") as bar:
         options = replace(options, each=team.each, watch=bar.show, note=told.accounts.append)
         if not wanted.asks_more:
             mapping = scheduled(workload, accelerator, strategy, options)
@@ -70,7 +70,7 @@ def map_nests(asked: Asked, read: NestInputs, jobs: Jobs, wanted: Wanted) -> Non
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
 
 
-def _explain(mapped: Mapped) -> None:
+def _explain(mapped: NestResult) -> None:
     array = mapped.target.hierarchy.macs_per_cycle
     show(
         f"{mapped.target.einsum.name}: {mapped.macs:,} MACs, of them {mapped.ineffectual:,} "
@@ -85,7 +85,7 @@ def _explain(mapped: Mapped) -> None:
 
 
 def _json(
-    workload: Workload, accelerator: Accelerator, options: Options, mapped: list[Mapped]
+    workload: Workload, accelerator: Accelerator, options: Options, mapped: list[NestResult]
 ) -> dict[str, Any]:
     effort = options.effort
     operators = [mapped_json(nest) for nest in mapped]

@@ -9,10 +9,7 @@ from typing import Any
 
 import click
 
-from simaccel.cli.asked import DATAFLOW, Asked
-from simaccel.cli.asked_workload import AskedWorkload
-from simaccel.cli.sought import SEARCH_OPTIONS, take_sought
-from simaccel.cli.words import (
+from simaccel.cli.choices import (
     BATCH,
     CAUSAL_BLOCKS,
     DIRECTIVES,
@@ -21,6 +18,9 @@ from simaccel.cli.words import (
     SCOPES,
     SEQ_LEN,
 )
+from simaccel.cli.experiment_options import DATAFLOW, ExperimentOptions
+from simaccel.cli.search_options import SEARCH_OPTIONS, take_sought
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.dataflows import DATAFLOWS
 from simaccel.numbers import BITS, SUMS
 
@@ -137,8 +137,8 @@ def workload_options(command: Command) -> Command:
     @wraps(command)
     def with_workload(**options: Any) -> None:  # noqa: ANN401 - what click passes
         _take_sums(options)
-        names = [field.name for field in fields(AskedWorkload)]
-        command(asked=AskedWorkload(**{name: options.pop(name) for name in names}), **options)
+        names = [field.name for field in fields(WorkloadOptions)]
+        command(asked=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
 
     return _with(with_workload, _SIZES)
 
@@ -162,7 +162,7 @@ def experiment_options(command: Command) -> Command:
         names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
         chosen = {name: options.pop(name) for name in names if name in options}
         workload, sought = options.pop("asked"), take_sought(options)
-        command(asked=Asked(workload=workload, sought=sought, **chosen), **options)
+        command(asked=ExperimentOptions(workload=workload, sought=sought, **chosen), **options)
 
     options = (
         click.option(

@@ -11,7 +11,7 @@ from simaccel.errors import SimaccelError
 if TYPE_CHECKING:
     from simaccel.experiment.outlook import SearchForecast
     from simaccel.report.outlook import Outlooks
-    from simaccel.verbs.comparing import Task
+    from simaccel.verbs.comparing import ComparisonTask
 
 Files = Mapping[str, str | None]
 """What would be written, by option."""
@@ -30,7 +30,7 @@ def show_outlook(
         show(f"{title}: not run", outlook_table(searches), *lines)
 
 
-def outlooks_of(tasks: Sequence[Task], names: Sequence[str]) -> Outlooks:
+def outlooks_of(tasks: Sequence[ComparisonTask], names: Sequence[str]) -> Outlooks:
     """Look at the searches of several runs; one that can't be is named with its reason."""
     from simaccel.experiment.outlook import outlook
 

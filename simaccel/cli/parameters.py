@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from simaccel.cli.asked import dataflow_names
-from simaccel.cli.words import STRATEGIES
+from simaccel.cli.choices import STRATEGIES
+from simaccel.cli.experiment_options import dataflow_names
 from simaccel.errors import suggest
 from simaccel.files.documents import parse_document
 from simaccel.files.schema import leaf_fields, refusal
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.quantity import format_quantity, parse_quantity
-from simaccel.report.comparison import Axis, Point
+from simaccel.report.comparison import Axis, SweepPoint
 from simaccel.workload.sizes import MAX_SIZE
 
 Of = Literal["accelerator", "workload", "mapping"]
@@ -58,13 +58,13 @@ class Parameter:
         """Give all fields one value."""
         return (value,) * len(self.fields)
 
-    def point(self, values: Values) -> Point:
+    def point(self, values: Values) -> SweepPoint:
         """Describe a point for tables and figures."""
         if self.apart:
             text = "x".join(map(self.write, values))
-            return Point(self.axis, text, text, math.prod(map(int, values)))
+            return SweepPoint(self.axis, text, text, math.prod(map(int, values)))
         place = int(values[0]) if isinstance(values[0], int | float) else 0
-        return Point(self.axis, values[0], self.write(values[0]), place)
+        return SweepPoint(self.axis, values[0], self.write(values[0]), place)
 
 
 def whole_number(text: str, *, least: int, most: int) -> int:

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from simaccel.cli.choices import FRONT_FIGURES
 from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
-from simaccel.cli.words import FRONT_FIGURES
+from simaccel.cli.progress import ProgressBar
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.cli.asked import Asked
+    from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.rows import Files
     from simaccel.hardware import Accelerator
-    from simaccel.report.pareto import Fronted
+    from simaccel.report.pareto import DataflowFront
     from simaccel.schedulers import Options
-    from simaccel.schedulers.front import Asked as AskedFront
     from simaccel.schedulers.front import Figure
+    from simaccel.schedulers.front import FrontFigures as AskedFront
     from simaccel.workload import Workload
 
 
@@ -37,23 +37,23 @@ class _Task:
     front: AskedFront
 
 
-def _run(task: _Task) -> Fronted:
+def _run(task: _Task) -> DataflowFront:
     """Find one front; what the user can cause becomes a row with its reason."""
     from simaccel.experiment.pareto import pareto
-    from simaccel.report.pareto import Fronted, fronted
+    from simaccel.report.pareto import DataflowFront, fronted
 
     try:
         found = pareto(task.workload, task.accelerator, task.dataflow, task.options, task.front)
     except SimaccelError as error:
-        return Fronted(task.dataflow, problem=str(error), exit_code=error.exit_code)
+        return DataflowFront(task.dataflow, problem=str(error), exit_code=error.exit_code)
     return fronted(found)
 
 
-def _lost(task: _Task) -> Fronted:
-    from simaccel.report.pareto import Fronted
+def _lost(task: _Task) -> DataflowFront:
+    from simaccel.report.pareto import DataflowFront
 
     problem = "its process died; is there enough memory?"
-    return Fronted(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
+    return DataflowFront(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
@@ -77,7 +77,13 @@ def read_front(text: str) -> tuple[Figure, Figure]:
 
 
 def compare_fronts(
-    asked: Asked, text: str, files: Files, jobs: Jobs, *, as_json: bool, refused: dict[str, Any]
+    asked: ExperimentOptions,
+    text: str,
+    files: Files,
+    jobs: Jobs,
+    *,
+    as_json: bool,
+    refused: dict[str, Any],
 ) -> int:
     """Find the front of each dataflow or mapspace, show and write them; return the exit code.
 
@@ -105,14 +111,14 @@ def compare_fronts(
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
-    from simaccel.schedulers.front import Asked as AskedFront
+    from simaccel.schedulers.front import FrontFigures as AskedFront
 
     front = AskedFront(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
     workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
-    with jobs.working(os.cpu_count() or 1) as team, Bar("finding fronts") as bar:
+    with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
         rows = noted(team, _run, tasks, bar.show, lost=_lost)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write(

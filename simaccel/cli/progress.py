@@ -19,7 +19,7 @@ SILENT_SECONDS = 1.0
 """What is over sooner shows no bar."""
 
 
-class Bar:
+class ProgressBar:
     """A progress bar that appears after a second, whether it is told of anything or not.
 
     A context manager.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simaccel.cli.choices import LENGTHS
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, require_none, require_stdout_free
+from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
@@ -23,19 +24,18 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
-from simaccel.cli.told import Told, told_options
+from simaccel.cli.progress import ProgressBar
+from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.cli.top import ALL, TOP, require_shown
-from simaccel.cli.words import LENGTHS
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from simaccel.cli.asked import Asked, Inputs
+    from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.check import OperatorCheck
-    from simaccel.schedulers.accounts import Account, Note
+    from simaccel.schedulers.accounts import Note, SearchAccount
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
 
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 @click.option("--quiet", is_flag=True, help="Print one line only, cycles beside their bound.")
 def run(
     *,
-    asked: Asked,
+    asked: ExperimentOptions,
     trace: str | None,
     table: str | None,
     force: bool,
@@ -91,7 +91,7 @@ def run(
     dry_run: bool,
     fast_forward: bool,
     jobs: Jobs,
-    told: Told,
+    told: SearchReport,
     top: int | str | None,
     detail: bool,
     as_json: bool,
@@ -126,7 +126,7 @@ def run(
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
-    from simaccel.report.given_up import given_up_lines
+    from simaccel.report.objective_losses import given_up_lines
     from simaccel.report.results import against_bound
 
     check = _checker(inputs[0]) if checked else None
@@ -148,15 +148,19 @@ def run(
 
 
 def _write_table(
-    asked: Asked, table: str | None, result: Result, given: Mapping[str, float], *, force: bool
+    asked: ExperimentOptions,
+    table: str | None,
+    result: Result,
+    estimates: Mapping[str, float],
+    *,
+    force: bool,
 ) -> None:
     """Write the rows as CSV, where that is wanted."""
-    if table is None:
-        return
-    from simaccel.report.rows import csv_text, operator_rows
+    if table is not None:
+        from simaccel.report.rows import csv_text, operator_rows
 
-    with writing_text(table, force=force, inputs=asked.inputs()) as stream:
-        stream.write(csv_text(operator_rows(result, given)))
+        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
+            stream.write(csv_text(operator_rows(result, estimates)))
 
 
 def _written(files: Mapping[str, str | None]) -> list[str]:
@@ -181,10 +185,10 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
 
 
 def _require_files(
-    asked: Asked,
+    asked: ExperimentOptions,
     trace: str | None,
     table: str | None,
-    told: Told,
+    told: SearchReport,
     *,
     force: bool,
     as_json: bool,
@@ -200,9 +204,9 @@ def _require_files(
 
 
 def _run(
-    asked: Asked,
+    asked: ExperimentOptions,
     inputs: Inputs,
-    told: Told,
+    told: SearchReport,
     trace: str | None,
     *,
     force: bool,
@@ -211,7 +215,7 @@ def _run(
 ) -> Result:
     from simaccel.verbs.running import record, simulate
 
-    with Bar("simulating", quiet=quiet) as bar:
+    with ProgressBar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
             "options": replace(asked.options, note=_teller(asked, bar), gave=told.gave.append),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
@@ -222,31 +226,31 @@ def _run(
         return record(trace, *inputs, force=force, **how)
 
 
-def _teller(asked: Asked, bar: Bar) -> Note:
+def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
     """Give whom a search tells of each operator, or fused group, that it is done with."""
     objective = asked.objective
 
-    def tell(one: Account) -> None:
+    def tell(one: SearchAccount) -> None:
         found = f", best {objective} {one.value:,.6g}" if isfinite(one.value) else ""
         bar.line(f"searched {one.name}: {count_text(one.ran, 'mapping')} run{found}")
 
     return tell
 
 
-def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bool) -> Inputs:
+def _searched(
+    asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
+) -> Inputs:
     """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
     from simaccel.experiment.scheduling import scheduled
     from simaccel.mapping.tree import Mapping as Tree
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
-        allowed = "nothing where a mapping is given"
-        refused = {**jobs.given(), **told.given()}
-        require_none(fault(o, v, allowed) for o, v in refused.items())
+        told.refuse_given(jobs, "nothing where a mapping is given")
         return inputs
     if not (asked.searches() or jobs.given() or told.given()):
         return inputs
-    with jobs.working() as team, Bar("searching", quiet=quiet) as bar:
+    with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
         options, note = replace(options, gave=told.gave.append), told.accounts.append
         mapping = scheduled(workload, accelerator, dataflow, options, told=note)
@@ -254,9 +258,9 @@ def _searched(asked: Asked, inputs: Inputs, jobs: Jobs, told: Told, *, quiet: bo
 
 
 def _forecast(
-    asked: Asked,
+    asked: ExperimentOptions,
     jobs: Jobs,
-    told: Told,
+    told: SearchReport,
     files: Mapping[str, str | None],
     *,
     fast_forward: bool,
@@ -306,7 +310,7 @@ def _forecast(
 
 
 def _json(
-    result: Result, found: tuple[OperatorCheck, ...], told: Told, asked: Asked
+    result: Result, found: tuple[OperatorCheck, ...], told: SearchReport, asked: ExperimentOptions
 ) -> dict[str, Any]:
     from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
@@ -323,14 +327,14 @@ def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _told_json(told: Told, asked: Asked) -> dict[str, Any]:
-    from simaccel.report.given_up import given_up_json
+def _told_json(told: SearchReport, asked: ExperimentOptions) -> dict[str, Any]:
+    from simaccel.report.objective_losses import given_up_json
 
     gave = given_up_json(told.gave, asked.objective)
     return {**gave, **(told.json() if told.explain else {})}
 
 
-def _why(asked: Asked, result: Result) -> str:
+def _why(asked: ExperimentOptions, result: Result) -> str:
     """Say why a dataflow was chosen that nobody asked for."""
     if not asked.is_default:
         return ""
@@ -366,7 +370,7 @@ def _shown(
     ]
 
 
-def _detail(asked: Asked, result: Result) -> list[Table | str]:
+def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
     """Return all else: tables of waits, kinds, engines and energy, then lines."""
     from simaccel.report import results
     from simaccel.report.energy import energy_table

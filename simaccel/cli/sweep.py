@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
-from simaccel.cli.asked import Asked
 from simaccel.cli.axes import read_axis
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather
 from simaccel.cli.parameters import PARAMETERS, Parameter, Values
 from simaccel.errors import InputError, suggest
 from simaccel.experiment.documents import workload_document
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.report.comparison import Point
+from simaccel.report.comparison import SweepPoint
 from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.verbs.comparing import ComparisonTask
 
 MOST_POINTS: Final = 1000
 """A longer sweep is a typing error, or work for a script."""
@@ -29,7 +35,7 @@ class Sweep:
 
     def apply(
         self, values: Values, workload: Workload, accelerator: Accelerator
-    ) -> tuple[Workload, Accelerator, Point]:
+    ) -> tuple[Workload, Accelerator, SweepPoint]:
         """Give workload and accelerator at one point, checked as if read from files.
 
         Raises:
@@ -54,8 +60,30 @@ class Sweep:
         document = {**workload_document(workload), **settings}
         return parse_workload(document, source), accelerator, point
 
+    def tasks(
+        self, workloads: Sequence[Workload], accelerator: Accelerator
+    ) -> list[ComparisonTask]:
+        """Return a task without a dataflow at each point and of each workload.
 
-def read_sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
+        Raises:
+            InputError: as of ``apply``, all faults together.
+
+        """
+        from simaccel.verbs.comparing import ComparisonTask, seq_len_of
+
+        runs: list[tuple[Workload, Accelerator, SweepPoint]] = gather(
+            *(
+                partial(self.apply, values, workload, accelerator)
+                for values, workload in product(self.points, workloads)
+            )
+        )
+        return [
+            ComparisonTask(workload, there, point, "", seq_len=seq_len_of(workload))
+            for workload, there, point in runs
+        ]
+
+
+def read_sweep(texts: tuple[str, ...], asked: ExperimentOptions) -> Sweep | None:
     """Read what was given for --sweep, if anything.
 
     Raises:
@@ -76,7 +104,7 @@ def read_sweep(texts: tuple[str, ...], asked: Asked) -> Sweep | None:
     return Sweep(replace(parameter, axis=axis), points)
 
 
-def _require_alone(text: str, asked: Asked) -> None:
+def _require_alone(text: str, asked: ExperimentOptions) -> None:
     """Refuse options that the sweep decides."""
     parameter = PARAMETERS.get(text.partition("=")[0].strip())
     if parameter is None:

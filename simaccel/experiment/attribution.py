@@ -14,7 +14,7 @@ from typing import Final
 
 from simaccel.experiment.disagreement import AssumptionShare, Disagreement
 from simaccel.experiment.explanation import GroupExplanation
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.what_if import free, takes_time
 from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
 from simaccel.hardware.quantity import Amount
@@ -67,7 +67,9 @@ class StreamingArray(ArraySpec):
 
 
 def attribute(
-    result: Result, explained: Sequence[GroupExplanation], progress: Progress | None = None
+    result: ExperimentResult,
+    explained: Sequence[GroupExplanation],
+    progress: Progress | None = None,
 ) -> tuple[GroupExplanation, ...]:
     """Return explanations whose differences in cycles have shares; ``progress`` counts runs."""
     runs = _Runs(result, progress or (lambda _: None))
@@ -97,7 +99,7 @@ def streaming(accelerator: Accelerator) -> Accelerator:
 class _Runs:
     """Runs of one experiment with something freed, each once."""
 
-    result: Result
+    result: ExperimentResult
     progress: Progress
     machine: dict[tuple[Case, bool], dict[str, int]] = field(default_factory=dict)
 

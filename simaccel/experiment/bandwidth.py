@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
 from simaccel.hardware.quantity import LARGEST
@@ -38,7 +38,7 @@ class NeededBandwidth:
 
     bytes_per_second: int | None
     utilisation: float
-    result: Result
+    result: ExperimentResult
 
 
 def needed_bandwidth(

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from simaccel.errors import SimaccelError
 from simaccel.experiment.layout import Layout
-from simaccel.mapping.space import Seen, held_around, space_of
+from simaccel.mapping.space import BoundOperator, held_around, space_of
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import Array, interpret_within
 from simaccel.program.program import Program, ProgramError
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
-from simaccel.workload.vectors import VECTORS, LinedUp
+from simaccel.workload.vectors import VECTORS, RankOrder
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -213,7 +213,7 @@ class _Stay:
         self.workload, self.group, self.around = workload, group, around
         self.space = space_of(workload, group)
 
-    def layout(self, seen: Seen, number: int) -> Layout:
+    def layout(self, seen: BoundOperator, number: int) -> Layout:
         """Return the layout of an input of an operator, or (the last number) of its output."""
         return Layout.of(self.space, self.group, seen, number)
 
@@ -225,7 +225,7 @@ class _Stay:
                     return self.layout(seen, number)
         return None
 
-    def may_stay(self, seen: Seen) -> Booleans:
+    def may_stay(self, seen: BoundOperator) -> Booleans:
         """Return which elements of an output, in the group's layout, may stay on chip."""
         view = seen.output
         found = np.zeros(view.shape, dtype=np.bool_)
@@ -312,7 +312,7 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
 
 def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
     """Compute a vector operator on whole tensors, in their natural shapes."""
-    order = LinedUp.of(vector.ranks, vector.output.ranks, vector.axis)
+    order = RankOrder.of(vector.ranks, vector.output.ranks, vector.axis)
     blocks = [
         _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
         for source in vector.inputs

@@ -17,7 +17,7 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.coverage import work_of
-from simaccel.mapping.space import Seen, Space, held_around, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, held_around, space_of
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.accounting import Box, leaves_out, points_of
@@ -32,7 +32,7 @@ class ConservationError(MistakeError):
 
 
 @dataclass(frozen=True)
-class Conserved:
+class RequiredWork:
     """The work of a mapping, which its program and its run have to do."""
 
     workload: Workload
@@ -67,7 +67,7 @@ class Conserved:
                 if left:
                     self._fail(f"{seen.name}: of {seen.output.name} {left}")
 
-    def _require_points(self, group: Group, space: Space, operator: Operator) -> None:
+    def _require_points(self, group: Group, space: IterationSpace, operator: Operator) -> None:
         points = points_of(operator)
         for seen in space.operators:
             made = seen.output.name
@@ -120,13 +120,15 @@ class Conserved:
         raise ConservationError(f"{what}; the mapping:\n{tree_text(self.mapping)}")
 
 
-def _least(seen: Seen) -> int:
+def _least(seen: BoundOperator) -> int:
     """Return the points that the workload has of an operator, once."""
     operator = seen.operator
     return operator.macs if isinstance(operator, Einsum) else operator.elements
 
 
-def _held(workload: Workload, space: Space, seen: Seen, around: Sequence[Keep]) -> list[Box] | None:
+def _held(
+    workload: Workload, space: IterationSpace, seen: BoundOperator, around: Sequence[Keep]
+) -> list[Box] | None:
     """Return what is kept around a group of a tensor that leaves it; None if none need leave."""
     name = seen.output.name
     if name not in space.escapes:

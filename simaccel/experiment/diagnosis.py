@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.trace import Stall, Trace
+from simaccel.trace import Stall, TraceReader
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 _WORK_FIRST = ("array", "sfu")
@@ -125,7 +125,7 @@ def _lost(part: OperatorDiagnosis) -> int:
     return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
 
 
-def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
+def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diagnosis:
     """Account for the cycles from ``start`` up to ``end``, by operator and in all.
 
     Raises:
@@ -151,7 +151,7 @@ def diagnose(trace: Trace, start: int = 0, end: int | None = None) -> Diagnosis:
     return Diagnosis(start, end, total, operators)
 
 
-def _moved(trace: Trace, start: int, end: int) -> dict[str, dict[str, int]]:
+def _moved(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
     """Return the bytes that each channel moved in a window; the trace knows no tensors there."""
     found = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()
@@ -160,7 +160,7 @@ def _moved(trace: Trace, start: int, end: int) -> dict[str, dict[str, int]]:
     return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
 
 
-def _operators(trace: Trace) -> list[str]:
+def _operators(trace: TraceReader) -> list[str]:
     """Name the operators in the order of the program."""
     return [*dict.fromkeys(site.operator for site in trace.header.sites.values()), ""]
 

@@ -18,7 +18,7 @@ from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.files.documents import parse_document
 from simaccel.mapping.text import tree_text
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 
 _FUSED = "+"
 _GROUP = "group "
@@ -83,7 +83,7 @@ class Difference:
         return self.b - self.a
 
 
-def compare(a: Trace, b: Trace, engine: str = "array") -> Difference:
+def compare(a: TraceReader, b: TraceReader, engine: str = "array") -> Difference:
     """Take the difference of two runs apart, by what ``engine`` did.
 
     Raises:
@@ -146,7 +146,7 @@ def _shares(
         yield CauseDifference(group, cause, *sums)
 
 
-def _require_same_workload(a: Trace, b: Trace) -> None:
+def _require_same_workload(a: TraceReader, b: TraceReader) -> None:
     """Refuse traces of different workloads.
 
     Raises:
@@ -166,7 +166,7 @@ def _require_same_workload(a: Trace, b: Trace) -> None:
     raise TraceError(b.path, problem, "a trace of the same workload")
 
 
-def _fields(a: Trace, b: Trace) -> Iterator[FieldDifference]:
+def _fields(a: TraceReader, b: TraceReader) -> Iterator[FieldDifference]:
     """Return what was chosen otherwise: dataflow or mapping, accelerator, version."""
     flows = [str(trace.figures.get("dataflow", "")) for trace in (a, b)]
     if flows[0] != flows[1]:
@@ -215,7 +215,7 @@ def _leaves(text: str, root: str = "") -> dict[str, str]:
     return leaves
 
 
-def _require_readable(trace: Trace) -> None:
+def _require_readable(trace: TraceReader) -> None:
     """Refuse a header whose texts are no YAML.
 
     Raises:

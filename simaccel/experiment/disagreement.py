@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.analytic.bounds.floor import Floor
+from simaccel.analytic.bounds.floor import ByteBound
 from simaccel.analytic.directives.runtime import OperatorTime
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.experiment.waiting import computing_unit, waiting_by_cause
 from simaccel.machine.machine import OperatorRun
-from simaccel.mapping.space import Space
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 
 TOLERANCE: Final = 0.02
 """Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""
@@ -28,7 +28,7 @@ _LOOPS: Final = (
 )
 
 
-Part = tuple[OperatorRun, Group, Space]
+Part = tuple[OperatorRun, Group, IterationSpace]
 """A group: what it did, its tree, and its ranks."""
 
 
@@ -129,7 +129,7 @@ def against_directives(
             )
 
 
-def against_floor(floor: Floor, parts: Sequence[Part]) -> Iterator[Disagreement]:
+def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreement]:
     """Yield by how much groups move more than the bound, and what brings bytes in again."""
     names = [run.name for run, _, _ in parts]
     moved = sum(dram_of(run) for run, _, _ in parts)
@@ -209,7 +209,7 @@ def _waits(run: OperatorRun, unit: str) -> str:
     return f"its {unit} waits {cycles:,} cycles for {cause}"
 
 
-def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, int]]:
+def _again(run: OperatorRun, group: Group, space: IterationSpace) -> Iterator[tuple[str, int]]:
     """Yield each tensor that crosses more than once: how often, for which loops; and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
@@ -229,7 +229,9 @@ def _again(run: OperatorRun, group: Group, space: Space) -> Iterator[tuple[str, 
             yield text, crossed - sizes[name]
 
 
-def _repeating(space: Space, outside: Sequence[Node], name: str, view: View) -> Iterator[Loop]:
+def _repeating(
+    space: IterationSpace, outside: Sequence[Node], name: str, view: TensorView
+) -> Iterator[Loop]:
     """Yield the loops that don't move a tile but stand outside of one that does."""
     moving, left = space.moves(view), dict(space.sizes)
     loops = []

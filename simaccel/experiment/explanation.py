@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
 from simaccel.analytic.directives.hardware import hardware_of
@@ -31,12 +31,12 @@ from simaccel.experiment.disagreement import (
     against_prediction,
     dram_of,
 )
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
-from simaccel.mapping.directives.reading import Directed
-from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.directives.reading import DirectedLayer
+from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
@@ -90,7 +90,7 @@ class GroupExplanation:
     prediction: GroupPrediction
     unit: str
     together: tuple[str, ...]
-    floor: Floor
+    floor: ByteBound
     dimensions: tuple[Dimension, ...]
     reuse: tuple[Reuse, ...]
     needs: tuple[NeededRate, ...]
@@ -108,7 +108,9 @@ class GroupExplanation:
         return dram_of(self.run)
 
 
-def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExplanation, ...]:
+def explain(
+    result: ExperimentResult, directed: Sequence[DirectedLayer] = ()
+) -> tuple[GroupExplanation, ...]:
     """Let the three voices speak of each group of a run.
 
     ``directed`` are the dataflows that the mapping was made of, if it was.
@@ -157,14 +159,18 @@ def explain(result: Result, directed: Sequence[Directed] = ()) -> tuple[GroupExp
 # -- reuse
 
 
-def _told(result: Result, space: Space, group: Group) -> dict[str, int]:
+def _told(result: ExperimentResult, space: IterationSpace, group: Group) -> dict[str, int]:
     """Return what directives say that crosses DRAM, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
 
 
 def _reuse(
-    result: Result, group: Group, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult,
+    group: Group,
+    space: IterationSpace,
+    run: OperatorRun,
+    told: Map[str, int],
 ) -> tuple[Reuse, ...]:
     names = [name for seen in space.operators for name, _ in seen.uses]
     leaves = {leaf.operator: leaf for _, leaf in paths(group.tree)}
@@ -176,7 +182,7 @@ def _reuse(
     )
 
 
-def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
+def _in_place(space: IterationSpace, run: OperatorRun, name: str) -> set[str]:
     """Return a tensor and those that vector operators make in its place."""
     moved, found = {one for _, one in run.moved}, {name}
     for seen in space.operators:
@@ -186,8 +192,8 @@ def _in_place(space: Space, run: OperatorRun, name: str) -> set[str]:
 
 
 def _reuse_of(
-    result: Result,
-    space: Space,
+    result: ExperimentResult,
+    space: IterationSpace,
     run: OperatorRun,
     name: str,
     leaves: Map[str, Do],
@@ -229,7 +235,7 @@ def _reuse_of(
 
 
 def _passed(
-    array: Fraction | None, readers: Sequence[Seen], same: set[str], leaves: Map[str, Do]
+    array: Fraction | None, readers: Sequence[BoundOperator], same: set[str], leaves: Map[str, Do]
 ) -> Fraction | None:
     """Return the PEs of a systolic array that an element goes through: of a held one, one.
 
@@ -242,7 +248,7 @@ def _passed(
     return Fraction(1) if held is not None and readers[0].names[held] in same else array
 
 
-def _macs(result: Result, run: OperatorRun, operators: Sequence[Seen]) -> int:
+def _macs(result: ExperimentResult, run: OperatorRun, operators: Sequence[BoundOperator]) -> int:
     """Return the MACs of a group's einsums: of all of them, those of the run, padding too."""
     einsums = [one for one in operators if _is_einsum(one)]
     if not einsums:
@@ -251,7 +257,7 @@ def _macs(result: Result, run: OperatorRun, operators: Sequence[Seen]) -> int:
     return run.macs if "+" not in run.name else found
 
 
-def _is_einsum(one: Seen) -> bool:
+def _is_einsum(one: BoundOperator) -> bool:
     return isinstance(one.operator, Einsum)
 
 
@@ -262,7 +268,7 @@ def _ratio(above: int | Fraction, below: int) -> Fraction | None:
 # -- what each level needs
 
 
-def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
+def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[NeededRate, ...]:
     accelerator, computing = result.accelerator, run.engines[unit].busy
     backing = accelerator.every_backing
     moved = dict.fromkeys((*backing, *ON_CHIP), 0)
@@ -291,7 +297,9 @@ def _needs(result: Result, run: OperatorRun, unit: str) -> tuple[NeededRate, ...
 # -- directives
 
 
-def _directed_runtime(result: Result, group: Group, directed: Directed) -> DirectiveRuntime:
+def _directed_runtime(
+    result: ExperimentResult, group: Group, directed: DirectedLayer
+) -> DirectiveRuntime:
     """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
     try:
@@ -303,7 +311,11 @@ def _directed_runtime(result: Result, group: Group, directed: Directed) -> Direc
 
 
 def _runtime(
-    result: Result, space: Space, group: Group, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult,
+    space: IterationSpace,
+    group: Group,
+    run: OperatorRun,
+    told: Map[str, int],
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
@@ -339,7 +351,7 @@ def _runtime(
 
 
 def _memory_cycles(
-    result: Result, space: Space, run: OperatorRun, told: Map[str, int]
+    result: ExperimentResult, space: IterationSpace, run: OperatorRun, told: Map[str, int]
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}

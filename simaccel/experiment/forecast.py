@@ -18,11 +18,20 @@ from simaccel.experiment.recording import trace_header
 from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op, Plan
-from simaccel.machine.steps import Act
+from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.steps import Action
 from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
-from simaccel.program.program import Command, Compute, Folds, Loop, Node, Operator, Program, size
+from simaccel.program.program import (
+    Command,
+    Compute,
+    Folds,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    size,
+)
 from simaccel.trace import TraceWriter
 from simaccel.trace.schema import EVENT
 from simaccel.workload import Workload
@@ -138,9 +147,9 @@ def _executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]
     """Count the commands and the folds or passes of the array that a body executes."""
     commands = folds = 0
     for node in body:
-        if isinstance(node, Loop | Operator):
+        if isinstance(node, ProgramLoop | Operator):
             inner = _executed(node.body, accelerator)
-            trips = node.trips if isinstance(node, Loop) else 1
+            trips = node.trips if isinstance(node, ProgramLoop) else 1
         else:
             inner, trips = (1, _folds_of(node, accelerator)), 1
         commands += trips * inner[0]
@@ -164,20 +173,20 @@ def _most_events(plan: Plan, accelerator: Accelerator) -> int:
     """Sum the events that each step of a plan can cause, times its executions."""
     total, factors = _EVENTS_OF_AN_ENGINE, [1]
     for op in plan.ops:
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             factors.append(factors[-1] * op.trips)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             factors.pop()
         else:
             total += factors[-1] * _events_of(op, accelerator)
     return total
 
 
-def _events_of(op: Op, accelerator: Accelerator) -> int:
+def _events_of(op: Instruction, accelerator: Accelerator) -> int:
     """Bound the events of one step: its timeouts, its waits, its requests."""
-    if op.act is Act.MEET:
+    if op.act is Action.MEET:
         return 3  # all go on; last results leave
-    if op.act is not Act.COMMAND:
+    if op.act is not Action.COMMAND:
         return 1
     pipes = (op.distribution_cycles > 0) + (op.collection_cycles > 0)
     requests = (op.read_cycles > 0) + (op.write_cycles > 0) + pipes

@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.run import Result, energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.experiment.traffic import dram_by_class, roofline_cycles
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import Options
@@ -43,7 +43,7 @@ class PhaseFigures:
     macs: int
 
     @classmethod
-    def of(cls, result: Result) -> PhaseFigures:
+    def of(cls, result: ExperimentResult) -> PhaseFigures:
         """Take the figures of a run."""
         return cls(
             cycles=result.run.cycles,
@@ -60,7 +60,7 @@ class DecodeStep:
     """A decode step that was simulated, with ``kv_len`` tokens in the cache before."""
 
     kv_len: int
-    result: Result
+    result: ExperimentResult
 
     @property
     def figures(self) -> PhaseFigures:
@@ -80,7 +80,7 @@ class Generation:
     tokens: int
     batch: int
     prompt: int
-    prefill: Result
+    prefill: ExperimentResult
     steps: tuple[DecodeStep, ...]
     decode: PhaseFigures
     spread: float | None
@@ -159,7 +159,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     whole["phase"] = "decode"
     decodes = [build(model, kv_len=kv_len, **whole) for kv_len in places]
 
-    def run(at: int, workload: Workload) -> Result:
+    def run(at: int, workload: Workload) -> ExperimentResult:
         what = f"decode behind {places[at - 1]}" if at else "prefill"
 
         def tell(_: int, done: float) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.mapping.classes import dims
-from simaccel.mapping.space import Seen, Space, natural_ranks
+from simaccel.mapping.space import BoundOperator, IterationSpace, natural_ranks
 from simaccel.mapping.tree import Group
 
 
@@ -28,7 +28,7 @@ class Layout:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, space: Space, group: Group, seen: Seen, number: int) -> Self:
+    def of(cls, space: IterationSpace, group: Group, seen: BoundOperator, number: int) -> Self:
         """Return the layout of an operator's input, or (the last number) of its output."""
         operator, view = seen.operator, seen.uses[number][1]
         operand = (*operator.inputs, operator.output)[number]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
 from simaccel.hardware.quantity import Amount
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
-from simaccel.program.program import Compute, Folds, Loop, Node, Operator, Program
+from simaccel.program.program import Compute, Folds, Node, Operator, Program, ProgramLoop
 
 
 class LoadedArray(ArraySpec):
@@ -67,7 +67,7 @@ def _add_loading(
     for node in body:
         if isinstance(node, Operator):
             _add_loading(node.body, node.name, times, both, loading)
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             trips = node.trips if node.core is None else int(node.core == 0)
             _add_loading(node.body, operator, times * trips, both, loading)
         elif isinstance(node, Compute) and isinstance(node.on, Folds):

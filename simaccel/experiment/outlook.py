@@ -20,10 +20,10 @@ from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import EmptyMapspaceError, Target, map_einsum
+from simaccel.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settled
-from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
@@ -119,7 +119,7 @@ def _of_trees(
     options: Options,
 ) -> SearchForecast:
     """Count the pieces of a workload, those alike once, and their grids."""
-    search = Search(Goal.of(accelerator, options, workload))
+    search = TreeSearch(Goal.of(accelerator, options, workload))
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part
@@ -142,7 +142,7 @@ def _of_trees(
     )
 
 
-def _searched(search: Search, workload: Workload, name: str) -> Searched:
+def _searched(search: TreeSearch, workload: Workload, name: str) -> OperatorCandidateSet:
     if isinstance(workload.operator(name), Vector):
         return search.vector(workload, name)
     return search.einsum(workload, name)
@@ -197,11 +197,11 @@ def _of_mapspace(
     return replace(plain, seconds=seconds * more * searches, how=how)
 
 
-def _size(target: Target) -> int:
+def _size(target: MappingTarget) -> int:
     return sum(space.size() for space in target.problem().spaces)
 
 
-def _tried(target: Target, effort: Effort) -> tuple[float, int]:
+def _tried(target: MappingTarget, effort: Effort) -> tuple[float, int]:
     """Search with little patience; return the CPU seconds, and the patience of which they are."""
     short = replace(effort, patience=min(_PATIENCE, effort.patience))
     started = time.process_time()

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import Result, energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.schedulers import Options, settled
-from simaccel.schedulers.front import Asked, Figure, evenly, undominated
+from simaccel.schedulers.front import Figure, FrontFigures, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
 from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Workload
@@ -26,7 +26,7 @@ MOST: Final = 64
 class FrontPoint:
     """One mapping of a front, run on the machine: its figures by their names."""
 
-    result: Result
+    result: ExperimentResult
     figures: dict[Figure, float]
 
 
@@ -47,7 +47,11 @@ class MappingFront:
 
 
 def pareto(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, asked: Asked
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    asked: FrontFigures,
 ) -> MappingFront:
     """Return the front of the mappings that a scheduler sees, each run on the machine as a whole.
 
@@ -86,8 +90,12 @@ def pareto(
 
 
 def _ends(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, asked: Asked
-) -> list[Result]:
+    workload: Workload,
+    accelerator: Accelerator,
+    dataflow: str,
+    options: Options,
+    asked: FrontFigures,
+) -> list[ExperimentResult]:
     """Return what a search for each of the two figures finds: no end of a front is worse.
 
     Parts that are best on their own need not be so together: neighbours share the buffer.
@@ -101,7 +109,7 @@ def _ends(
     return results
 
 
-def figures_of(result: Result) -> dict[Figure, float]:
+def figures_of(result: ExperimentResult) -> dict[Figure, float]:
     """Return what a front may be made of: cycles, pJ, pJ cycles and bytes as the machine has them.
 
     ``footprint`` is what the mapping reserves in the buffer.

@@ -8,11 +8,11 @@ from pathlib import Path
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
 from simaccel.experiment.precision import at_precision
-from simaccel.experiment.run import Progress, Result, result_json, simulate
+from simaccel.experiment.run import ExperimentResult, Progress, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Listener
-from simaccel.machine.walks import Walks
+from simaccel.machine.walks import InstructionStreams
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import Program
@@ -28,7 +28,7 @@ def trace_header(
     accelerator: Accelerator,
     mapping: Mapping,
     program: Program,
-    walks: Walks | None = None,
+    walks: InstructionStreams | None = None,
 ) -> TraceHeader:
     """Put together what reproduces a run: each text is a file that simaccel reads.
 
@@ -55,7 +55,7 @@ def record(
     options: Options | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-) -> Result:
+) -> ExperimentResult:
     """Do what ``simulate`` does and write the trace to ``path``.
 
     Raises:
@@ -68,7 +68,7 @@ def record(
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 
-        def listen(mapping: Mapping, program: Program, walks: Walks) -> Listener:
+        def listen(mapping: Mapping, program: Program, walks: InstructionStreams) -> Listener:
             header = trace_header(workload, accelerator, mapping, program, walks)
             writer = TraceWriter(path, header, force=force)
             stack.push(writer)  # before it makes a file, so that Ctrl-C never leaves one

@@ -22,7 +22,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.schedulers.accounts import Account, GivenUp, Note, unnoted
+from simaccel.schedulers.accounts import Note, ObjectiveLosses, SearchAccount, unnoted
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 
@@ -41,10 +41,10 @@ def remembered(
     ``told`` is handed the account of each search, whenever it was; the note of the options, that of
     one which is done now.
     """
-    accounts: list[Account] = []
-    gave: list[GivenUp] = []
+    accounts: list[SearchAccount] = []
+    gave: list[ObjectiveLosses] = []
 
-    def note(account: Account) -> None:
+    def note(account: SearchAccount) -> None:
         options.note(account)
         accounts.append(account)
 
@@ -65,8 +65,8 @@ class RememberedMapping:
     """A mapping, how it was searched, and what it gives up."""
 
     mapping: Mapping
-    accounts: Sequence[Account] = ()
-    gave: Sequence[GivenUp] = ()
+    accounts: Sequence[SearchAccount] = ()
+    gave: Sequence[ObjectiveLosses] = ()
 
 
 def remember(
@@ -103,7 +103,7 @@ def recall(
         require_mapping(workload, mapping, file="a remembered mapping")
         accounts = [_account(account) for account in document["searches"]]
         return RememberedMapping(
-            mapping, accounts, [GivenUp(**trade) for trade in document["gave"]]
+            mapping, accounts, [ObjectiveLosses(**trade) for trade in document["gave"]]
         )
     return None
 
@@ -117,10 +117,10 @@ def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
     return options.effort.budget_seconds is None and not _is_plugged(workload, dataflow)
 
 
-def _account(found: dict[str, Any]) -> Account:
+def _account(found: dict[str, Any]) -> SearchAccount:
     operators = tuple(found["operators"])
     curve = tuple((int(at), float(value)) for at, value in found["curve"])
-    return Account(**{**found, "operators": operators, "curve": curve})
+    return SearchAccount(**{**found, "operators": operators, "curve": curve})
 
 
 def _is_plugged(workload: Workload, dataflow: str) -> bool:

@@ -24,7 +24,7 @@ from simaccel.experiment.what_if import (
 from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, Sfu, commands
 from simaccel.program.text import program_text
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.workload import VECTORS
 
 
@@ -32,7 +32,7 @@ def remembered_what_if(
     accelerator: Accelerator,
     program: Program,
     progress: Progress | None = None,
-    trace: Trace | None = None,
+    trace: TraceReader | None = None,
 ) -> WhatIfResult:
     """Return what ``what_if`` gives for all its cases, from an earlier time if there was one.
 
@@ -54,7 +54,7 @@ def remembered_what_if(
     return answer
 
 
-def _told(trace: Trace) -> BaseRun | None:
+def _told(trace: TraceReader) -> BaseRun | None:
     """Return the run of a trace, if this code wrote it and its figures are there."""
     operators = trace.figures.get("operators")
     if trace.header.code != code_digest() or trace.partial or not operators:

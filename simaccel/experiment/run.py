@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from simaccel.analytic.bounds.floor import Floor, floor_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.conservation import Conserved
+from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
@@ -23,7 +23,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power
 from simaccel.machine.accounts import EngineCycles, Listener
 from simaccel.machine.machine import Machine, OperatorRun, Run
-from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.files import require_same
@@ -39,7 +39,7 @@ Moved = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
-class Result:
+class ExperimentResult:
     """The outcome of one experiment; of several chips with equal pieces, of one of them.
 
     ``workload`` and ``mapping`` are what one chip does, ``whole`` is the mapping of all of them.
@@ -78,7 +78,7 @@ class Result:
         return most_reserved_bytes(self.program, self.accelerator)
 
     @cached_property
-    def floor(self) -> Floor:
+    def floor(self) -> ByteBound:
         """The least bytes that any mapping with these groups moves with DRAM."""
         return floor_of(self.workload, self.mapping, on_chip_bytes(self.accelerator))
 
@@ -103,10 +103,10 @@ def simulate(
     dataflow: str | Mapping = "flat",
     *,
     options: Options | None = None,
-    listener: Callable[[Mapping, Program, Walks], Listener] | None = None,
+    listener: Callable[[Mapping, Program, InstructionStreams], Listener] | None = None,
     progress: Progress | None = None,
     fast_forward: bool = True,
-) -> Result:
+) -> ExperimentResult:
     """Schedule a workload (or take a mapping), predict it, run it on the machine.
 
     ``listener`` is called with mapping, program and its walks before the run and gives who listens
@@ -128,7 +128,7 @@ def simulate(
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)
     program = lower_pod(pod, accelerator)
-    work = Conserved(pod.workload, pod.mapping, pod.exchanges)
+    work = RequiredWork(pod.workload, pod.mapping, pod.exchanges)
     work.require_program(program)
     heard, walks = None, None
     if listener:
@@ -140,7 +140,7 @@ def simulate(
     work.require_run(accelerator, predicted, run)
     seconds, searched = time.perf_counter() - scheduled_at, scheduled_at - started
     done = pod.workload, accelerator, pod.mapping, program, predicted, run, seconds
-    return Result(*done, pod, mapping, searched)
+    return ExperimentResult(*done, pod, mapping, searched)
 
 
 def moved_tree(moved: Moved) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def bound_json(
     return {"bound": bound, "work_cycles": predicted.resources}
 
 
-def floor_json(floor: Floor) -> dict[str, int | None]:
+def floor_json(floor: ByteBound) -> dict[str, int | None]:
     """Return what is moved with DRAM at least: with the memory there is, and with any."""
     return {
         "bound_bytes": floor.least_bytes,
@@ -208,7 +208,7 @@ def _engines(engines: dict[str, EngineCycles]) -> dict[str, Any]:
     }
 
 
-def result_json(result: Result) -> dict[str, Any]:
+def result_json(result: ExperimentResult) -> dict[str, Any]:
     """Return a result as one JSON object (the format of ``simaccel run --json``)."""
     run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
@@ -246,7 +246,7 @@ def result_json(result: Result) -> dict[str, Any]:
     }
 
 
-def _row_json(result: Result, row: Row) -> dict[str, Any]:
+def _row_json(result: ExperimentResult, row: Row) -> dict[str, Any]:
     run, predicted = row.run, row.predicted
     bound = bound_json(predicted, run)
     if result.accelerator.groups.overlap:

@@ -24,10 +24,10 @@ from simaccel.program.program import (
     Compute,
     Link,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Sfu,
     Store,
     Tile,
@@ -288,7 +288,7 @@ class _Around:
 
 def _more_slots(node: Node, around: _Around) -> Node:
     """Return the tiles below a node more slots."""
-    if isinstance(node, Loop | Operator):
+    if isinstance(node, ProgramLoop | Operator):
         if isinstance(node, Operator):
             around = replace(around, sums=_tiles_of_sums(node))
         tiles = tuple(around.freed(tile) for tile in node.tiles)
@@ -314,7 +314,7 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
     """
     own, steps = 0, set[int]()
     for node in body:
-        if not isinstance(node, Loop):
+        if not isinstance(node, ProgramLoop):
             continue
         inside, below = _in_steps(node.body, name, ranks)
         inside += any(tile.name == name for tile in node.tiles)

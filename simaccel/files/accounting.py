@@ -24,7 +24,7 @@ MOST_LISTED: Final = 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class AccountEntry:
     """A thing that a file says, by its place (``name``), and what became of it.
 
     ``why``: what it became, why it is harmless, or why it is not taken. ``kind``: key, attribute,
@@ -46,14 +46,14 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Account:
+class FileAccount:
     """All entries of a file, ``source``; ``allowed``: whoever read it takes what is left out."""
 
     source: str = ""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AccountEntry, ...] = ()
     allowed: bool = False
 
-    def of(self, how: How) -> tuple[Entry, ...]:
+    def of(self, how: How) -> tuple[AccountEntry, ...]:
         """Return the entries of which this became."""
         return tuple(one for one in self.entries if one.how == how)
 
@@ -64,15 +64,16 @@ class Account:
     def share_left_out(self) -> float | None:
         """Return the share of all MACs that is not taken; None if it can't be counted.
 
-        >>> done = Entry("a", "taken", "conv", "Conv", 300)
-        >>> Account("f", (done, Entry("b", "not taken", "no Det", "Det", 100))).share_left_out()
+        >>> done = AccountEntry("a", "taken", "conv", "Conv", 300)
+        >>> left = AccountEntry("b", "not taken", "no Det", "Det", 100)
+        >>> FileAccount("f", (done, left)).share_left_out()
         0.25
         """
         left = self.of("not taken")
-        if any(one.macs is None for one in left):
+        if any(entry.macs is None for entry in left):
             return None
-        mine = _total(left)[1]
-        return mine / max(1, mine + _total(self.of("taken"))[1])
+        macs = _total(left)[1]
+        return macs / max(1, macs + _total(self.of("taken"))[1])
 
     def require_modelled(self, option: str = "--allow-unmodelled") -> None:
         """Refuse what is not taken, where it is too much of the work and isn't allowed.
@@ -112,7 +113,7 @@ def account_keys(
     *,
     within: str = "",
     macs: int | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[AccountEntry]:
     """Yield an entry for each key of a mapping: what is in neither list is not taken.
 
     ``harmless``: keys with the reason. ``within``: the path of the mapping. ``macs``: what a key
@@ -127,16 +128,16 @@ def account_keys(
     for key in map(str, keys):
         name = f"{within}.{key}" if within else key
         if key in taken:
-            yield Entry(name, "taken", "read")
+            yield AccountEntry(name, "taken", "read")
         elif key in reasons:
-            yield Entry(name, "harmless", reasons[key])
+            yield AccountEntry(name, "harmless", reasons[key])
         else:
             near = suggest(key, (*taken, *reasons)).partition(" (")[0]
             why = f"not read; {near}" if near.startswith("did") else "not read"
-            yield Entry(name, "not taken", why, macs=macs)
+            yield AccountEntry(name, "not taken", why, macs=macs)
 
 
-def _total(entries: Collection[Entry]) -> tuple[int, int, int]:
+def _total(entries: Collection[AccountEntry]) -> tuple[int, int, int]:
     macs = sum(one.macs or 0 for one in entries)
     return len(entries), macs, sum(one.elements for one in entries)
 

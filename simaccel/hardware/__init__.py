@@ -12,7 +12,7 @@ from simaccel.hardware.fold_grid import (
     spatial,
 )
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
-from simaccel.hardware.noc import DistributionSpec, NocPair, NocSpec, Topology
+from simaccel.hardware.noc import DistributionSpec, NocPipes, NocSpec, Topology
 from simaccel.hardware.quantity import Rate
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -30,7 +30,7 @@ __all__ = [
     "EnergySpec",
     "FoldGrid",
     "Gang",
-    "NocPair",
+    "NocPipes",
     "NocSpec",
     "Rate",
     "SfuSpec",

@@ -19,18 +19,18 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from simaccel.files.accounting import Account
-from simaccel.hardware.area.spec import NODE, Areas, AreaSpec
+from simaccel.files.accounting import FileAccount
+from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, larger, lying
-from simaccel.hardware.energy.spec import DRAM, EnergySpec, Prices
+from simaccel.hardware.dram.tile import TileRows, larger, lying
+from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
 from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec, GroupsSpec, MemoriesSpec
-from simaccel.hardware.noc import NocPair
+from simaccel.hardware.noc import NocPipes
 from simaccel.hardware.precision import PrecisionSpec, with_sums
 from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
 from simaccel.hardware.sections import Sections
@@ -61,7 +61,7 @@ class Accelerator(Spec):
     clock_hz: Hertz
     array: Array
     buffer: BufferSpec
-    noc: NocPair
+    noc: NocPipes
     sfu: SfuSpec
     dram: DramSpec
     memories: MemoriesSpec = Field(default_factory=MemoriesSpec)
@@ -120,11 +120,11 @@ class Accelerator(Spec):
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
-    def _prices(self) -> Prices | None:
+    def _prices(self) -> EnergyPrices | None:
         return self.energy.prices(self.buffer.capacity_bytes, self.dram.part)
 
     @cached_property
-    def prices(self) -> Prices:
+    def prices(self) -> EnergyPrices:
         """Energy per action, from the file or from the tables of its node and DRAM part."""
         found = self._prices()
         assert found is not None  # noqa: S101 - refused otherwise
@@ -136,12 +136,12 @@ class Accelerator(Spec):
         return unknown_energies(self.energy, self.dram.part, self.array, self.chips)
 
     @cached_property
-    def account(self) -> Account:
+    def account(self) -> FileAccount:
         """The account of all that its file says, where it is another tool's."""
-        return Account()
+        return FileAccount()
 
     @cached_property
-    def areas(self) -> Areas:
+    def areas(self) -> UnitAreas:
         """Areas, from the file or from the tables of its node, or else of the energies' node."""
         return self.area.areas(self.energy.node or NODE)
 
@@ -322,7 +322,7 @@ class Accelerator(Spec):
         return Rate(n_bytes // common, latency * self.dram.channels // common)
 
     def transfer_cycles(
-        self, n_bytes: Amount, rows: Rows | None, *, write: bool, channel: int = 0
+        self, n_bytes: Amount, rows: TileRows | None, *, write: bool, channel: int = 0
     ) -> Amount:
         """Cycles of a DRAM channel for its part of a transfer; where ``rows`` lie in DRAM.
 
@@ -341,7 +341,7 @@ class Accelerator(Spec):
         slowest: Amount = larger(cycles, request_cycles)
         return slowest
 
-    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
         """Return where a tile of a tensor lies in DRAM; None if the model does not care."""
         return self.dram.rows(sides, shape, bits)
 

@@ -10,8 +10,8 @@ from simaccel.hardware.levels import (
     Memory,
     Pipes,
     Role,
-    Spatial,
-    Temporal,
+    SpatialLevel,
+    TemporalLevel,
 )
 from simaccel.hardware.quantity import rate
 from simaccel.hardware.spatial import Fan, SpatialArraySpec
@@ -34,8 +34,8 @@ def levels(accelerator: Accelerator) -> Hierarchy:
     else:
         all_levels += _buffer(accelerator, frozenset(ROLES))
         all_levels += [
-            Spatial(name="rows", fanout=array.rows),
-            Spatial(name="cols", fanout=array.cols),
+            SpatialLevel(name="rows", fanout=array.rows),
+            SpatialLevel(name="cols", fanout=array.cols),
         ]
     return Hierarchy(
         levels=tuple(all_levels),
@@ -56,8 +56,8 @@ def _pipes(accelerator: Accelerator) -> Pipes | None:
     return None if free else found
 
 
-def _pe(array: SpatialArraySpec) -> Temporal:
-    return Temporal(
+def _pe(array: SpatialArraySpec) -> TemporalLevel:
+    return TemporalLevel(
         name="pe",
         memories=tuple(
             Memory(
@@ -71,15 +71,15 @@ def _pe(array: SpatialArraySpec) -> Temporal:
     )
 
 
-def _dram(accelerator: Accelerator) -> Temporal:
+def _dram(accelerator: Accelerator) -> TemporalLevel:
     energy = accelerator.prices.dram_pj_per_byte
     memory = Memory(read_pj_per_byte=energy, write_pj_per_byte=energy)
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     both = rate(bandwidth, accelerator.clock_hz)
-    return Temporal(name="dram", memories=(memory,), both=both)
+    return TemporalLevel(name="dram", memories=(memory,), both=both)
 
 
-def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
+def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[TemporalLevel]:
     if not roles:
         return []
     energy = accelerator.prices.buffer_pj_per_byte
@@ -90,7 +90,7 @@ def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
         write_pj_per_byte=energy,
     )
     return [
-        Temporal(
+        TemporalLevel(
             name="buffer",
             memories=(memory,),
             read=accelerator.read_rate,
@@ -99,5 +99,5 @@ def _buffer(accelerator: Accelerator, roles: frozenset[Role]) -> list[Temporal]:
     ]
 
 
-def _fan(array: SpatialArraySpec, name: Fan) -> Spatial:
-    return Spatial(name=name, fanout=getattr(array, name), reduces=name in array.reduces)
+def _fan(array: SpatialArraySpec, name: Fan) -> SpatialLevel:
+    return SpatialLevel(name=name, fanout=getattr(array, name), reduces=name in array.reduces)

@@ -32,7 +32,7 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Temporal:
+class TemporalLevel:
     """Memories at one place. A role that none of them has bypasses the level.
 
     ``read``, ``write`` and ``both`` together are the bytes per cycle of *one* instance of the
@@ -56,7 +56,7 @@ class Temporal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spatial:
+class SpatialLevel:
     """``fanout`` instances of all that is below.
 
     What several instances need at the same time is read once above them (multicast).
@@ -69,7 +69,7 @@ class Spatial:
     reduces: bool = True
 
 
-Level = Temporal | Spatial
+Level = TemporalLevel | SpatialLevel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,22 +113,22 @@ class Hierarchy:
     @cached_property
     def temporal(self) -> tuple[int, ...]:
         """The indices of the temporal levels."""
-        return tuple(i for i, level in enumerate(self.levels) if isinstance(level, Temporal))
+        return tuple(i for i, level in enumerate(self.levels) if isinstance(level, TemporalLevel))
 
     @cached_property
     def spatial(self) -> tuple[int, ...]:
         """The indices of the spatial levels."""
-        return tuple(i for i, level in enumerate(self.levels) if isinstance(level, Spatial))
+        return tuple(i for i, level in enumerate(self.levels) if isinstance(level, SpatialLevel))
 
     @cached_property
-    def memories(self) -> tuple[Temporal, ...]:
+    def memories(self) -> tuple[TemporalLevel, ...]:
         """The temporal levels."""
-        return tuple(level for level in self.levels if isinstance(level, Temporal))
+        return tuple(level for level in self.levels if isinstance(level, TemporalLevel))
 
     @cached_property
-    def fanouts(self) -> tuple[Spatial, ...]:
+    def fanouts(self) -> tuple[SpatialLevel, ...]:
         """The spatial levels."""
-        return tuple(level for level in self.levels if isinstance(level, Spatial))
+        return tuple(level for level in self.levels if isinstance(level, SpatialLevel))
 
     @cached_property
     def inside(self) -> int:
@@ -153,14 +153,14 @@ def _faults(levels: Sequence[Level]) -> list[Fault]:
     ]
     outermost = levels[0] if levels else None
     if not (
-        isinstance(outermost, Temporal)
+        isinstance(outermost, TemporalLevel)
         and outermost.roles == set(ROLES)
         and all(memory.capacity_bytes is None for memory in outermost.memories)
     ):
         allowed = "first a memory without a limit that keeps all roles"
         faults.append(Fault("levels", "outermost", names[:1], allowed))
     for level in levels:
-        if isinstance(level, Temporal):
+        if isinstance(level, TemporalLevel):
             held = [role for memory in level.memories for role in memory.roles]
             faults += [
                 Fault("levels", f"{level.name}.memories", role, "each role in one memory")

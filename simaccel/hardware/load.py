@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
-from simaccel.files.accounting import Account
+from simaccel.files.accounting import FileAccount
 from simaccel.files.documents import parse_document
-from simaccel.files.looks import WORDS, look_of
+from simaccel.files.file_kinds import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
@@ -99,7 +99,7 @@ def load_accelerator(
     return accelerator
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[Fault], Account]:
+def _read(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
     """Return what a file of any kind describes as an accelerator's document, and what is wrong.
 
     The last is what became of the fields of another tool's file.
@@ -123,7 +123,7 @@ def _read(path: Path) -> tuple[dict[str, Any], list[Fault], Account]:
             return made, [], account
     _refuse_others(raw, str(path))
     raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
-    return raw, [*faults, *unknown], Account(str(path))
+    return raw, [*faults, *unknown], FileAccount(str(path))
 
 
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:

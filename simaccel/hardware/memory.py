@@ -18,7 +18,7 @@ from simaccel.hardware.dram.addresses import default_map
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import (
-    Rows,
+    TileRows,
     bank_clocks,
     bus_clocks,
     larger,
@@ -136,7 +136,7 @@ class DramSpec(Spec):
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
 
-    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> Rows | None:
+    def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
         """Return where a tile of a tensor lies; None if the model does not care."""
         if self.model == "requests":
             return requested_rows(sides, bits)
@@ -147,7 +147,7 @@ class DramSpec(Spec):
         part, _ = self._placed()
         return stream_rate(part)
 
-    def bank_clocks(self, share_bytes: Amount, rows: Rows, *, write: bool) -> Amount:
+    def bank_clocks(self, share_bytes: Amount, rows: TileRows, *, write: bool) -> Amount:
         """Clocks of a part's channel for its share of a tile, with model banked."""
         part, mapping = self._placed()
         bus = bus_clocks(part, rows, share_bytes)
@@ -155,7 +155,7 @@ class DramSpec(Spec):
         found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
         return found
 
-    def request_cycles(self, n_bytes: Amount, rows: Rows) -> Amount:
+    def request_cycles(self, n_bytes: Amount, rows: TileRows) -> Amount:
         """Cycles in which the requests of a transfer can be made, with model requests.
 
         >>> spec = DramSpec(
@@ -165,9 +165,9 @@ class DramSpec(Spec):
         ...     requests_in_flight=16,
         ...     latency_cycles=80,
         ... )
-        >>> spec.request_cycles(1600, Rows(count=100, n_bytes=16, pitch=256))
+        >>> spec.request_cycles(1600, TileRows(count=100, n_bytes=16, pitch=256))
         500
-        >>> spec.request_cycles(10000, Rows(count=100, n_bytes=100, pitch=256))
+        >>> spec.request_cycles(10000, TileRows(count=100, n_bytes=100, pitch=256))
         1000
         """
         assert self.request_bytes is not None  # noqa: S101 - the model is requests
@@ -183,7 +183,7 @@ class DramSpec(Spec):
         part = PARTS[self.part]
         return part, self.map or default_map(part)
 
-    def bound_by_banks(self, share_bytes: int, rows: Rows, *, write: bool) -> bool:
+    def bound_by_banks(self, share_bytes: int, rows: TileRows, *, write: bool) -> bool:
         """Whether activates, a bank or a bank group need longer for a tile than the data bus."""
         part, mapping = self._placed()
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))

@@ -99,7 +99,7 @@ class DistributionSpec(NocSpec):
         return self.multicast or self.topology == "systolic"
 
 
-class NocPair(Spec):
+class NocPipes(Spec):
     """The two pipes between buffer and array."""
 
     distribution: DistributionSpec

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
-from simaccel.later import np
+from simaccel.lazy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.accounting import Account, Entry, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.hardware.fold_grid import STATIONARITIES
 
@@ -61,7 +61,7 @@ _SWITCHED: Final = frozenset(name.lower() for kind in _OFF for name in (*_OFF[ki
 """The fields of these, in small letters."""
 
 
-def read_scalesim(path: Path) -> tuple[dict[str, Any], Account]:
+def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
     """Return a configuration as the document of an accelerator, and what became of its fields.
 
     Raises:
@@ -83,7 +83,7 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], Account]:
     document = reading.document(path)
     if reading.faults:
         raise InputError(reading.faults)
-    return document, Account(file, tuple(reading.entries()))
+    return document, FileAccount(file, tuple(reading.entries()))
 
 
 class _Reading:
@@ -180,7 +180,7 @@ class _Reading:
             "energy": {"known": False, "source": f"{source}: no energy is described"},
         }
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[AccountEntry]:
         """Yield what became of each field."""
         traced = self.text("run_presets", "UseRamulatorTrace").lower() == "true"
         for section, values in self.sections.items():
@@ -213,7 +213,7 @@ class _Reading:
         harmless |= dict.fromkeys((*_MEMORIES, "Bandwidth"), unlimited)
         return [*_SIDES, "Dataflow"], harmless
 
-    def _switched(self, section: str, kind: str) -> Iterator[Entry]:
+    def _switched(self, section: str, kind: str) -> Iterator[AccountEntry]:
         """Yield the entries of fields that do nothing while their switches are off.
 
         Older files have them among the presets; in a section of their own are no others.
@@ -229,8 +229,8 @@ class _Reading:
             if key.lower() not in known:
                 yield from account_keys([key], (*switches, *_OF[kind]), within=section, macs=0)
             elif is_on or (on and key.lower() not in map(str.lower, switches)):
-                yield Entry(name, "not taken", missing, macs=work)
+                yield AccountEntry(name, "not taken", missing, macs=work)
             elif kind == "layout" and self.limits and key.lower().endswith("bandwidth"):
-                yield Entry(name, "not taken", "Bandwidth says it here, of each interface")
+                yield AccountEntry(name, "not taken", "Bandwidth says it here, of each interface")
             else:
-                yield Entry(name, "harmless", "off")
+                yield AccountEntry(name, "harmless", "off")

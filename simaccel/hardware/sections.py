@@ -21,7 +21,7 @@ def smallest_buffer(array: ArraySpec | SpatialArraySpec) -> int:
 
 
 @dataclass(frozen=True)
-class Impossible:
+class ImpossibleValue:
     """A value that is valid alone but not beside the others, and what is allowed there."""
 
     field: str
@@ -42,7 +42,7 @@ class Sections:
     spatial: bool = False
     """Whether the array is one."""
 
-    def impossible(self) -> list[Impossible]:
+    def impossible(self) -> list[ImpossibleValue]:
         """Find every combination of values that no hardware can have."""
         found = [*self._fold(), *self._slow_ports(), *self._fifos()]
         for field, memory in self._backing():
@@ -57,40 +57,42 @@ class Sections:
             for name, memory in self.memories.by_class().items():
                 yield f"memories.{name}", memory
 
-    def _fifos(self) -> Iterator[Impossible]:
+    def _fifos(self) -> Iterator[ImpossibleValue]:
         memories = self.memories.by_class() if self.memories is not None else {}
         for name, memory in memories.items():
             if memory.fifo and self.spatial:
                 allowed = "false, as PEs with memories of their own take tiles over the NoC"
-                yield Impossible(f"memories.{name}.fifo", memory.fifo, allowed)
+                yield ImpossibleValue(f"memories.{name}.fifo", memory.fifo, allowed)
 
-    def _fold(self) -> Iterator[Impossible]:
+    def _fold(self) -> Iterator[ImpossibleValue]:
         if self.array is None or self.buffer is None or self.buffer.capacity_bytes is None:
             return
         one_fold = smallest_buffer(self.array)
         if self.buffer.capacity_bytes < one_fold:
-            yield Impossible(
+            yield ImpossibleValue(
                 "buffer.capacity_bytes",
                 self.buffer.capacity_bytes,
                 f"at least {format_quantity(one_fold, 'B')}, one 2-byte operand of a "
                 f"{self.array.rows} x {self.array.cols} fold",
             )
 
-    def _stripe(self, section: str, memory: DramSpec) -> Iterator[Impossible]:
+    def _stripe(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
         if self.buffer is None:
             return
         room = self.buffer.capacity_bytes or _MOST_BYTES
         if memory.channels > room:
-            yield Impossible(f"{section}.channels", memory.channels, f"at most {room}, a byte each")
+            yield ImpossibleValue(
+                f"{section}.channels", memory.channels, f"at most {room}, a byte each"
+            )
         elif memory.interleave_bytes * memory.channels > room:
-            yield Impossible(
+            yield ImpossibleValue(
                 f"{section}.interleave_bytes",
                 memory.interleave_bytes,
                 f"at most {format_quantity(room // memory.channels, 'B')}, so that one piece of "
                 f"each of {memory.channels} channels fits the buffer",
             )
 
-    def _slow_ports(self) -> Iterator[Impossible]:
+    def _slow_ports(self) -> Iterator[ImpossibleValue]:
         if self.buffer is not None:
             for way in ("read", "write"):
                 field = f"{way}_bytes_per_second"
@@ -99,16 +101,18 @@ class Sections:
             given = self.chips.link_bytes_per_second
             yield from self._slow_rate("chips.link_bytes_per_second", given, 1)
 
-    def _slow(self, section: str, memory: DramSpec) -> Iterator[Impossible]:
+    def _slow(self, section: str, memory: DramSpec) -> Iterator[ImpossibleValue]:
         field = "bandwidth_bytes_per_second"
         yield from self._slow_rate(f"{section}.{field}", getattr(memory, field), memory.channels)
 
-    def _slow_rate(self, field: str, per_second: int | None, parts: int) -> Iterator[Impossible]:
+    def _slow_rate(
+        self, field: str, per_second: int | None, parts: int
+    ) -> Iterator[ImpossibleValue]:
         if self.clock_hz is None or per_second is None:
             return
         least = -(-self.clock_hz * parts // _MOST_CYCLES_PER_BYTE)
         if per_second < least:
-            yield Impossible(
+            yield ImpossibleValue(
                 field,
                 per_second,
                 f"at least {format_quantity(least, 'B/s')}, one byte in 2^20 cycles of "

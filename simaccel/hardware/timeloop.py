@@ -17,9 +17,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, InputError
-from simaccel.files.accounting import Account, Entry, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.hardware.levels import ROLES, Role
-from simaccel.hardware.timeloop_parts import SECONDS, SPELLINGS, Part, Reading, role_of
+from simaccel.hardware.timeloop_parts import (
+    SECONDS,
+    SPELLINGS,
+    TimeloopPart,
+    TimeloopReading,
+    role_of,
+)
 
 _CLOCK_HZ: Final = 10**9
 _BITS: Final = 8
@@ -44,37 +50,37 @@ def is_architecture(document: Mapping[str, Any]) -> bool:
     return "array" not in document and ("architecture" in document or "arch" in document)
 
 
-def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], Account]:
+def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], FileAccount]:
     """Return an architecture as the document of an accelerator, and what became of its parts.
 
     Raises:
         InputError: what can't be taken.
 
     """
-    reading = Reading(document, file)
+    reading = TimeloopReading(document, file)
     parts = reading.parts()
     levels = None if reading.faults else _levels(reading, parts)
     made = None if levels is None else _Accelerator(reading, levels, Path(file))
     fields = {} if made is None else made.document()
     if reading.faults or made is None:
         raise InputError(reading.faults)
-    return fields, Account(file, tuple(made.entries()))
+    return fields, FileAccount(file, tuple(made.entries()))
 
 
 @dataclass
 class _Levels:
     """The parts by the level that they are; ``left``: those with no counterpart, with a reason."""
 
-    dram: Part
-    buffer: Part | None
-    memories: dict[Role, Part]
-    macs: Part
+    dram: TimeloopPart
+    buffer: TimeloopPart | None
+    memories: dict[Role, TimeloopPart]
+    macs: TimeloopPart
     pes: int
     columns: int
     left: dict[str, str] = field(default_factory=dict)
 
 
-def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
+def _levels(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Levels | None:
     drams = [part for part in parts if part.of == "dram"]
     macs = [part for part in parts if part.of == "compute"]
     for what, known in (("DRAM", drams), ("MAC (class intmac)", macs)):
@@ -103,7 +109,9 @@ def _levels(reading: Reading, parts: Sequence[Part]) -> _Levels | None:
     return _Levels(drams[0], buffer, memories, macs[0], pes, columns, left)
 
 
-def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]:
+def _fan(
+    reading: TimeloopReading, inner: Sequence[TimeloopPart], macs: TimeloopPart
+) -> tuple[int, int]:
     """Return how many PEs there are, in how many columns."""
     first = inner[0] if inner else macs
     pes, columns = first.instances, first.columns or macs.columns or first.instances
@@ -120,9 +128,11 @@ def _fan(reading: Reading, inner: Sequence[Part], macs: Part) -> tuple[int, int]
     return pes, columns
 
 
-def _memories(reading: Reading, inner: Sequence[Part], left: dict[str, str]) -> dict[Role, Part]:
+def _memories(
+    reading: TimeloopReading, inner: Sequence[TimeloopPart], left: dict[str, str]
+) -> dict[Role, TimeloopPart]:
     """Return the memory of each role in a PE; one-word registers give way to others."""
-    parts: dict[Role, Part] = {}
+    parts: dict[Role, TimeloopPart] = {}
     for part in inner:
         named = role_of(part.name)
         kept = part.keeps
@@ -147,7 +157,7 @@ def _memories(reading: Reading, inner: Sequence[Part], left: dict[str, str]) -> 
     return parts
 
 
-def _words(reading: Reading, part: Part) -> int | None:
+def _words(reading: TimeloopReading, part: TimeloopPart) -> int | None:
     """Return how many words a memory holds."""
     entries = reading.amount(part, "entries")
     if entries is not None:
@@ -157,7 +167,7 @@ def _words(reading: Reading, part: Part) -> int | None:
     return bits and word and bits // word
 
 
-def _capacity_bits(reading: Reading, part: Part) -> int | None:
+def _capacity_bits(reading: TimeloopReading, part: TimeloopPart) -> int | None:
     """Return the size of a memory in bits; None if the file doesn't say it."""
     amounts = {
         name: reading.amount(part, name)
@@ -181,7 +191,7 @@ _NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
 class _Accelerator:
     """The parts that an accelerator's document is written from."""
 
-    reading: Reading
+    reading: TimeloopReading
     levels: _Levels
     path: Path
 
@@ -251,7 +261,7 @@ class _Accelerator:
             }
         return sections
 
-    def _bytes(self, part: Part) -> int:
+    def _bytes(self, part: TimeloopPart) -> int:
         bits = _capacity_bits(self.reading, part)
         if bits is None:
             allowed = "a size: depth and width (or word-bits and block-size), or entries"
@@ -276,7 +286,7 @@ class _Accelerator:
             "source": source if part else f"{source} has none",
         }
 
-    def _rate(self, part: Part, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+    def _rate(self, part: TimeloopPart, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
         """Return bytes per second from words per cycle."""
         words = self.reading.amount(part, f"{way}_bandwidth")
         bits = self.reading.amount(part, "word_bits")
@@ -302,24 +312,24 @@ class _Accelerator:
         numbers = dict.fromkeys(("weights", "activations", "cache"), number)
         return {"precision": {**numbers, "source": f"{source}: words of {bits} bits in the DRAM"}}
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[AccountEntry]:
         """Yield what became of each part, attribute and section."""
         levels = self.levels
         for name, why in levels.left.items():
-            yield Entry(name, "not taken", why, "component")
+            yield AccountEntry(name, "not taken", why, "component")
         own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
         memories = {memory.path: memory for memory in levels.memories.values()}
         for part in (*own, *memories.values(), levels.macs):
-            yield Entry(part.name, "taken", part.of, "component")
+            yield AccountEntry(part.name, "taken", part.of, "component")
             taken = _TAKEN | (set(_RATES) if part in own else set())
             yield from account_keys(part.attributes, taken, _HARMLESS, within=part.name, macs=0)
         for name in map(str, self.reading.document):
             if name in ("architecture", "arch"):
-                yield Entry(name, "taken", "read")
+                yield AccountEntry(name, "taken", "read")
             elif name in ("problem", "version"):
-                yield Entry(name, "harmless", "no part of the architecture")
+                yield AccountEntry(name, "harmless", "no part of the architecture")
             elif name == "sparse_optimizations":
-                yield Entry(name, "not taken", "all is dense here", macs=None)
+                yield AccountEntry(name, "not taken", "all is dense here", macs=None)
             else:
                 loops = "loops are the scheduler's, and --constrain's"
-                yield Entry(name, "not taken", loops if name in _LOOPS else "not read")
+                yield AccountEntry(name, "not taken", loops if name in _LOOPS else "not read")

@@ -39,7 +39,7 @@ MOST: Final = 2**40
 
 
 @dataclass(frozen=True)
-class Part:
+class TimeloopPart:
     """A component: how many there are in all, in how many columns, and what it says of itself.
 
     ``keeps``: the roles that a constraint in the file leaves it; None without one.
@@ -55,7 +55,7 @@ class Part:
 
 
 @dataclass
-class Reading:
+class TimeloopReading:
     """A document that is read, and what is wrong with it so far."""
 
     document: Mapping[str, Any]
@@ -67,7 +67,7 @@ class Reading:
         text = f"this looks like a Timeloop architecture, which must have here {allowed}"
         self.faults.append(Fault(self.file, path, value, text))
 
-    def amount(self, part: Part, name: str) -> int | None:
+    def amount(self, part: TimeloopPart, name: str) -> int | None:
         """Return a whole number of a part's attributes, or None without one."""
         for spelling in SPELLINGS.get(name, (name,)):
             if spelling in part.attributes:
@@ -81,7 +81,7 @@ class Reading:
         self.refuse(path, value, "a whole number from 1")
         return None
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[TimeloopPart]:
         """Return all parts, outermost first."""
         (root,) = (name for name in ("architecture", "arch") if name in self.document)
         described = self.document[root]
@@ -99,7 +99,7 @@ class Reading:
         )
         return []
 
-    def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[Part]:
+    def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
         inside = where.within(node)
         for at, local in enumerate(_list(node.get("local"))):
             path = f"{where.path}.local[{at}]"
@@ -116,9 +116,9 @@ class Reading:
             count = _count(branch)
             yield from self._nested(branch, inside.at(path, count))
 
-    def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[Part], _Where]:
+    def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
         """Return the parts of a list, and where what follows it stands."""
-        parts: list[Part] = []
+        parts: list[TimeloopPart] = []
         for at, node in enumerate(nodes):
             path = f"{where.path}[{at}]"
             if not isinstance(node, Mapping):
@@ -154,24 +154,28 @@ class Reading:
         count = where.count * sizes["meshX"] * sizes["meshY"]
         return _Where(where.path, count, where.attributes, columns)
 
-    def _oldest(self, given: Mapping[str, Any], root: str) -> Iterator[Part]:
+    def _oldest(self, given: Mapping[str, Any], root: str) -> Iterator[TimeloopPart]:
         storages = _list(given.get("storage"))
         for at in reversed(range(len(storages))):
             yield from self._plain(storages[at], f"{root}.storage[{at}]", "storage")
         yield from self._plain(given["arithmetic"], f"{root}.arithmetic", "compute")
 
-    def _plain(self, one: object, path: str, of: Literal["storage", "compute"]) -> Iterator[Part]:
-        if not isinstance(one, Mapping):
-            self.refuse(path, one, "a mapping")
+    def _plain(
+        self, component: object, path: str, of: Literal["storage", "compute"]
+    ) -> Iterator[TimeloopPart]:
+        if not isinstance(component, Mapping):
+            self.refuse(path, component, "a mapping")
             return
-        count = self.whole(f"{path}.instances", one.get("instances", 1)) or 1
-        name = str(one.get("name", of))
-        outside = "DRAM" in (one.get("technology"), one.get("class"), name)
+        count = self.whole(f"{path}.instances", component.get("instances", 1)) or 1
+        name = str(component.get("name", of))
+        outside = "DRAM" in (component.get("technology"), component.get("class"), name)
         kind = "dram" if of == "storage" and outside else of
-        columns = one.get("meshX")
-        yield Part(name, path, kind, one, count, columns and self.whole(f"{path}.meshX", columns))
+        columns = component.get("meshX")
+        yield TimeloopPart(
+            name, path, kind, component, count, columns and self.whole(f"{path}.meshX", columns)
+        )
 
-    def _part(self, component: object, path: str, where: _Where) -> Part | None:
+    def _part(self, component: object, path: str, where: _Where) -> TimeloopPart | None:
         if not isinstance(component, Mapping) or not isinstance(component.get("class"), str):
             self.refuse(path, component, "a component with `name`, `class` and `attributes`")
             return None
@@ -180,7 +184,7 @@ class Reading:
         name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
         kind = _kind(f"{component['class']} {component.get('subclass', '')}".lower())
         named = where.count * _count(component)
-        part = Part(
+        part = TimeloopPart(
             name, path, kind, attributes, named, where.columns, self._keeps(name, component)
         )
         if kind == "other":
@@ -188,7 +192,7 @@ class Reading:
         own = own if isinstance(own, Mapping) else {}
         return self._meshed(replace(part, instances=self._instances(part, own)), own)
 
-    def _instances(self, part: Part, own: Mapping[str, Any]) -> int:
+    def _instances(self, part: TimeloopPart, own: Mapping[str, Any]) -> int:
         """Return how many of a part there are: its attribute counts those in all."""
         if "instances" not in own:
             return part.instances
@@ -198,7 +202,7 @@ class Reading:
             self.refuse(path, given, f"{part.instances}, as its name or what it is in says")
         return given
 
-    def _meshed(self, part: Part, own: Mapping[str, Any]) -> Part:
+    def _meshed(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
         """Return a part with its columns, which either side of a mesh says."""
         if part.columns is not None:
             return part

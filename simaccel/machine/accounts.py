@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Final, Protocol
 
-from simaccel.machine.stateful import Skip, Stateful
+from simaccel.machine.stateful import SkippedPeriods, StatefulPart
 
 
 class Cause(IntEnum):
@@ -100,7 +100,7 @@ def early_site(site: int, operator: int) -> int:
 
 
 @dataclass(eq=False)
-class Account(Stateful):
+class StallAccount(StatefulPart):
     """The books of one engine."""
 
     STATE = ("cause", "wait", "site", "early", "followers")
@@ -122,7 +122,7 @@ class Account(Stateful):
     early: int = 0
     """What is added to sites while the operator before has not ended."""
     cycles: list[int] = field(default_factory=lambda: [0] * len(Cause))
-    followers: list[Account] = field(default_factory=list)
+    followers: list[StallAccount] = field(default_factory=list)
     asked: int = 0
     """When its engine last asked the DRAM, as a number that grows."""
 
@@ -176,12 +176,12 @@ class Account(Stateful):
             self.flush(now)
             self.site %= EARLY_SITES
 
-    def follow(self, now: int, other: Account, wait: Wait) -> None:
+    def follow(self, now: int, other: StallAccount, wait: Wait) -> None:
         """Wait for another engine: blame what it does, now and until ``unfollow``."""
         other.followers.append(self)
         self.switch(now, other.root, wait)
 
-    def unfollow(self, other: Account) -> None:
+    def unfollow(self, other: StallAccount) -> None:
         """Stop blaming another engine."""
         if self in other.followers:
             other.followers.remove(self)
@@ -194,7 +194,7 @@ class Account(Stateful):
         """Return the books, which tell the truth at a flush only."""
         return (*self.cycles, self.since)
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Book some periods."""
         for index, amount in skip.growth():
             if index < len(self.cycles):
@@ -203,7 +203,7 @@ class Account(Stateful):
                 self.since += amount
 
 
-class NoAccount(Account):
+class NoAccount(StallAccount):
     """The books of an engine of whose run only the cycles count: nothing is booked or blamed."""
 
     kept = False
@@ -220,7 +220,7 @@ class NoAccount(Account):
     def catch_up(self, now: int) -> None:
         """Book nothing."""
 
-    def follow(self, now: int, other: Account, wait: Wait) -> None:  # noqa: ARG002 - as Account
+    def follow(self, now: int, other: StallAccount, wait: Wait) -> None:  # noqa: ARG002 - as Account
         """Note what is waited for, in case it never comes."""
         self.wait = wait
 

@@ -16,13 +16,13 @@ import simpy
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
-from simaccel.machine.folds import Edge, name_before
-from simaccel.machine.plan import Op, Plan
-from simaccel.machine.stateful import Skip
+from simaccel.machine.folds import FoldEdge, name_before
+from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
+from simaccel.machine.shared_resources import SharedResources
+from simaccel.machine.stateful import SkippedPeriods
 from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.turns import READ, WRITE, Entry
-from simaccel.machine.wires import Wires
 
 
 class _Use(NamedTuple):
@@ -36,18 +36,18 @@ class _Use(NamedTuple):
     """Whether nobody else can ask the channel before the next meeting of the engines."""
 
 
-class OnChip(Engine):
+class OnChipEngine(Engine):
     """An engine that uses pipes and ports."""
 
     WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "uses")
     CAUSES: ClassVar[Mapping[str, Cause]] = PORT_CAUSES
     """What waiting for a pipe or port is booked to."""
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.uses = [self._uses(op) for op in plan.ops]
 
-    def _uses(self, op: Op) -> tuple[_Use, ...]:
+    def _uses(self, op: Instruction) -> tuple[_Use, ...]:
         """Return what a step asks: of the pipes, the slower one first, then of the ports."""
         shared = self.wires.shared
         asked = [
@@ -63,9 +63,9 @@ class OnChip(Engine):
             if cycles
         )
 
-    def _ask(self) -> list[tuple[Channel, Cause, Entry | None]]:
+    def _ask(self) -> list[tuple[Channel, Cause, ServiceRequest | None]]:
         """Ask for all that a step uses; where nobody else can ask, nothing needs to be noted."""
-        asked: list[tuple[Channel, Cause, Entry | None]] = []
+        asked: list[tuple[Channel, Cause, ServiceRequest | None]] = []
         for channel, cycles, direction, cause, alone in self.uses[self.at]:
             if alone:
                 channel.serve_alone(cycles)
@@ -74,7 +74,7 @@ class OnChip(Engine):
                 asked.append((channel, cause, channel.request(cycles, direction, self.name)))
         return asked
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one command: compute, if it does, and meanwhile move what it moves."""
         account, clock = self.account, self.clock
         asked = self._ask()
@@ -102,7 +102,7 @@ class OnChip(Engine):
         self.stage = 0
 
 
-class Array(OnChip):
+class Array(OnChipEngine):
     """The PEs: fold after fold, or one pass after the other.
 
     The stationary operand of a block shifts in behind the last fold of the block before, and its
@@ -110,12 +110,18 @@ class Array(OnChip):
     behind the next one. Only where the array runs empty does it wait for the one or the other.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (*OnChip.STATE, "came", "free_at", "left_at", "drained_at")
-    WIRING: ClassVar[tuple[str, ...]] = (*OnChip.WIRING, "memory")
+    STATE: ClassVar[tuple[str, ...]] = (
+        *OnChipEngine.STATE,
+        "came",
+        "free_at",
+        "left_at",
+        "drained_at",
+    )
+    WIRING: ClassVar[tuple[str, ...]] = (*OnChipEngine.WIRING, "memory")
     kind = EngineKind.ARRAY
     busy_root = Cause.ARRAY
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.memory = memory_cycles(plan)
         self.came = dict.fromkeys(_taken(plan), 0)
@@ -134,7 +140,7 @@ class Array(OnChip):
         left = max(self.left_at - now, 0), max(self.drained_at - now, 0)
         return (*super().state(), came, free, *left)
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Let everything be as long ago as before."""
         super().skip(skip)
         self.came = {tile: cycle + skip.cycles for tile, cycle in self.came.items()}
@@ -142,7 +148,7 @@ class Array(OnChip):
         self.left_at += skip.cycles
         self.drained_at += skip.cycles
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Begin or end a block, or run a fold or a pass."""
         if op.begins is not None:
             return self._begin(op, op.begins)
@@ -151,7 +157,7 @@ class Array(OnChip):
             return ()
         return super().work(op)
 
-    def _end_block(self, edge: Edge) -> None:
+    def _end_block(self, edge: FoldEdge) -> None:
         """Note what is behind the last fold of a block, which the next one needn't wait for."""
         now = self.clock.cycle
         self.free_at = now - edge.hidden
@@ -159,7 +165,7 @@ class Array(OnChip):
         self.drained_at = max(self.drained_at, now + edge.cycles + edge.latency_cycles)
         self.came[edge.made] = self.drained_at
 
-    def _begin(self, op: Op, edge: Edge) -> Waiting:
+    def _begin(self, op: Instruction, edge: FoldEdge) -> Waiting:
         """Wait until the stationary operand is in its place and the stream is at the edge.
 
         Sums that will stay may leave, at the end of the first stream, once those before have left.
@@ -183,17 +189,17 @@ class Array(OnChip):
             yield clock.timeout(on_way)
         self.stage = 0
 
-    def lag(self, op: Op, tokens: Tokens) -> int:
+    def lag(self, op: Instruction, tokens: Tokens) -> int:
         """Results leave the array after the last fold that made them."""
         return max(self.came.get(_tile(op, tokens), 0) - self.clock.cycle, 0)
 
-    def note(self, op: Op, tokens: Tokens) -> None:
+    def note(self, op: Instruction, tokens: Tokens) -> None:
         """Learn when a tile came."""
         if op.renews:
             self._keep(tokens.handover.tile)
         self.came[_tile(op, tokens)] = tokens.came
 
-    def _claim(self, op: Op) -> None:
+    def _claim(self, op: Instruction) -> None:
         """A slot has nothing of the tile before."""
         super()._claim(op)
         if op.renews:
@@ -238,7 +244,7 @@ def memory_cycles(plan: Plan) -> int:
     return max((1 + edge.cycles + edge.latency_cycles for edge in edges), default=0)
 
 
-def _tile(op: Op, tokens: Tokens) -> str:
+def _tile(op: Instruction, tokens: Tokens) -> str:
     """Name the tile that a step waits for or hands on."""
     return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
 
@@ -253,7 +259,7 @@ def _taken(plan: Plan) -> Iterator[str]:
                     yield edge.made
 
 
-class NocMove(OnChip):
+class NocEngine(OnChipEngine):
     """Moves tiles from the buffer to the PEs, or back: it works while pipe and port do."""
 
     busy_root = Cause.NOC
@@ -264,13 +270,13 @@ class NocMove(OnChip):
     }
 
 
-class NocIn(NocMove):
+class NocInEngine(NocEngine):
     """Brings tiles to the PEs."""
 
     kind = EngineKind.NOC_IN
 
 
-class NocOut(NocMove):
+class NocOutEngine(NocEngine):
     """Takes tiles back to the buffer."""
 
     kind = EngineKind.NOC_OUT

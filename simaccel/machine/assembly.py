@@ -6,36 +6,43 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
-from simaccel.machine.accounts import Account
-from simaccel.machine.array import Array, NocIn, NocOut, memory_cycles
+from simaccel.machine.accounts import StallAccount
+from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import Dma, DmaIn, DmaOut, Engine, LinkEngine, Sfu
+from simaccel.machine.engines import (
+    DmaEngine,
+    DmaInEngine,
+    DmaOutEngine,
+    Engine,
+    LinkEngine,
+    SfuEngine,
+)
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.plan import make_plan, needed_by
+from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import ARRAY, CoreWalks, Walks
-from simaccel.machine.wires import Wires, delay_of, make_wires
+from simaccel.machine.walks import ARRAY, CoreWalks, InstructionStreams
 from simaccel.program.overlap import near_by
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
-    EngineKind.DMA_IN: DmaIn,
-    EngineKind.NOC_IN: NocIn,
+    EngineKind.DMA_IN: DmaInEngine,
+    EngineKind.NOC_IN: NocInEngine,
     EngineKind.ARRAY: Array,
-    EngineKind.SFU: Sfu,
+    EngineKind.SFU: SfuEngine,
     EngineKind.LINK: LinkEngine,
-    EngineKind.NOC_OUT: NocOut,
-    EngineKind.DMA_OUT: DmaOut,
+    EngineKind.NOC_OUT: NocOutEngine,
+    EngineKind.DMA_OUT: DmaOutEngine,
 }
 
 
 def assemble(
     clock: Clock,
     accelerator: Accelerator,
-    walks: Walks,
+    walks: InstructionStreams,
     enclosing: Mapping[str, Mapping[str, int]],
-    account: type[Account],
-) -> tuple[list[Wires], list[Engine]]:
+    account: type[StallAccount],
+) -> tuple[list[SharedResources], list[Engine]]:
     """Return what the engines of each core share, and all engines, core by core.
 
     Cores with the same walks share their plans. ``enclosing``: as of ``make_wires``; ``account``:
@@ -59,7 +66,9 @@ def assemble(
     return cores, engines
 
 
-def connect(walks: Walks, cores: Sequence[Wires], engines: Sequence[Engine]) -> list[Tokens]:
+def connect(
+    walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
+) -> list[Tokens]:
     """Return all tokens; engines have theirs, so that nothing is looked up while running."""
     found: list[Tokens] = []
     for wires, one in zip(cores, walks.cores, strict=True):
@@ -68,12 +77,14 @@ def connect(walks: Walks, cores: Sequence[Wires], engines: Sequence[Engine]) -> 
     return found
 
 
-def share_loads(walks: Walks, cores: Sequence[Wires], engines: Sequence[Engine]) -> list[Multicast]:
+def share_loads(
+    walks: InstructionStreams, cores: Sequence[SharedResources], engines: Sequence[Engine]
+) -> list[Multicast]:
     """Return the loads that several cores read at once; engines know theirs by step."""
-    members: dict[object, list[tuple[Dma, int]]] = {}
+    members: dict[object, list[tuple[DmaEngine, int]]] = {}
     for wires, digits in zip(cores, walks.digits, strict=True):
         for engine in engines:
-            if engine.wires is wires and isinstance(engine, Dma):
+            if engine.wires is wires and isinstance(engine, DmaEngine):
                 for at, key in _loads_of_all(engine, digits):
                     members.setdefault(key, []).append((engine, at))
     shared: list[Multicast] = []
@@ -86,7 +97,7 @@ def share_loads(walks: Walks, cores: Sequence[Wires], engines: Sequence[Engine])
 
 
 def _loads_of_all(
-    engine: Dma, digits: Mapping[str, tuple[int, ...]]
+    engine: DmaEngine, digits: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[int, object]]:
     """Yield the steps that are alike on other cores, and what those have in common."""
     for at, op in enumerate(engine.plan.ops):

@@ -8,14 +8,21 @@ from typing import NamedTuple
 import simpy
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.dram.tile import Rows
-from simaccel.machine.batches import Batches
+from simaccel.hardware.dram.tile import TileRows
 from simaccel.machine.clock import Alarm, Clock
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
-from simaccel.machine.turns import Entry, Turns
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
 
 
-class Channel(Stateful):
+class Channel(StatefulPart):
     """One resource of fixed rate. Finishes are computed when somebody looks or waits.
 
     An alarm is set if and only if somebody waits. Who is alone takes no turns until somebody else
@@ -28,25 +35,25 @@ class Channel(Stateful):
     RECORDS = ("seen", "log", "only")  # there is none when somebody looks
     WIRING = ("clock",)
 
-    def __init__(self, clock: Clock, turns: Turns | Batches) -> None:
+    def __init__(self, clock: Clock, turns: RoundRobinArbiter | ReadWriteArbiter) -> None:
         self.clock = clock
         self.turns = turns
         self.seen = 0
         self.idle_since = 0
         """When the last use ended, or will end if it is served alone."""
-        self.only: Entry | None = None
+        self.only: ServiceRequest | None = None
         """Who has been served since it came, without turns, because nobody else was there."""
         self.served_cycles = 0
-        self.waiting: list[tuple[Entry, simpy.Event]] = []
+        self.waiting: list[tuple[ServiceRequest, simpy.Event]] = []
         self.alarm: tuple[int, Alarm] | None = None
         self.log: list[int] | None = None
         """For a lane, if there is one: when each use ended, when the next one began, and the cycles
         of service of all uses by then."""
 
-    def request(self, cycles: int, direction: int, owner: str) -> Entry:
+    def request(self, cycles: int, direction: int, owner: str) -> ServiceRequest:
         """Ask for ``cycles`` of service."""
         now = self.clock.cycle
-        entry = Entry(cycles, direction, owner, now)
+        entry = ServiceRequest(cycles, direction, owner, now)
         if cycles == 0:
             entry.finished = True
             return entry
@@ -95,7 +102,7 @@ class Channel(Stateful):
             self.idle_since = now - self.turns.advance(now - self.seen)
         self.seen = now
 
-    def done(self, entry: Entry) -> bool:
+    def done(self, entry: ServiceRequest) -> bool:
         """Whether a request has been served by now."""
         if entry is self.only:
             if self.idle_since > self.clock.cycle:
@@ -105,7 +112,7 @@ class Channel(Stateful):
             self.catch_up()
         return entry.finished
 
-    def wait(self, entry: Entry) -> simpy.Event:
+    def wait(self, entry: ServiceRequest) -> simpy.Event:
         """Return an event that happens when ``entry`` has been served."""
         event = self.clock.event()
         self.waiting.append((entry, event))
@@ -154,7 +161,7 @@ class Channel(Stateful):
         """Return the cycles of service that were asked for."""
         return (self.served_cycles,)
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """Return how long the alarm, or what is left of a large request, lets the period repeat.
 
         A channel that nobody has asked anything stays as it is and catches up by itself.
@@ -174,7 +181,7 @@ class Channel(Stateful):
             return self.turns.limit(seen.of(3), horizon=rings - seen.end)
         return self._foreseen(seen)
 
-    def _foreseen(self, seen: Stretch) -> int:
+    def _foreseen(self, seen: GaugeInterval) -> int:
         """Limit a skip while the alarm foresees the finish of a large request that shrinks.
 
         It is set anew in every period, and never rings in the period after.
@@ -183,7 +190,7 @@ class Channel(Stateful):
         shrinks = seen.before[6::2] != seen.after[6::2]
         return self.turns.limit(seen.of(3)) if shrinks and nearest > seen.cycles else NEVER
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Move on, with the alarm if it belongs to the period."""
         seen = skip.stretch
         (asked, rang), (asks, rings) = seen.before[:2], seen.after[:2]
@@ -192,7 +199,7 @@ class Channel(Stateful):
         self.served_cycles += (asks - asked) * skip.times
         self.seen += skip.cycles
         self.idle_since += skip.cycles
-        self.turns.skip(Skip(seen.of(3), skip.times, (), ()))
+        self.turns.skip(SkippedPeriods(seen.of(3), skip.times, (), ()))
         if self.alarm is None or rang == rings:
             return
         due, alarm = self.alarm
@@ -205,15 +212,15 @@ class Channel(Stateful):
             self._set_alarm()
 
 
-class Transfer(NamedTuple):
+class DramTransfer(NamedTuple):
     """Bytes to read from DRAM, or to write to it, which lie in ``rows``."""
 
     n_bytes: int
     direction: int
-    rows: Rows | None = None
+    rows: TileRows | None = None
 
 
-class Dram:
+class DramChannels:
     """Channels of DRAM, or of a memory beside it, as ``accelerator`` has it in the DRAM's place.
 
     A transfer is spread over them, and done when all have served their part. ``transfers`` are all
@@ -221,7 +228,7 @@ class Dram:
     """
 
     def __init__(
-        self, clock: Clock, accelerator: Accelerator, transfers: Collection[Transfer]
+        self, clock: Clock, accelerator: Accelerator, transfers: Collection[DramTransfer]
     ) -> None:
         spec = accelerator.dram
         batch = (accelerator.batch_cycles(write=False), accelerator.batch_cycles(write=True))
@@ -235,12 +242,13 @@ class Dram:
             for at in range(spec.channels)
         ]
         distinct = {
-            share: Channel(clock, Batches(batch, spec.turnaround_cycles)) for share in shares
+            share: Channel(clock, ReadWriteArbiter(batch, spec.turnaround_cycles))
+            for share in shares
         }
         self.channels = tuple(distinct.values())
         self.by_number = [distinct[share] for share in shares]
         """For each channel that there is the one that stands for it."""
-        self.parts: dict[Transfer, list[tuple[Channel, int]]] = {
+        self.parts: dict[DramTransfer, list[tuple[Channel, int]]] = {
             transfer: [(channel, share[at]) for share, channel in distinct.items()]
             for at, transfer in enumerate(transfers)
         }

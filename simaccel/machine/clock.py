@@ -9,7 +9,14 @@ from types import MethodType
 import simpy
 from simpy.core import EmptySchedule
 
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
 
 Call = Callable[[simpy.Event], None]
 
@@ -18,7 +25,7 @@ class Alarm(simpy.Timeout):
     """A timeout that its channel sets, takes back and moves; the clock only keeps its order."""
 
 
-class Clock(simpy.Environment, Stateful):
+class Clock(simpy.Environment, StatefulPart):
     """The accelerator clock. ``now`` is an integer number of cycles."""
 
     STATE = ("_queue",)
@@ -96,7 +103,7 @@ class Clock(simpy.Environment, Stateful):
             0 if isinstance(entry[3], Alarm) else int(entry[0]) for entry in sorted(self._queue)
         )
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """An event has moved on with the period, or is still pending and ends the skip."""
         limit = FOREVER
         for old, new in zip(seen.before, seen.after, strict=True):
@@ -106,7 +113,7 @@ class Clock(simpy.Environment, Stateful):
                 return NEVER
         return limit
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Advance time; events of the period move on with it."""
         seen = skip.stretch
         self._queue[:] = [

@@ -12,15 +12,23 @@ from typing import Any, ClassVar
 import simpy
 
 from simaccel.machine.accounts import Cause
-from simaccel.machine.channel import Channel, Transfer
-from simaccel.machine.meeting import Meeting
+from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.multicast import Multicast, Pieces
-from simaccel.machine.plan import Amounts, Op, Plan
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch, growth
-from simaccel.machine.steps import Act, EngineKind
+from simaccel.machine.operator_barrier import OperatorBarrier
+from simaccel.machine.plan import Amounts, Instruction, Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE
+from simaccel.machine.shared_resources import SharedResources
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+    growth,
+)
+from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.turns import READ, WRITE
-from simaccel.machine.wires import Wires
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -34,7 +42,7 @@ _ENDINGS = (Cause.DRAIN, Cause.IDLE, Cause.LINK)
 Waiting = Generator[simpy.Event, Any, None]
 
 
-class Engine(Stateful):
+class Engine(StatefulPart):
     """The walk that all engines share; subclasses add what their commands do.
 
     A position in the walk never comes back; so when ``at`` and ``stage`` do, either the engine
@@ -62,7 +70,7 @@ class Engine(Stateful):
     kind: ClassVar[EngineKind | None] = None
     busy_root = Cause.BUSY
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         self.name = name
         self.plan = plan
         self.wires = wires
@@ -76,9 +84,9 @@ class Engine(Stateful):
         self.iterations: list[int] = [0] * plan.depth
         self.counts = [0] * len(plan.ops)
         self.tokens: list[Tokens | None] = []
-        self.needed: list[Sequence[tuple[Tokens, Op]]] = []
+        self.needed: list[Sequence[tuple[Tokens, Instruction]]] = []
         """By step: what it waits for, and all that the next command needs besides."""
-        self.meeting: Meeting
+        self.meeting: OperatorBarrier
         self.early: Mapping[str, int] = {}
         """What is added to sites of the next operator while one drains, by operator."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
@@ -97,7 +105,7 @@ class Engine(Stateful):
         """Return how often each command and loop was begun that can be begun again from here."""
         return tuple(self.counts[self.plan.again[self.at]])
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """One loop goes round some times in each period, as long as it has trips left."""
         if seen.before == seen.after:
             return FOREVER
@@ -112,7 +120,7 @@ class Engine(Stateful):
             left -= 1
         return left // (seen.after[depth] - seen.before[depth])
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Go round as often as in the periods."""
         for depth, amount in growth(skip.stretch.before, skip.stretch.after, skip.times):
             self.iterations[depth] += amount
@@ -123,8 +131,14 @@ class Engine(Stateful):
     def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
         """Walk the plan from the first step to the last."""
         ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
-        end, command, loop, meet, gate = Act.END, Act.COMMAND, Act.LOOP, Act.MEET, Act.GATE
-        claim, wait = Act.CLAIM, Act.WAIT
+        end, command, loop, meet, gate = (
+            Action.END,
+            Action.COMMAND,
+            Action.LOOP,
+            Action.MEET,
+            Action.GATE,
+        )
+        claim, wait = Action.CLAIM, Action.WAIT
         while self.at < len(ops):
             at = self.at
             op = ops[at]
@@ -177,7 +191,7 @@ class Engine(Stateful):
         ]
         return list(dict.fromkeys(found)) if len(found) > 1 else found
 
-    def _is_first(self, op: Op) -> bool:
+    def _is_first(self, op: Instruction) -> bool:
         """Return whether it is the first iteration, in which alone a step waits."""
         iterations = self.iterations
         for depth in op.within:  # noqa: SIM110 - a generator takes three times as long
@@ -185,7 +199,7 @@ class Engine(Stateful):
                 return False
         return True
 
-    def _is_last(self, op: Op) -> bool:
+    def _is_last(self, op: Instruction) -> bool:
         """Return whether it is the last iteration, in which alone a step passes something on."""
         iterations, trips = self.iterations, self.plan.around[self.at]
         for depth in op.within:  # noqa: SIM110 - as above
@@ -193,16 +207,16 @@ class Engine(Stateful):
                 return False
         return True
 
-    def _claim(self, op: Op) -> None:
+    def _claim(self, op: Instruction) -> None:
         """Go on with a slot that is free."""
         self.wires.occupancy.claim(op.operator, op.tile, op.n_bytes, op.place)
 
-    def note(self, op: Op, tokens: Tokens) -> None:
+    def note(self, op: Instruction, tokens: Tokens) -> None:
         """Learn when a tile came that was waited for."""
 
-    def _hand_on(self, op: Op, tokens: Tokens | None) -> None:
+    def _hand_on(self, op: Instruction, tokens: Tokens | None) -> None:
         """Pass a tile on, or the slot that it was in."""
-        if op.act is Act.RELEASE:
+        if op.act is Action.RELEASE:
             self.wires.occupancy.release(op.tile, op.n_bytes, op.place)
         if tokens is not None:
             if op.empty:
@@ -210,7 +224,7 @@ class Engine(Stateful):
             else:
                 tokens.hand_on(self.lag(op, tokens))
 
-    def lag(self, op: Op, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
+    def lag(self, op: Instruction, tokens: Tokens) -> int:  # noqa: ARG002 - for the array
         """Return in how many cycles the data of a tile have left the engine."""
         return 0
 
@@ -223,7 +237,7 @@ class Engine(Stateful):
                 self.account.switch(self.clock.cycle, cause)
             yield event
 
-    def _start(self, op: Op) -> Waiting:
+    def _start(self, op: Instruction) -> Waiting:
         """Wait until an operator whose turn it is has been set up."""
         cycles = self.wires.accelerator.groups.start_cycles
         if cycles:
@@ -233,7 +247,7 @@ class Engine(Stateful):
             yield self.clock.timeout(cycles)
             self.stage = 0
 
-    def _meet(self, op: Op) -> Waiting:
+    def _meet(self, op: Instruction) -> Waiting:
         """Come to the end of an operator; go on as far as its end need not be awaited."""
         yield from self._wait_for_end()
         event = self.meeting.arrive(self.name, op.operator, self.last_lag())
@@ -254,18 +268,18 @@ class Engine(Stateful):
         """Return what a step moves that the engine counts."""
         return self.plan.ops[at].amounts
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Run one own step; ``()`` if it never waits."""
         raise NotImplementedError
 
 
-class Sfu(Engine):
+class SfuEngine(Engine):
     """The special function unit: one step of a vector operator at a time."""
 
     kind = EngineKind.SFU
     busy_root = Cause.SFU
 
-    def work(self, op: Op) -> Waiting:
+    def work(self, op: Instruction) -> Waiting:
         """Execute one piece of work; its passes read and write through the ports meanwhile."""
         account, clock = self.account, self.clock
         reads, writes = self.ports["buffer_read"], self.ports["buffer_write"]
@@ -282,21 +296,21 @@ class Sfu(Engine):
         self.stage = 0
 
 
-class LinkEngine(Sfu):
+class LinkEngine(SfuEngine):
     """The links of a chip: one collective after the other, of messages from and to the buffer."""
 
     kind = EngineKind.LINK
     busy_root = Cause.LINK
 
 
-class Dma(Engine):
+class DmaEngine(Engine):
     """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
 
     WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts", "multicasts")
     busy_root = Cause.DRAM_BANDWIDTH
     direction: ClassVar[int]
 
-    def __init__(self, name: str, plan: Plan, wires: Wires) -> None:
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.root = self.busy_root
         """Whom those blame that wait for a transfer, unless banks hold it up."""
@@ -305,10 +319,10 @@ class Dma(Engine):
         self.multicasts: dict[int, Multicast] = {}
         """By step with whom it asks."""
 
-    def _parts(self, op: Op) -> Sequence[tuple[Channel, int]]:
+    def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
         if not op.dram_bytes:
             return ()
-        transfer = Transfer(op.dram_bytes, self.direction, op.dram_rows)
+        transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
         return self.wires.memories[op.memory].parts[transfer]
 
     def ask(self) -> Pieces:
@@ -328,11 +342,11 @@ class Dma(Engine):
         moved = super().amounts(at)
         return moved if self.asks(at) else tuple(one for one in moved if one[0][0] != "dram_read")
 
-    def work(self, op: Op) -> Iterable[simpy.Event]:
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""
         return self._transfer(op) if op.dram_bytes else ()
 
-    def _transfer(self, op: Op) -> Waiting:
+    def _transfer(self, op: Instruction) -> Waiting:
         """Let DRAM channels and the port on the chip work at the same time."""
         account, clock, direction = self.account, self.clock, self.direction
         account.enter(clock.cycle, op.site)
@@ -358,14 +372,14 @@ class Dma(Engine):
         self.stage = 0
 
 
-class DmaIn(Dma):
+class DmaInEngine(DmaEngine):
     """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
 
     kind = EngineKind.DMA_IN
     direction = READ
 
 
-class DmaOut(Dma):
+class DmaOutEngine(DmaEngine):
     """Stores. A write is posted: it is done when the DRAM has taken it."""
 
     kind = EngineKind.DMA_OUT

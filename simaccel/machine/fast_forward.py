@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from simaccel.machine.accounts import Listener
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
-from simaccel.machine.lanes import Lane
-from simaccel.machine.stateful import FOREVER, NEVER, Numbers, Skip, Stateful, Stretch
+from simaccel.machine.probes import Probe
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class Repetition:
 
     cycles: int
     times: int
-    stretches: list[Stretch]
+    stretches: list[GaugeInterval]
 
 
 class Scope:
@@ -48,12 +55,14 @@ class Scope:
     are still under way to them are pending events of the clock, which is always a part.
     """
 
-    def __init__(self, parts: Sequence[Stateful], lanes: Sequence[Lane]) -> None:
+    def __init__(self, parts: Sequence[StatefulPart], lanes: Sequence[Probe]) -> None:
         self.parts = parts
         self.lanes = lanes
         self.order = list(range(len(parts)))
         """In which parts are compared: those first that differed last."""
-        self.movers = [at for at, part in enumerate(parts) if type(part).skip is not Stateful.skip]
+        self.movers = [
+            at for at, part in enumerate(parts) if type(part).skip is not StatefulPart.skip
+        ]
         """The parts in which something moves on with time."""
 
 
@@ -110,13 +119,13 @@ class FastForward:
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:
             return None
-        stretches = [Stretch(old.cycle, now, (), ())] * len(scope.parts)
+        stretches = [GaugeInterval(old.cycle, now, (), ())] * len(scope.parts)
         for at, index in enumerate(scope.order):
             part = scope.parts[index]
             if part.state() != old.states[index]:
                 limit = NEVER
             elif part.GAUGES:
-                seen = Stretch(old.cycle, now, old.gauges[index], part.gauges())
+                seen = GaugeInterval(old.cycle, now, old.gauges[index], part.gauges())
                 stretches[index] = seen
                 limit = min(limit, part.limit(seen))
             if limit < 0:
@@ -131,4 +140,4 @@ class FastForward:
         self.flush(scope)
         for at in scope.movers:
             part, counters = scope.parts[at], old.counters[at]
-            part.skip(Skip(found.stretches[at], found.times, counters, part.counters()))
+            part.skip(SkippedPeriods(found.stretches[at], found.times, counters, part.counters()))

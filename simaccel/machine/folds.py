@@ -111,7 +111,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class Folding:
+class BlockFolds:
     """A command on the array: what is before its folds, the folds of all g, what is after.
 
     ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
@@ -126,7 +126,7 @@ class Folding:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class FoldEdge:
     """The beginning, or the end, of a block that is folded.
 
     ``cycles``: in which its stationary operand shifts in, or its results leave. ``latency_cycles``:
@@ -144,7 +144,7 @@ class Edge:
     """Cycles behind its folds in which its sums keep those of the next block in the rows."""
 
 
-def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Folding:
+def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockFolds:
     """Return how the array executes a command.
 
     Columns are the outer loop, rows the inner one: where rows hold the reduction (ws, is),
@@ -168,7 +168,7 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> Foldin
     if g % apart:
         last = FoldLoop(1, _columns(replace(place, products=g % apart)))
         rounds = FoldLoop(1, (rounds, last) if g >= apart else (last,))
-    return Folding(
+    return BlockFolds(
         lead=array.lead_cycles(grid, folds.stationarity),
         folds=rounds,
         tail=array.tail_cycles(grid, folds.stationarity),
@@ -192,10 +192,10 @@ def _columns(place: _Place) -> tuple[Fold | FoldLoop, ...]:
 def edges_of(
     command: Compute,
     folds: Folds,
-    folding: Folding,
+    folding: BlockFolds,
     accelerator: Accelerator,
     before: Collection[str] = (),
-) -> tuple[Edge, Edge]:
+) -> tuple[FoldEdge, FoldEdge]:
     """Return what must have come before the folds, and what leaves behind them.
 
     Output-stationary sums that are added to are an operand, too. ``before``: tiles of which the
@@ -211,9 +211,9 @@ def edges_of(
     if folds.stationarity == "os" and command.accumulate:
         streamed = (*streamed, made)
     latency = accelerator.lead_latency_cycles
-    begins = Edge(folding.lead, latency, held, streamed, hidden=folding.hidden)
+    begins = FoldEdge(folding.lead, latency, held, streamed, hidden=folding.hidden)
     latency, leaving = accelerator.tail_latency_cycles, folding.leaving
-    ends = Edge(folding.tail, latency, made=made, hidden=folding.hidden, leaving=leaving)
+    ends = FoldEdge(folding.tail, latency, made=made, hidden=folding.hidden, leaving=leaving)
     return begins, ends
 
 

@@ -13,28 +13,28 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import (
     STALLS,
-    Account,
     Cause,
     EngineCycles,
     Listener,
     NoAccount,
+    StallAccount,
     early_site,
 )
 from simaccel.machine.assembly import assemble, connect, share_loads
-from simaccel.machine.books import Books
-from simaccel.machine.channel import Channel, Dram
+from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
-from simaccel.machine.done import Done, by_name, done, together
-from simaccel.machine.engines import Dma, Engine
+from simaccel.machine.engines import DmaEngine, Engine
 from simaccel.machine.fast_forward import FastForward, Scope
-from simaccel.machine.lanes import ChannelLane, Lane, TileLane
-from simaccel.machine.meeting import Meeting
 from simaccel.machine.occupancy import enclosing_bytes
+from simaccel.machine.operator_barrier import OperatorBarrier
+from simaccel.machine.operator_totals import OperatorTotals
+from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.plan import Plan
-from simaccel.machine.stateful import Stateful
-from simaccel.machine.steps import Act, EngineKind
-from simaccel.machine.walks import Walks, make_walks
-from simaccel.machine.watch import Teller, watch_loops
+from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
+from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.steps import Action, EngineKind
+from simaccel.machine.walks import InstructionStreams, make_walks
+from simaccel.machine.work_totals import WorkTotals, by_name, done, together
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by
@@ -101,7 +101,7 @@ class Machine:
         program: Program,
         listener: Listener | None = None,
         fast_forward: bool = True,  # noqa: FBT001, FBT002 - one switch, named by every caller
-        walks: Walks | None = None,
+        walks: InstructionStreams | None = None,
         *,
         accounts: bool = True,
     ) -> None:
@@ -112,7 +112,7 @@ class Machine:
         self.clock = Clock()
         walks = walks or make_walks(program, accelerator)
         near = near_by(walks.overlaps)
-        books = Account if accounts else NoAccount
+        books = StallAccount if accounts else NoAccount
         self.cores, self.engines = assemble(
             self.clock, accelerator, walks, enclosing_bytes(program), books
         )
@@ -120,21 +120,21 @@ class Machine:
         self.listener = listener
         for engine in self.engines:
             engine.account.listener = listener
-        self.books = Books(walks.operators, [engine.account for engine in self.engines])
+        self.books = OperatorTotals(walks.operators, [engine.account for engine in self.engines])
         loaders = [
             [e.name for e in self.engines if e.kind is EngineKind.DMA_IN and e.wires is wires]
             for wires in self.cores
             if accelerator.groups.overlap
         ]
         names = [engine.name for engine in self.engines]
-        self.meeting = Meeting(self.clock, names, loaders, self._close)
+        self.meeting = OperatorBarrier(self.clock, names, loaders, self._close)
         early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
         for engine in self.engines:
             engine.meeting, engine.early = self.meeting, early
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
-        self.teller = Teller(listener) if listener is not None else None
+        self.teller = RepeatRecorder(listener) if listener is not None else None
         if fast_forward:
             forward = FastForward(self.clock, self.engines, self._scopes(near), listener)
             watch_loops(forward, self.teller)
@@ -151,18 +151,18 @@ class Machine:
         return found
 
     @property
-    def memories(self) -> Mapping[str, Dram]:
+    def memories(self) -> Mapping[str, DramChannels]:
         """The DRAM and what is beside it, which all cores share, by name."""
         return self.cores[0].memories
 
-    def _make_lanes(self, listener: Listener) -> list[Lane]:
+    def _make_lanes(self, listener: Listener) -> list[Probe]:
         """Let channels and tiles tell the listener what they do."""
         clock = self.clock
         names: dict[Channel, list[str]] = {}
         for name, channel in self.channels().items():
             names.setdefault(channel, []).append(name)
         served = [
-            ChannelLane(known, clock, listener, channel_name)
+            ChannelProbe(known, clock, listener, channel_name)
             for channel_name, known in names.items()
         ]
         for core, wires in enumerate(self.cores):
@@ -171,7 +171,7 @@ class Machine:
             around = [tile for tiles in wires.occupancy.enclosing.values() for tile in tiles]
             for tile in dict.fromkeys([*claimed, *around]):
                 name = f"tile {on_core(core, tile)}"
-                wires.occupancy.lanes[tile] = TileLane(name, clock, listener)
+                wires.occupancy.lanes[tile] = TileProbe(name, clock, listener)
         tiles = [lane for wires in self.cores for lane in wires.occupancy.lanes.values()]
         lanes = dict.fromkeys((engine.name for engine in self.engines), "engine")
         lanes |= dict.fromkeys(self.channels(), "channel")
@@ -189,12 +189,12 @@ class Machine:
         scopes = {"": Scope(parts, self.lanes)}
         for operator, places in numbers.items():
             within = [parts[at] for at in sorted(places)]
-            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Lane)])
+            scopes[operator] = Scope(within, [part for part in within if isinstance(part, Probe)])
         return scopes
 
-    def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[Stateful, set[str]]:
+    def _operators_of(self, near: Mapping[str, Collection[str]]) -> dict[StatefulPart, set[str]]:
         """Return the operators in which tokens and tiles change; all else may in each."""
-        of: dict[Stateful, set[str]] = {}
+        of: dict[StatefulPart, set[str]] = {}
         for tokens in self.tokens:
             if tokens.handover.operator:
                 of[tokens] = {*near[tokens.handover.operator]}
@@ -206,7 +206,7 @@ class Machine:
                     of.setdefault(lane, set()).update(near[op.operator])
         return of
 
-    def parts(self) -> list[Stateful]:
+    def parts(self) -> list[StatefulPart]:
         """Everything that changes while the machine runs; the clock is the first."""
         return [
             self.clock,
@@ -284,9 +284,9 @@ class Machine:
         """Return the cycles of all requests to each DRAM channel."""
         found: dict[Channel, int] = {}
         for engine, counts in zip(self.engines, trips, strict=True):
-            parts = engine.parts if isinstance(engine, Dma) else ()
+            parts = engine.parts if isinstance(engine, DmaEngine) else ()
             for at, (times, pieces) in enumerate(zip(counts, parts, strict=False)):
-                if not (pieces and isinstance(engine, Dma) and engine.asks(at)):
+                if not (pieces and isinstance(engine, DmaEngine) and engine.asks(at)):
                     continue
                 for channel, cycles in pieces:
                     found[channel] = found.get(channel, 0) + int(times) * cycles
@@ -313,7 +313,7 @@ class Machine:
     @staticmethod
     def _wait_of(engine: Engine) -> str:
         op, wait = engine.plan.ops[engine.at], engine.account.wait
-        if op.act in (Act.MEET, Act.GATE):
+        if op.act in (Action.MEET, Action.GATE):
             return f"the other engines at the end of {op.operator}"
         if wait.kind == "free":
             return f"a free slot of tile {wait.tile}, held by {wait.engine}"
@@ -349,7 +349,7 @@ class Machine:
         for lane in self.lanes:
             lane.flush(now)
 
-    def _operator_run(self, name: str, found: Done) -> OperatorRun:
+    def _operator_run(self, name: str, found: WorkTotals) -> OperatorRun:
         engines = {e: _cycles(cycles) for e, cycles in self.books.by_cause(name).items()}
         return OperatorRun(
             name,
@@ -367,9 +367,9 @@ def _trips(plan: Plan) -> np.ndarray:
     counts, factor = np.ones(len(plan.ops), dtype=object), [1]
     for at, op in enumerate(plan.ops):
         counts[at] = factor[-1]
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             factor.append(factor[-1] * op.trips)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             factor.pop()
     return counts
 

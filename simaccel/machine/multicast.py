@@ -7,13 +7,13 @@ from typing import Protocol
 
 import simpy
 
-from simaccel.machine.accounts import Account, Wait
+from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import Stateful
-from simaccel.machine.turns import Entry
+from simaccel.machine.round_robin_arbiter import ServiceRequest
+from simaccel.machine.stateful import StatefulPart
 
-Pieces = Sequence[tuple[Channel, Entry]]
+Pieces = Sequence[tuple[Channel, ServiceRequest]]
 """Requests to the channels of a memory."""
 
 
@@ -22,13 +22,13 @@ class Loader(Protocol):
 
     name: str
     clock: Clock
-    account: Account
+    account: StallAccount
 
     def ask(self) -> Pieces:
         """Ask a memory for what its present step moves."""
 
 
-class Multicast(Stateful):
+class Multicast(StatefulPart):
     """The same load of engines of several cores. The last one that comes asks for all.
 
     Who waits blames the first core that has not come. The engine of the first core is the one
@@ -42,7 +42,7 @@ class Multicast(Stateful):
     def __init__(self, members: Sequence[Loader]) -> None:
         self.members = tuple(members)
         self.waiting: dict[Loader, simpy.Event] = {}
-        self.blamed: Account | None = None
+        self.blamed: StallAccount | None = None
 
     def state(self) -> tuple[object, ...]:
         """Return who waits, in the order in which they came."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simaccel.machine.lanes import TileLane
-from simaccel.machine.stateful import Stateful
+from simaccel.machine.probes import TileProbe
+from simaccel.machine.stateful import StatefulPart
 from simaccel.program.program import BUFFER, Program, enclosed, rings
 
 
 @dataclass(eq=False)
-class Occupancy(Stateful):
+class Occupancy(StatefulPart):
     """Bytes of the buffer in use, and the most that were; tiles in PEs have lanes only.
 
     ``enclosing`` are the bytes of tiles that live around each operator; all engines meet at an
@@ -23,7 +23,7 @@ class Occupancy(Stateful):
     WIRING = ("enclosing", "lanes")
 
     enclosing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    lanes: dict[str, TileLane] = field(default_factory=dict)
+    lanes: dict[str, TileProbe] = field(default_factory=dict)
     """By tile; without a listener there are none."""
     operator: str = ""
     ended: bool = True

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.dram.tile import Rows, lying
+from simaccel.hardware.dram.tile import TileRows, lying
 from simaccel.machine.accounts import Cause
-from simaccel.machine.folds import Edge, Fold, FoldLoop, edges_of, folds_of
-from simaccel.machine.passes import dram_rows, held_in_pes, pass_of, transfer
-from simaccel.machine.steps import Act, Handover, Step
+from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
+from simaccel.machine.folds import Fold, FoldEdge, FoldLoop, edges_of, folds_of
+from simaccel.machine.steps import Action, EngineStep, TokenStream
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     BUFFER,
@@ -30,15 +30,16 @@ from simaccel.program.program import (
 )
 
 _Of = TypeVar("_Of")
+_Move = Load | Store | Reserve
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
 
 
 @dataclass(eq=False, slots=True)
-class Op:
+class Instruction:
     """One step of a plan; cycles are those of service, without any waiting."""
 
-    act: Act
+    act: Action
     site: int = 0
     depth: int = 0
     trips: int = 0
@@ -46,7 +47,7 @@ class Op:
     operator: str = ""
     works: bool = False
     links: bool = False
-    tokens: Handover | None = None
+    tokens: TokenStream | None = None
     tile: str = ""
     n_bytes: int = 0
     place: str = BUFFER
@@ -60,7 +61,7 @@ class Op:
     memory: str = "dram"
     """The memory of a transfer of ``dram_bytes``."""
     dram_bytes: int = 0
-    dram_rows: Rows | None = None
+    dram_rows: TileRows | None = None
     """Where a transfer lies in DRAM, for a model with banks."""
     root: Cause | None = None
     """Whom those blame that wait for the transfer; None: the engine's own."""
@@ -71,14 +72,14 @@ class Op:
     native_macs: int = 0
     elements: int = 0
     amounts: Amounts = ()
-    begins: Edge | None = None
-    ends: Edge | None = None
+    begins: FoldEdge | None = None
+    ends: FoldEdge | None = None
     empty: bool = False
     """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
     alike: tuple[bool, ...] = ()
     """As of `Step`."""
     before: bool = False
-    """Whether the tile is that of the iteration before, as of `Step`."""
+    """Whether the tile is of the iteration before, as of `EngineStep`."""
     renews: bool = False
     within: tuple[int, ...] = ()
     """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""
@@ -88,7 +89,7 @@ class Op:
 class Plan:
     """The steps of one engine, how deep its loops nest, and the trips of those around each step."""
 
-    ops: list[Op] = field(default_factory=list)
+    ops: list[Instruction] = field(default_factory=list)
     depth: int = 0
     around: list[tuple[int, ...]] = field(default_factory=list)
     uneven: list[tuple[bool, ...]] = field(default_factory=list)
@@ -97,19 +98,18 @@ class Plan:
     """By step: those that an engine can go through until it is there again."""
 
 
-def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
+def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
     """Fill in the costs of a walk; a block that is folded becomes its folds."""
     plan = Plan()
     starts: list[int] = []
 
-    def add(op: Op, within: Sequence[int]) -> None:
+    def add(op: Instruction, within: Sequence[int]) -> None:
         if within:
-            depths = (n for n, start in enumerate(starts) if plan.ops[start].site in within)
-            op.within = tuple(depths)
-        if op.act is Act.END:
+            op.within = tuple(n for n, start in enumerate(starts) if plan.ops[start].site in within)
+        if op.act is Action.END:
             op.target = starts.pop() + 1
             op.depth = len(starts)
-        elif op.act is Act.LOOP:
+        elif op.act is Action.LOOP:
             op.depth = len(starts)
             starts.append(len(plan.ops))
             plan.depth = max(plan.depth, len(starts))
@@ -126,9 +126,9 @@ def make_plan(steps: Sequence[Step], accelerator: Accelerator) -> Plan:
     return plan
 
 
-def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
+def needed_by(ops: Sequence[Instruction]) -> list[Sequence[int]]:
     """Return for each step that waits those that wait for what it, or the next command, needs."""
-    waits, steps = (Act.CLAIM, Act.WAIT), (Act.LOOP, Act.RELEASE, Act.POST)
+    waits, steps = (Action.CLAIM, Action.WAIT), (Action.LOOP, Action.RELEASE, Action.POST)
     needed_by_op: list[Sequence[int]] = [()] * len(ops)
     needed: tuple[int, ...] = ()
     for at in range(len(ops) - 1, -1, -1):
@@ -142,62 +142,62 @@ def needed_by(ops: Sequence[Op]) -> list[Sequence[int]]:
     return needed_by_op
 
 
-def _around(ops: Sequence[Op], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
+def _around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
     """Yield what the loops around each step have, and those around the end of the walk."""
     found: tuple[_Of, ...] = ()
     for op, one in zip(ops, of, strict=True):
         yield found
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             found = (*found, one)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             found = found[:-1]
     yield found
 
 
-def _uneven(ops: Sequence[Op]) -> list[bool]:
+def _uneven(ops: Sequence[Instruction]) -> list[bool]:
     """Return for each loop, where it starts, whether it has steps that not every iteration does."""
     found = [False] * len(ops)
     starts: list[int] = []
     for at, op in enumerate(ops):
-        if op.act is Act.LOOP:
+        if op.act is Action.LOOP:
             starts.append(at)
-        elif op.act is Act.END:
+        elif op.act is Action.END:
             starts.pop()
         for depth in op.within:
             found[starts[depth]] = True
     return found
 
 
-def _again(ops: Sequence[Op]) -> list[slice]:
+def _again(ops: Sequence[Instruction]) -> list[slice]:
     """Return the outermost loop around each step, and around the end of the walk, if any."""
     found = [slice(0, 0)] * (len(ops) + 1)
     for at, op in enumerate(ops):
-        if op.act is Act.END and op.depth == 0:
+        if op.act is Action.END and op.depth == 0:
             found[op.target : at + 1] = [slice(op.target - 1, at + 1)] * (at + 1 - op.target)
     return found
 
 
-def _charge_waits(ops: list[Op]) -> None:
+def _charge_waits(ops: list[Instruction]) -> None:
     """Return what waits for a tile the site of the command that will use it."""
     site = 0
     for op in reversed(ops):
-        if op.act is Act.COMMAND:
+        if op.act is Action.COMMAND:
             site = op.site
-        elif op.act in (Act.CLAIM, Act.WAIT):
+        elif op.act in (Action.CLAIM, Action.WAIT):
             op.site = site or op.site
 
 
-def _mark_empty(ops: list[Op]) -> None:
+def _mark_empty(ops: list[Instruction]) -> None:
     """Mark what a reservation passes on."""
     empty = False
     for op in ops:
-        if op.act is Act.COMMAND:
+        if op.act is Action.COMMAND:
             empty = op.empty
-        elif op.act is Act.POST:
+        elif op.act is Action.POST:
             op.empty = empty
 
 
-def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
+def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Instruction]:
     command = step.command
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
@@ -211,7 +211,7 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
     elif isinstance(command, Link):
         yield _link(step, command, accelerator)
     else:
-        yield Op(
+        yield Instruction(
             step.act,
             site=step.site,
             trips=step.trips,
@@ -227,9 +227,9 @@ def _ops(step: Step, accelerator: Accelerator) -> Iterator[Op]:
         )
 
 
-def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelerator) -> Op:
+def _transfer(step: EngineStep, command: _Move, accelerator: Accelerator) -> Instruction:
     if isinstance(command, Reserve):
-        return Op(Act.COMMAND, site=step.site, operator=step.operator, empty=True)
+        return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
     backing = accelerator.backing(view.kind)
     rows = dram_rows(command, backing) if carried.dram else None
@@ -240,8 +240,8 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
         "noc_collection": accelerator.collection_rate.cycles(carried.collection),
     }
     port = next((name for name, _ in carried.amounts if name[0] in costs), ("", ""))[0]
-    return Op(
-        Act.COMMAND,
+    return Instruction(
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         tile=command.tile.name if step.alike else "",
@@ -261,7 +261,7 @@ def _transfer(step: Step, command: Load | Store | Reserve, accelerator: Accelera
 
 
 def _root(
-    n_bytes: int, rows: Rows | None, command: Load | Store, accelerator: Accelerator
+    n_bytes: int, rows: TileRows | None, command: Load | Store, accelerator: Accelerator
 ) -> Cause | None:
     """Blame the banks, or the limit of requests, for a transfer that the data bus does not hold."""
     dram, write = accelerator.dram, isinstance(command, Store)
@@ -279,14 +279,14 @@ def _root(
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
-def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) -> Op:
-    carried = pass_of(command, steps, accelerator)
+def _pass(step: EngineStep, command: Compute, work: Steps, accelerator: Accelerator) -> Instruction:
+    carried = pass_of(command, work, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
-    return Op(
-        Act.COMMAND,
+    return Instruction(
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=accelerator.array.pass_cycles(steps.steps * pace, steps.pes, held_in_pes(command)),
+        cycles=accelerator.array.pass_cycles(work.steps * pace, work.pes, held_in_pes(command)),
         distribution_cycles=accelerator.distribution_rate.cycles(carried.distribution),
         collection_cycles=accelerator.collection_rate.cycles(carried.collection),
         read_cycles=accelerator.read_rate.cycles(carried.read_port),
@@ -297,7 +297,7 @@ def _pass(step: Step, command: Compute, steps: Steps, accelerator: Accelerator) 
     )
 
 
-def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
+def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Instruction:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
     cost = sfu.chosen(command.does, command.does.merged)
     reads = [
@@ -305,8 +305,8 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
         for tile, times in zip(command.inputs, cost.reads, strict=False)
     ]
     write_bytes = cost.writes * _block_bytes(command.out, sizes)
-    return Op(
-        Act.COMMAND,
+    return Instruction(
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=sfu.cycles(cost.passes, command.elements),
@@ -320,12 +320,12 @@ def _sfu(step: Step, command: Sfu, accelerator: Accelerator) -> Op:
     )
 
 
-def _link(step: Step, command: Link, accelerator: Accelerator) -> Op:
+def _link(step: EngineStep, command: Link, accelerator: Accelerator) -> Instruction:
     """Fill in a collective: what is sent comes from the buffer, as much comes there."""
     chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
     sent, name = chips.sent_bytes(*what), command.tile.view.name
-    return Op(
-        Act.COMMAND,
+    return Instruction(
+        Action.COMMAND,
         site=step.site,
         operator=step.operator,
         cycles=chips.cycles(*what, accelerator.clock_hz),
@@ -344,44 +344,41 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
     return in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)
 
 
-def _folded(step: Step, command: Compute, folds: Folds, accelerator: Accelerator) -> Iterator[Op]:
+def _folded(
+    step: EngineStep, command: Compute, folds: Folds, accelerator: Accelerator
+) -> Iterator[Instruction]:
     found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
     begins, ends = edges_of(command, folds, found, accelerator, step.before)
-    yield Op(Act.COMMAND, site=site, operator=operator, begins=begins)
-    yield from _folds((found.folds,), command, site, operator, accelerator)
-    yield Op(Act.COMMAND, site=site, operator=operator, ends=ends)
+    yield Instruction(Action.COMMAND, site=site, operator=operator, begins=begins)
+    yield from _folds((found.folds,), command, step, accelerator)
+    yield Instruction(Action.COMMAND, site=site, operator=operator, ends=ends)
 
 
 def _folds(
-    nodes: Sequence[Fold | FoldLoop],
-    command: Compute,
-    site: int,
-    operator: str,
-    accelerator: Accelerator,
-) -> Iterator[Op]:
+    nodes: Sequence[Fold | FoldLoop], command: Compute, step: EngineStep, accelerator: Accelerator
+) -> Iterator[Instruction]:
     for node in nodes:
         if isinstance(node, Fold):
-            yield _fold(node, command, site, operator, accelerator)
+            yield _fold(node, command, step, accelerator)
         elif node.trips == 1:
-            yield from _folds(node.body, command, site, operator, accelerator)
+            yield from _folds(node.body, command, step, accelerator)
         else:
-            yield Op(Act.LOOP, site=site, trips=node.trips)
-            yield from _folds(node.body, command, site, operator, accelerator)
-            yield Op(Act.END, site=site, trips=node.trips)
+            yield Instruction(Action.LOOP, site=step.site, trips=node.trips)
+            yield from _folds(node.body, command, step, accelerator)
+            yield Instruction(Action.END, site=step.site, trips=node.trips)
 
 
-def _fold(fold: Fold, command: Compute, site: int, operator: str, accelerator: Accelerator) -> Op:
-    read_bytes = fold.a_bytes + fold.b_bytes + fold.sums_bytes
+def _fold(fold: Fold, command: Compute, step: EngineStep, accelerator: Accelerator) -> Instruction:
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
-    return Op(
-        Act.COMMAND,
-        site=site,
-        operator=operator,
+    return Instruction(
+        Action.COMMAND,
+        site=step.site,
+        operator=step.operator,
         cycles=fold.cycles,
         distribution_cycles=accelerator.array_in_rate.cycles(fold.pipe_in_bytes),
         collection_cycles=accelerator.array_out_rate.cycles(fold.pipe_out_bytes),
-        read_cycles=accelerator.read_rate.cycles(read_bytes),
+        read_cycles=accelerator.read_rate.cycles(fold.a_bytes + fold.b_bytes + fold.sums_bytes),
         write_cycles=accelerator.write_rate.cycles(fold.out_bytes),
         macs=fold.macs,
         native_macs=fold.native_macs,

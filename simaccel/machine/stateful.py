@@ -25,7 +25,7 @@ NEVER = -1
 Numbers = tuple[int, ...]
 
 
-class Stretch(NamedTuple):
+class GaugeInterval(NamedTuple):
     """The gauges of a part at two boundaries with the same state; ``end`` is now."""
 
     start: int
@@ -42,15 +42,15 @@ class Stretch(NamedTuple):
         """Return how many more periods end before the cycle ``due``."""
         return (due - 1 - self.end) // self.cycles
 
-    def of(self, first: int) -> Stretch:
+    def of(self, first: int) -> GaugeInterval:
         """Return the stretch of the gauges from number ``first`` on."""
-        return Stretch(self.start, self.end, self.before[first:], self.after[first:])
+        return GaugeInterval(self.start, self.end, self.before[first:], self.after[first:])
 
 
-class Skip(NamedTuple):
+class SkippedPeriods(NamedTuple):
     """``times`` periods to skip; ``before`` and ``after`` are counters of a part."""
 
-    stretch: Stretch
+    stretch: GaugeInterval
     times: int
     before: Numbers
     after: Numbers
@@ -77,7 +77,7 @@ def growth(before: Numbers, after: Numbers, times: int) -> Sequence[tuple[int, i
     return [(index, (new - old) * times) for index, (old, new) in pairs if new != old]
 
 
-class Stateful:
+class StatefulPart:
     """A part of the machine that changes while it runs."""
 
     __slots__ = ()
@@ -99,9 +99,9 @@ class Stateful:
         """Return the numbers that only count."""
         return ()
 
-    def limit(self, seen: Stretch) -> int:
+    def limit(self, seen: GaugeInterval) -> int:
         """Return how often the period can follow itself, as far as the gauges tell."""
         raise NotImplementedError
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Move on by some periods."""

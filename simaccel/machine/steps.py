@@ -21,7 +21,7 @@ class EngineKind(Enum):
     DMA_OUT = auto()
 
 
-class Act(IntEnum):
+class Action(IntEnum):
     """An action of a step."""
 
     LOOP = auto()
@@ -36,7 +36,7 @@ class Act(IntEnum):
 
 
 @dataclass(frozen=True)
-class Handover:
+class TokenStream:
     """A stream of tokens of one tile from one engine to another."""
 
     operator: str
@@ -55,14 +55,14 @@ class Handover:
 
 
 @dataclass(frozen=True)
-class Step:
+class EngineStep:
     """One step of a walk."""
 
-    act: Act
+    act: Action
     site: int = 0
     """Place in the program: the same loop has the same site in every walk."""
     trips: int = 0
-    tokens: Handover | None = None
+    tokens: TokenStream | None = None
     tile: str = ""
     n_bytes: int = 0
     place: str = BUFFER
@@ -90,7 +90,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Repeat:
+class StepLoop:
     """A loop with the steps of all engines."""
 
     site: int
@@ -100,23 +100,23 @@ class Repeat:
 
 
 @dataclass(frozen=True)
-class Do:
+class PlacedStep:
     """A step of an engine."""
 
     engine: str
-    step: Step
+    step: EngineStep
     behind: bool = False
     """Whether it stands in the part of a pipelined body that runs an iteration later."""
 
 
-Item = Repeat | Do
+Item = StepLoop | PlacedStep
 
 
-def project(items: Sequence[Item], engine: str) -> list[Step]:
+def project(items: Sequence[Item], engine: str) -> list[EngineStep]:
     """Return the walk of one engine."""
-    steps: list[Step] = []
+    steps: list[EngineStep] = []
     for item in items:
-        if isinstance(item, Do):
+        if isinstance(item, PlacedStep):
             if item.engine == engine:
                 steps.append(item.step)
             continue
@@ -126,14 +126,14 @@ def project(items: Sequence[Item], engine: str) -> list[Step]:
         if item.trips == 1:
             steps += inner
         else:
-            steps.append(Step(Act.LOOP, item.site, item.trips))
-            steps += [*inner, Step(Act.END, item.site, item.trips)]
+            steps.append(EngineStep(Action.LOOP, item.site, item.trips))
+            steps += [*inner, EngineStep(Action.END, item.site, item.trips)]
     return steps
 
 
 def engines_touching(item: Item, name: str) -> list[str]:
     """Engines that touch a tile, in program order, neighbours merged."""
-    if isinstance(item, Do):
+    if isinstance(item, PlacedStep):
         return [item.engine] if name in item.step.touches else []
     found: list[str] = []
     for inner in item.items:
@@ -143,35 +143,35 @@ def engines_touching(item: Item, name: str) -> list[str]:
     return found
 
 
-def is_cyclic(item: Repeat, name: str) -> bool:
+def is_cyclic(item: StepLoop, name: str) -> bool:
     """Return whether a tile goes round in a loop, from one engine to another."""
     engines = engines_touching(item, name)
     return len(set(engines)) > 1 and engines[0] != engines[-1]
 
 
-def put_before(items: list[Item], at: int, do: Do, tile: Tile) -> None:
+def put_before(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
     """Put a wait or claim directly before the first use of a tile in an item.
 
     In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
     goes round in the loop is waited for outside of it.
     """
     item = items[at]
-    if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
+    if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         step = replace(do.step, within=(*do.step.within, item.site))
         put_before(inner, first, replace(do, step=step), tile)
         items[at] = replace(item, items=tuple(inner))
         return
-    while do.step.within and at and _is(items[at - 1], do.engine, Act.CLAIM, Act.WAIT):
+    while do.step.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
         at -= 1
     items.insert(at, replace(do, behind=item.behind))
 
 
-def put_after(items: list[Item], at: int, do: Do, tile: Tile) -> None:
+def put_after(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
     """Put a post or release directly after the last use of a tile, as ``put_before``."""
     item = items[at]
-    if isinstance(item, Repeat) and not is_cyclic(item, tile.name):
+    if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         step = replace(do.step, within=(*do.step.within, item.site))
@@ -181,7 +181,7 @@ def put_after(items: list[Item], at: int, do: Do, tile: Tile) -> None:
     while (
         do.step.within
         and at + 1 < len(items)
-        and _is(items[at + 1], do.engine, Act.RELEASE, Act.POST)
+        and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
     ):
         at += 1
     items.insert(at + 1, replace(do, behind=item.behind))
@@ -194,7 +194,7 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) 
     """
     for at, item in enumerate(items):
         if not _loads_only(item, engine, early):
-            items.insert(at, Do(engine, Step(Act.GATE, site)))
+            items.insert(at, PlacedStep(engine, EngineStep(Action.GATE, site)))
             return
 
 
@@ -202,13 +202,13 @@ def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[It
     """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
     found: list[Item] = []
     for item in items:
-        if isinstance(item, Repeat):
+        if isinstance(item, StepLoop):
             found.append(replace(item, items=tuple(gated(item.items, engine, ahead))))
             continue
         found.append(item)
-        tokens = item.step.tokens if item.step.act is Act.POST else None
+        tokens = item.step.tokens if item.step.act is Action.POST else None
         if item.engine == engine and tokens is not None and tokens.tile not in ahead:
-            found.append(Do(engine, Step(Act.GATE), item.behind))
+            found.append(PlacedStep(engine, EngineStep(Action.GATE), item.behind))
     return found
 
 
@@ -217,7 +217,7 @@ def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list
     renewed: list[Item] = []
     left = set(tiles)
     for item in items:
-        if isinstance(item, Repeat):
+        if isinstance(item, StepLoop):
             inside = {name for name in left if engine in engines_touching(item, name)}
             renewed.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
             left -= inside
@@ -232,7 +232,7 @@ def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]
     """Let an engine use those of some tiles that are of the iteration before."""
     found: list[Item] = []
     for item in items:
-        if isinstance(item, Repeat):
+        if isinstance(item, StepLoop):
             inner = with_those_before(item.items, engine, tiles)
             found.append(replace(item, items=tuple(inner)))
         elif item.engine == engine and (mine := item.step.names & set(tiles)):
@@ -244,11 +244,11 @@ def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]
 
 def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
     """Return whether an engine has to do with no other tiles in an item."""
-    if isinstance(item, Repeat):
+    if isinstance(item, StepLoop):
         return all(_loads_only(inner, engine, tiles) for inner in item.items)
     return item.engine != engine or item.step.names <= set(tiles)
 
 
-def _is(item: Item, engine: str, *acts: Act) -> bool:
+def _is(item: Item, engine: str, *acts: Action) -> bool:
     """Return whether an item is one of some steps of an engine."""
-    return isinstance(item, Do) and item.engine == engine and item.step.act in acts
+    return isinstance(item, PlacedStep) and item.engine == engine and item.step.act in acts

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import simpy
 
-from simaccel.machine.accounts import NO_WAIT, Account, Cause, Wait
+from simaccel.machine.accounts import NO_WAIT, Cause, StallAccount, Wait
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import Skip, Stateful
-from simaccel.machine.steps import Handover
+from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.machine.steps import TokenStream
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Delay:
 NO_DELAY = Delay(0, Cause.DRAM_LATENCY)
 
 
-class Tokens(Stateful):
+class Tokens(StatefulPart):
     """Ready (or free) tokens of one tile from ``source`` to ``target``."""
 
     STATE = ("count", "in_flight", "waiter", "blamed", "posted")
@@ -35,10 +35,10 @@ class Tokens(Stateful):
     def __init__(
         self,
         clock: Clock,
-        handover: Handover,
+        handover: TokenStream,
         count: int,
-        source: Account,
-        target: Account,
+        source: StallAccount,
+        target: StallAccount,
         delay: Delay = NO_DELAY,
         memory: int = 0,
     ) -> None:
@@ -72,7 +72,7 @@ class Tokens(Stateful):
         ages = tuple(min(now - cycle, memory) for cycle in self.posted)
         return self.count, tuple(self.in_flight), waits, self.blamed, ages
 
-    def skip(self, skip: Skip) -> None:
+    def skip(self, skip: SkippedPeriods) -> None:
         """Let tokens be as old as before."""
         self.posted = deque(cycle + skip.cycles for cycle in self.posted)
 

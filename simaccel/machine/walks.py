@@ -14,13 +14,13 @@ from itertools import count
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.steps import (
-    Act,
-    Do,
+    Action,
     EngineKind,
-    Handover,
+    EngineStep,
     Item,
-    Repeat,
-    Step,
+    PlacedStep,
+    StepLoop,
+    TokenStream,
     engines_touching,
     gated,
     project,
@@ -45,11 +45,11 @@ from simaccel.program.program import (
     Compute,
     Link,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Reserve,
     Sfu,
     Steps,
@@ -72,12 +72,12 @@ of the NoC into PEs with memories: so many, or as many as the program names."""
 class CoreWalks:
     """The walks of a core by engine, and its tokens: each stream with the count it starts with."""
 
-    steps: dict[str, list[Step]] = field(default_factory=dict)
-    tokens: dict[Handover, int] = field(default_factory=dict)
+    steps: dict[str, list[EngineStep]] = field(default_factory=dict)
+    tokens: dict[TokenStream, int] = field(default_factory=dict)
 
 
 @dataclass
-class Walks:
+class InstructionStreams:
     """The walks of each core, and the kinds of its engines; cores that do the same share one."""
 
     kinds: dict[str, EngineKind] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def _uses(items: Sequence[Item], tile: Tile) -> bool:
     return any(ARRAY in engines_touching(item, tile.name) for item in items)
 
 
-def make_walks(program: Program, accelerator: Accelerator) -> Walks:
+def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams:
     """Thread a program with tokens and give each engine its walk.
 
     Raises:
@@ -147,7 +147,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> Walks:
     """
     engines = engine_kinds(accelerator, program)
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
-    walks = Walks(engines, overlaps=beside)
+    walks = InstructionStreams(engines, overlaps=beside)
     known: dict[object, CoreWalks] = {}
     for core in range(accelerator.cores.count):
         part = part_of(program, core)
@@ -181,12 +181,12 @@ class _Builder:
         self.engines = engines
         self.overlaps = overlapping
         self.fifos = shared
-        self.tokens: dict[Handover, int] = {}
+        self.tokens: dict[TokenStream, int] = {}
         self.operators: list[str] = []
         self.sites = count(1)
         self.slots: dict[str, tuple[int, int]] = {}
         self.ends: dict[tuple[str, str], tuple[str, str]] = {}
-        self.around: tuple[Loop, ...] = ()
+        self.around: tuple[ProgramLoop, ...] = ()
         """Loops over cores around."""
         self.moving: Mapping[str, set[str]] = {}
         """The ranks that move what the present operator loads, by tensor."""
@@ -213,15 +213,15 @@ class _Builder:
     def _node(self, node: Node, operator: str) -> list[Item]:
         if isinstance(node, Operator):
             return self._operator(node)
-        if isinstance(node, Loop):
+        if isinstance(node, ProgramLoop):
             return self._loop(node, operator)
         engine = engine_of(node, self.accelerator)
         names = tuple(tile.name for tile in tiles_of(node))
         casts = self.accelerator.cores.noc.multicast
         alike = alike_on_cores(node, self.around, self.moving) if casts else ()
-        what = Act.COMMAND, next(self.sites)
-        step = Step(*what, command=node, touches=names, operator=operator, alike=alike)
-        return [Do(engine, step)]
+        what = Action.COMMAND, next(self.sites)
+        step = EngineStep(*what, command=node, touches=names, operator=operator, alike=alike)
+        return [PlacedStep(engine, step)]
 
     def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)
@@ -248,11 +248,11 @@ class _Builder:
                 put_gate(items, engine, (), site)
         for engine in self.engines:
             worked = works[engine]
-            meet = Step(Act.MEET, site, operator=node.name, works=worked, links=links)
-            items.append(Do(engine, meet))
+            meet = EngineStep(Action.MEET, site, operator=node.name, works=worked, links=links)
+            items.append(PlacedStep(engine, meet))
         return items
 
-    def _across(self, node: Loop, operator: str) -> list[Item]:
+    def _across(self, node: ProgramLoop, operator: str) -> list[Item]:
         """Turn the core's iteration of a loop over cores into items, if it has one."""
         left = core_inside(node, self.core)
         if left is None:
@@ -263,7 +263,7 @@ class _Builder:
         self.core, self.around = outside
         return items
 
-    def _elsewhere(self, node: Loop | Operator, operator: str) -> list[Item]:
+    def _elsewhere(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:
         """Leave out what other cores do; all number their sites alike."""
         kept = self.tokens, self.ends, self.core, self.slots
         self.tokens, self.ends, self.core = {}, {}, 0
@@ -272,16 +272,16 @@ class _Builder:
         self.tokens, self.ends, self.core, self.slots = kept
         return []
 
-    def _loop(self, node: Loop, operator: str) -> list[Item]:
+    def _loop(self, node: ProgramLoop, operator: str) -> list[Item]:
         if node.core is not None:
             return self._across(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
         if not node.ahead:
-            return [Repeat(next(self.sites), node.trips, tuple(items))]
+            return [StepLoop(next(self.sites), node.trips, tuple(items))]
         first = [i for i in items if not i.behind]
         later = [i for i in items if i.behind]
         both = {tile.name for tile in node.tiles if _uses(first, tile) and _uses(later, tile)}
-        steady = Repeat(
+        steady = StepLoop(
             next(self.sites),
             node.trips - 1,
             (*renewing(first, ARRAY, both), *with_those_before(later, ARRAY, both)),
@@ -309,10 +309,10 @@ class _Builder:
                 f"{operator}: tile {tile.name} is claimed or released by different engines in "
                 f"different bodies, which can't share its slots; give one of them another name"
             )
-        threaded = self._pass_on(items, tile, operator)
-        touching_at = [at for at, item in enumerate(threaded) if engines_touching(item, tile.name)]
-        claim = Step(
-            Act.CLAIM,
+        made = self._pass_on(items, tile, operator)
+        touching_at = [at for at, item in enumerate(made) if engines_touching(item, tile.name)]
+        claim = EngineStep(
+            Action.CLAIM,
             next(self.sites),
             tokens=free,
             tile=tile.name,
@@ -320,30 +320,30 @@ class _Builder:
             place=tile.place,
             operator=operator,
         )
-        put_after(threaded, touching_at[-1], Do(last, replace(claim, act=Act.RELEASE)), tile)
-        put_before(threaded, touching_at[0], Do(first, claim), tile)
-        return threaded
+        put_after(made, touching_at[-1], PlacedStep(last, replace(claim, act=Action.RELEASE)), tile)
+        put_before(made, touching_at[0], PlacedStep(first, claim), tile)
+        return made
 
     @staticmethod
     def _crosses(items: Sequence[Item], tile: Tile) -> bool:
         behind = {item.behind for item in items if engines_touching(item, tile.name)}
         return len(behind) == 2  # noqa: PLR2004 - touched in both parts of the body
 
-    def _ready(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
-        tokens = self._handover(operator, tile, "ready", source, target)
+    def _ready(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
+        tokens = self._join(operator, tile, "ready", source, target)
         self.tokens.setdefault(tokens, 0)
         return tokens
 
-    def _free(self, operator: str, tile: Tile, source: str, target: str) -> Handover:
+    def _free(self, operator: str, tile: Tile, source: str, target: str) -> TokenStream:
         """Return the slots of a tile; those of a FIFO belong to no operator."""
-        found = self._handover(operator, tile, "free", source, target)
+        found = self._join(operator, tile, "free", source, target)
         fifo = self.fifos[operator].get(tile.name)
         return found if fifo is None else replace(found, operator="", tile=fifo.name)
 
-    def _handover(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> Handover:
+    def _join(self, operator: str, tile: Tile, kind: str, source: str, target: str) -> TokenStream:
         stepped = tile.name in self.stepped
         live = tile.view.kind
-        return Handover(operator, tile.name, kind, source, target, tile.place, stepped, live)
+        return TokenStream(operator, tile.name, kind, source, target, tile.place, stepped, live)
 
     def _pass_on(self, items: Sequence[Item], tile: Tile, operator: str) -> list[Item]:
         """Post and wait wherever the tile passes from one engine to another in this body."""
@@ -355,7 +355,7 @@ class _Builder:
                 out.append(item)
                 continue
             first, last = engines[0], engines[-1]
-            cyclic = isinstance(item, Repeat) and len(set(engines)) > 1 and first != last
+            cyclic = isinstance(item, StepLoop) and len(set(engines)) > 1 and first != last
             # a loop that goes round has promised the tile to its first engine
             astray = promised not in ("", first) or promised == first == holder
             if astray or (cyclic and holder != last):
@@ -363,10 +363,12 @@ class _Builder:
             if holder not in ("", first):
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
-                    put_after(out, spot, Do(holder, Step(Act.POST, tokens=tokens)), tile)
+                    put_after(
+                        out, spot, PlacedStep(holder, EngineStep(Action.POST, tokens=tokens)), tile
+                    )
                 out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
                 if not cyclic:
-                    wait = Do(first, Step(Act.WAIT, tokens=tokens))
+                    wait = PlacedStep(first, EngineStep(Action.WAIT, tokens=tokens))
                     put_before(out, len(out) - 1, wait, tile)
             else:
                 out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
@@ -380,14 +382,14 @@ class _Builder:
         self, item: Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
     ) -> Item:
         """Thread the body of a loop in which several engines touch an outer tile."""
-        if isinstance(item, Do) or len(set(engines_touching(item, tile.name))) == 1:
+        if isinstance(item, PlacedStep) or len(set(engines_touching(item, tile.name))) == 1:
             return item
         body = self._pass_on(item.items, tile, operator)
         if cyclic:
             tokens = self._ready(operator, tile, last, first)
             uses = [i for i, inner in enumerate(body) if engines_touching(inner, tile.name)]
-            body.insert(uses[-1] + 1, Do(last, Step(Act.POST, tokens=tokens)))
-            body.insert(uses[0], Do(first, Step(Act.WAIT, tokens=tokens)))
+            body.insert(uses[-1] + 1, PlacedStep(last, EngineStep(Action.POST, tokens=tokens)))
+            body.insert(uses[0], PlacedStep(first, EngineStep(Action.WAIT, tokens=tokens)))
         return replace(item, items=tuple(body))
 
     @staticmethod

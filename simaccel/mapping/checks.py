@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
-from simaccel.mapping.around import lives
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
 from simaccel.mapping.cores import across
+from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
 from simaccel.mapping.text import tree_text
-from simaccel.mapping.tree import BUFFER, PE, Around, Group, Keep, Mapping
-from simaccel.mapping.view import View
-from simaccel.mapping.walk import Site, Walk, walk
+from simaccel.mapping.tree import BUFFER, PE, Group, Keep, Mapping, ResidentScope
+from simaccel.mapping.view import TensorView
+from simaccel.mapping.walk import Site, TreeWalk, walk
 from simaccel.workload import Workload, operands_of
 
 RULES = (
@@ -65,14 +65,14 @@ def faults(
                 (f"{place}.groups[{n}]", group, part.keeps) for n, group in enumerate(part.groups)
             ]
         )
-        walks: list[Walk | None] = []
+        walks: list[TreeWalk | None] = []
         for where, group, around in pairs:
             findings, walked = _group(workload, group, around, accelerator)
             walks.append(walked)
             all_faults += [
                 Fault(file, f"{where}.{field}", v, allowed) for field, v, allowed in findings
             ]
-        if isinstance(part, Around):
+        if isinstance(part, ResidentScope):
             known = [walked for walked in walks if walked is not None]
             complete = len(known) == len(walks)
             findings = list(_around(workload, part, known)) if complete else []
@@ -128,7 +128,7 @@ def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault
             yield Fault(file, f"groups[{at}]", "a group that runs once", allowed)
 
 
-def _groups(one: Group | Around) -> tuple[Group, ...]:
+def _groups(one: Group | ResidentScope) -> tuple[Group, ...]:
     return (one,) if isinstance(one, Group) else one.groups
 
 
@@ -169,7 +169,7 @@ def require_legal(workload: Workload, mapping: Mapping, accelerator: Accelerator
 
 def _group(
     workload: Workload, group: Group, around: tuple[Keep, ...], accelerator: Accelerator | None
-) -> tuple[list[Finding], Walk | None]:
+) -> tuple[list[Finding], TreeWalk | None]:
     findings = structure(workload, group)
     if findings:
         return findings, None
@@ -189,7 +189,7 @@ def _group(
 
 
 def _operands(
-    workload: Workload, walked: Walk, site: Site, around: tuple[Keep, ...]
+    workload: Workload, walked: TreeWalk, site: Site, around: tuple[Keep, ...]
 ) -> Iterator[Finding]:
     """Yield operands that aren't where their unit needs them, kept around the group or in it."""
     for use, view in walked.seen(site).uses:
@@ -214,7 +214,7 @@ def _operands(
             yield from units.operands(walked, site, name)
 
 
-def _spans(view: View, site: Site) -> list[tuple[int, int]]:
+def _spans(view: TensorView, site: Site) -> list[tuple[int, int]]:
     """Return the first position and the one behind the last of each dimension, by the parts."""
     found = []
     for dim, size in zip(view.terms, view.shape, strict=True):
@@ -223,21 +223,21 @@ def _spans(view: View, site: Site) -> list[tuple[int, int]]:
     return found
 
 
-def _covers(keep: Keep, view: View, site: Site) -> bool:
+def _covers(keep: Keep, view: TensorView, site: Site) -> bool:
     if len(keep.region) != len(view.shape):
         return not keep.region
     spans = zip(keep.region, _spans(view, site), strict=True)
     return all(span.start <= low and high <= span.stop for span, (low, high) in spans)
 
 
-def _meets(keep: Keep, view: View, site: Site) -> bool:
+def _meets(keep: Keep, view: TensorView, site: Site) -> bool:
     if len(keep.region) != len(view.shape):
         return not keep.region
     spans = zip(keep.region, _spans(view, site), strict=True)
     return all(span.start < high and low < span.stop for span, (low, high) in spans)
 
 
-def _around(workload: Workload, around: Around, walks: list[Walk]) -> Iterator[Finding]:
+def _around(workload: Workload, around: ResidentScope, walks: list[TreeWalk]) -> Iterator[Finding]:
     """Yield what is wrong with what is kept around several groups."""
     for at, keep in enumerate(around.keeps):
         place, text = f"keep[{at}]", node_text(keep)
@@ -247,7 +247,9 @@ def _around(workload: Workload, around: Around, walks: list[Walk]) -> Iterator[F
         yield from _kept(workload, around, at, walks)
 
 
-def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Iterator[Finding]:
+def _kept(
+    workload: Workload, around: ResidentScope, at: int, walks: list[TreeWalk]
+) -> Iterator[Finding]:
     keep = around.keeps[at]
     place, text = f"keep[{at}]", node_text(keep)
     if keep.level != BUFFER or keep.slots < 1:
@@ -271,12 +273,12 @@ def _kept(workload: Workload, around: Around, at: int, walks: list[Walk]) -> Ite
             yield place, text, f"regions of {keep.tensor} that don't overlap"
 
 
-def _views(one: Walk, tensor: str) -> list[View]:
+def _views(one: TreeWalk, tensor: str) -> list[TensorView]:
     uses = [view for seen in one.space.operators for _, view in seen.uses]
     return [view for view in uses if view.name == tensor]
 
 
-def _region(keep: Keep, view: View, place: str) -> Iterator[Finding]:
+def _region(keep: Keep, view: TensorView, place: str) -> Iterator[Finding]:
     if not keep.region:
         return
     if len(keep.region) != len(view.shape):
@@ -289,7 +291,7 @@ def _region(keep: Keep, view: View, place: str) -> Iterator[Finding]:
             return
 
 
-def _uses(workload: Workload, one: Walk, keep: Keep, around: Around) -> bool:
+def _uses(workload: Workload, one: TreeWalk, keep: Keep, around: ResidentScope) -> bool:
     return any(
         held_around(workload, one.root(use), around.keeps) == keep.tensor
         and next(site.keeps(one.root(use)), None) is None
@@ -299,7 +301,7 @@ def _uses(workload: Workload, one: Walk, keep: Keep, around: Around) -> bool:
     )
 
 
-def _needed(workload: Workload, around: Around, keep: Keep, place: str) -> Iterator[Finding]:
+def _needed(workload: Workload, around: ResidentScope, keep: Keep, place: str) -> Iterator[Finding]:
     """Yield a tensor that others need, which would have to be in DRAM too.
 
     What is made in the tile in place, and has none of its own, is never stored either.
@@ -329,7 +331,7 @@ def _boxes(workload: Workload, keep: Keep, place: str) -> Iterator[Finding]:
 
 
 def _padded(
-    workload: Workload, around: Around, keep: Keep, views: list[View], place: str
+    workload: Workload, around: ResidentScope, keep: Keep, views: list[TensorView], place: str
 ) -> Iterator[Finding]:
     """Yield a tensor kept whole that a group sees padded."""
     whole = math.prod(workload.shapes[keep.tensor])
@@ -338,7 +340,9 @@ def _padded(
         yield place, node_text(keep), f"a tensor that no group pads; {keep.tensor} is"
 
 
-def _overwritten(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
+def _overwritten(
+    around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
+) -> Iterator[Finding]:
     """Yield what is made in place over a kept tensor that a later group still reads."""
     over: set[str] = set()
     for walked in walks:
@@ -354,7 +358,9 @@ def _overwritten(around: Around, keep: Keep, walks: list[Walk], place: str) -> I
         }
 
 
-def _apart(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterator[Finding]:
+def _apart(
+    around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
+) -> Iterator[Finding]:
     """Yield what is made in place of a tensor kept whole, and has a tile of its own at times."""
     own: dict[str, set[bool]] = {}
     for walked in walks if not keep.region else ():
@@ -369,7 +375,7 @@ def _apart(around: Around, keep: Keep, walks: list[Walk], place: str) -> Iterato
             yield place, node_text(keep), allowed
 
 
-def _held_by(keep: Keep, name: str, around: Around, one: Walk) -> bool:
+def _held_by(keep: Keep, name: str, around: ResidentScope, one: TreeWalk) -> bool:
     held = held_around(one.space.workload, one.root(name), around.keeps)
     return held == keep.tensor
 

@@ -11,7 +11,7 @@ Place = tuple[int, str]
 Terms = tuple[tuple[str, int], ...]
 
 
-class Classes:
+class RankClasses:
     """Ranks of operators that are one, by the tensors inside of the group."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:

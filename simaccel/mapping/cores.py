@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from simaccel.mapping.node_text import node_text
-from simaccel.mapping.space import Space
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
 from simaccel.workload import Vector
 
@@ -149,7 +149,9 @@ _Place = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
 """Where pieces of one size begin, by spread, and the sizes of ranks."""
 
 
-def across(group: Group, space: Space, count: int | None, around: Sequence[Keep]) -> list[Finding]:
+def across(
+    group: Group, space: IterationSpace, count: int | None, around: Sequence[Keep]
+) -> list[Finding]:
     """Return what is wrong with a group's spreads over ``count`` cores (None: as many as it takes).
 
     Names and sizes of ranks are known to be right.
@@ -178,7 +180,7 @@ def across(group: Group, space: Space, count: int | None, around: Sequence[Keep]
     return findings
 
 
-def apart(rank: str, space: Space) -> Iterator[str]:
+def apart(rank: str, space: IterationSpace) -> Iterator[str]:
     """Yield why cores can't have pieces of a rank each."""
     for seen in space.operators:
         ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}

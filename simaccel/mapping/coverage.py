@@ -20,13 +20,13 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import Loop, Node, Part, Spread
 from simaccel.mapping.tree import Mapping as Mapped
-from simaccel.mapping.walk import Site, Terms, Walk, walk
+from simaccel.mapping.walk import Site, Terms, TreeWalk, walk
 from simaccel.workload import Workload
 
 Ints = npt.NDArray[np.int64]
 
 
-def made(walk: Walk) -> Iterator[Finding]:
+def made(walk: TreeWalk) -> Iterator[Finding]:
     """Yield leaves that leave positions out, and those that make again what leaves the group."""
     for site in walk.sites:
         seen, text = walk.seen(site), node_text(site.do)
@@ -69,7 +69,7 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
     return dict(counter)
 
 
-def _points(walk: Walk, site: Site) -> int:
+def _points(walk: TreeWalk, site: Site) -> int:
     """Return the points that a leaf goes over in all iterations of the loops outside."""
     seen, own = walk.seen(site), walk.ranks_of(site)
     again = {rank for _, rank in site.cutting() if rank not in own}

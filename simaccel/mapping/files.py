@@ -17,13 +17,13 @@ from simaccel.mapping.node_text import LineError, keep_text, node_text, parse_ke
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.text import ANY, BEGINNING, parse_text
 from simaccel.mapping.tree import (
-    Around,
     Fork,
     Group,
     Keep,
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Tree,
     WorkloadReference,
 )
@@ -226,13 +226,13 @@ class _Reader:
         self.fault(where, raw, allowed)
         return []
 
-    def part(self, raw: object, where: str) -> Group | Around:
+    def part(self, raw: object, where: str) -> Group | ResidentScope:
         """Read a group, or groups with what is kept around them."""
         if isinstance(raw, dict) and "groups" in raw:
             return self.around(raw, where)
         return self.group(raw, where)
 
-    def around(self, raw: Map[str, Any], where: str) -> Around:
+    def around(self, raw: Map[str, Any], where: str) -> ResidentScope:
         """Read what is kept around groups."""
         self.section(raw, where, ("keep", "groups"), (), _A_GROUP)
         keeps: list[Keep] = []
@@ -244,7 +244,7 @@ class _Reader:
                 keeps += self.line(parse_keeps, f"keep {text}", place) or ()
         groups = self.items(raw["groups"], f"{where}.groups", "a list of groups")
         inside = [self.group(group, f"{where}.groups[{at}]") for at, group in enumerate(groups)]
-        return Around(keeps=tuple(keeps), groups=tuple(inside))
+        return ResidentScope(keeps=tuple(keeps), groups=tuple(inside))
 
     def line(self, read: Callable[[str], Made], text: str, where: str) -> Made | None:
         """Read a line of text."""

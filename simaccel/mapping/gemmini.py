@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, require_none, suggest
-from simaccel.files.accounting import Account, Entry, How
+from simaccel.files.accounting import AccountEntry, FileAccount, How
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -73,14 +73,14 @@ class GemminiNest:
                 found *= one.pieces if one.rank == rank else 1
         return found
 
-    def account(self) -> Account:
+    def account(self) -> FileAccount:
         """Return what became of each factor."""
         entries = (
-            Entry(f"{level}.{one}", *_fate(level, one), kind="factor")
+            AccountEntry(f"{level}.{one}", *_fate(level, one), kind="factor")
             for level, factors in self.levels.items()
             for one in factors
         )
-        return Account(self.source, tuple(entries))
+        return FileAccount(self.source, tuple(entries))
 
 
 def parse_gemmini(text: str, source: str = "mapping") -> GemminiNest:

@@ -11,16 +11,16 @@ from itertools import combinations
 from simaccel.hardware import PLACES
 from simaccel.mapping.coverage import overlapping
 from simaccel.mapping.node_text import node_text
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
-from simaccel.mapping.view import View
-from simaccel.mapping.walk import Site, Walk
+from simaccel.mapping.view import TensorView
+from simaccel.mapping.walk import Site, TreeWalk
 from simaccel.workload import Vector
 from simaccel.workload.matmul import part_of
 
 
-def once(walk: Walk) -> Iterator[Finding]:
+def once(walk: TreeWalk) -> Iterator[Finding]:
     """Yield operators that are done nowhere, or twice."""
     for seen in walk.space.operators:
         sites = [site for site in walk.sites if site.do.operator == seen.name]
@@ -31,7 +31,7 @@ def once(walk: Walk) -> Iterator[Finding]:
                 yield two.place, node_text(two.do), f"one do {seen.name} of what a fork gets"
 
 
-def parts(walk: Walk) -> Iterator[Finding]:
+def parts(walk: TreeWalk) -> Iterator[Finding]:
     """Yield parts in which an operator isn't done that others do."""
     done: dict[str, dict[int, set[str]]] = {}
     for site in walk.sites:
@@ -47,7 +47,7 @@ def parts(walk: Walk) -> Iterator[Finding]:
                 yield f"{place}.part[{number}]", ", ".join(sorted(operators)), f"{missing} too"
 
 
-def sums(walk: Walk) -> Iterator[Finding]:
+def sums(walk: TreeWalk) -> Iterator[Finding]:
     """Yield sums whose tile stands inside of parts of what is added up: each would begin anew."""
     for site in walk.sites:
         seen = walk.seen(site)
@@ -67,7 +67,7 @@ def _meeting(one: Site, two: Site) -> Fork | Part | None:
     return node if isinstance(node, Fork | Part) else None
 
 
-def folds(walk: Walk) -> Iterator[Finding]:
+def folds(walk: TreeWalk) -> Iterator[Finding]:
     """Yield einsums that a systolic array can't fold."""
     for site in walk.sites:
         if site.do.unit != "array":
@@ -86,7 +86,7 @@ def folds(walk: Walk) -> Iterator[Finding]:
         yield from _misplaced(site, seen)
 
 
-def _misplaced(site: Site, seen: Seen) -> Iterator[Finding]:
+def _misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
     """Yield spreads of ranks that a stationarity doesn't have at their side of the array."""
     kind = site.do.stationarity
     assert kind is not None  # noqa: S101 - every array has one
@@ -103,7 +103,7 @@ def _misplaced(site: Site, seen: Seen) -> Iterator[Finding]:
             yield step.place, node_text(node), allowed
 
 
-def remade(walk: Walk) -> Iterator[Finding]:
+def remade(walk: TreeWalk) -> Iterator[Finding]:
     """Yield leaves that make a tile again into itself, or add to sums again."""
     for site in walk.sites:
         seen, own = walk.seen(site), walk.ranks_of(site)
@@ -123,7 +123,7 @@ def remade(walk: Walk) -> Iterator[Finding]:
         yield from _overlaps(walk, site, seen, name)
 
 
-def _overlaps(walk: Walk, site: Site, seen: Seen, name: str) -> Iterator[Finding]:
+def _overlaps(walk: TreeWalk, site: Site, seen: BoundOperator, name: str) -> Iterator[Finding]:
     """Yield pieces of a halo that come twice into one tile."""
     keep = next(site.keeps(name), 0)
     for dim in seen.output.terms:
@@ -136,7 +136,7 @@ def _overlaps(walk: Walk, site: Site, seen: Seen, name: str) -> Iterator[Finding
                 yield site.place, node_text(site.do), allowed
 
 
-def reads(walk: Walk) -> Iterator[Finding]:
+def reads(walk: TreeWalk) -> Iterator[Finding]:
     """Yield reads of what isn't there: made later, elsewhere, in pieces, or not added up yet."""
     order = {site: at for at, site in enumerate(walk.sites)}
     for site in walk.sites:
@@ -156,7 +156,7 @@ def reads(walk: Walk) -> Iterator[Finding]:
                     yield from _partial(walk, site, maker, view)
 
 
-def _unfinished(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Finding]:
+def _unfinished(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
     made = walk.seen(maker)
     for _, rank in site.cutting(site.shared(maker)):
         if rank in made.reduced:
@@ -167,7 +167,7 @@ def _unfinished(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Fin
             yield site.place, node_text(site.do), allowed
 
 
-def _partial(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Finding]:
+def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
     """Yield shared loops that give the reader another piece than the maker."""
     made = walk.seen(maker).output
     cut = {rank for _, rank in site.cutting(site.shared(maker))}
@@ -179,7 +179,7 @@ def _partial(walk: Walk, site: Site, maker: Site, view: View) -> Iterator[Findin
             yield site.place, node_text(site.do), allowed
 
 
-def homes(walk: Walk) -> Iterator[Finding]:
+def homes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield intermediates that aren't kept in what the branches of maker and readers share."""
     for site in walk.sites:
         seen = walk.seen(site)
@@ -201,7 +201,7 @@ def _both(mine: int | None, its: int | None, shared: int) -> bool:
     return mine is not None and its is not None and max(mine, its) < shared
 
 
-def in_place(walk: Walk) -> Iterator[Finding]:
+def in_place(walk: TreeWalk) -> Iterator[Finding]:
     """Yield work in place on what is needed later, or that isn't laid out alike."""
     for at, site in enumerate(walk.sites):
         seen, text = walk.seen(site), node_text(site.do)
@@ -223,7 +223,7 @@ def in_place(walk: Walk) -> Iterator[Finding]:
                 yield site.place, text, f"{allowed} by {other.do.operator}"
 
 
-def ahead(walk: Walk) -> Iterator[Finding]:
+def ahead(walk: TreeWalk) -> Iterator[Finding]:
     """Yield branches that can't run an iteration early."""
     forks = {
         step.place: (site, at)
@@ -253,7 +253,7 @@ def ahead(walk: Walk) -> Iterator[Finding]:
 
 
 def _crossing(
-    walk: Walk, fork: tuple[str, str, int], early: Sequence[Site], late: Sequence[Site]
+    walk: TreeWalk, fork: tuple[str, str, int], early: Sequence[Site], late: Sequence[Site]
 ) -> Iterator[Finding]:
     place, text, loop = fork
     after = {name for site in late for name, _ in _touched(walk, site)}
@@ -275,7 +275,7 @@ def _crossing(
         yield place, text, allowed
 
 
-def _touched(walk: Walk, site: Site) -> Iterator[tuple[str, View]]:
+def _touched(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
     """Yield the tiles that a leaf touches, sums that an online one corrects too."""
     seen = walk.seen(site)
     for use, view in seen.uses:

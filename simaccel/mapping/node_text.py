@@ -89,7 +89,7 @@ def node_text(node: Node) -> str:
 
 
 @dataclass
-class Words:
+class LineReader:
     """The words of a line, taken from the left."""
 
     text: str
@@ -157,7 +157,7 @@ def parse_node(text: str) -> tuple[Node, ...]:
         LineError: the line is no node.
 
     """
-    words = Words(text, "")
+    words = LineReader(text, "")
     kind = words.word() if words.left else ""
     if kind not in _SHAPES:
         raise LineError(text, f"a node; {suggest(kind, _SHAPES)}")
@@ -186,7 +186,7 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
         LineError: the line has no keeps.
 
     """
-    words = Words(text, _SHAPES["keep"])
+    words = LineReader(text, _SHAPES["keep"])
     words.need("keep")
     keeps = [_keep(words)]
     while words.taken(","):
@@ -195,7 +195,7 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
     return tuple(keeps)
 
 
-def _keep(words: Words) -> Keep:
+def _keep(words: LineReader) -> Keep:
     tensor, region = words.name(), []
     if words.taken("["):
         region.append(_span(words))
@@ -207,19 +207,19 @@ def _keep(words: Words) -> Keep:
     return Keep(tensor, level, slots, tuple(region), words.taken("anew"))
 
 
-def _span(words: Words) -> Span:
+def _span(words: LineReader) -> Span:
     found = re.fullmatch(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})", words.word())
     if found is None:
         raise words.fault()
     return Span(int(found[1]), int(found[2]))
 
 
-def _do(words: Words) -> Do:
+def _do(words: LineReader) -> Do:
     operator, unit = words.name(), _one_of(words, UNITS)
     return Do(operator, unit, _one_of(words, STATIONARITIES) if words.left else None)
 
 
-def _part(words: Words) -> Part:
+def _part(words: LineReader) -> Part:
     rank, sizes = words.name(), []
     while not words.is_next(REST):
         sizes.append(words.number())
@@ -227,7 +227,7 @@ def _part(words: Words) -> Part:
     return Part(rank, tuple(sizes), ())
 
 
-def _one_of(words: Words, known: Sequence[T]) -> T:
+def _one_of(words: LineReader, known: Sequence[T]) -> T:
     word = words.word()
     for one in known:
         if one == word:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.classes import Classes, Terms, dims
+from simaccel.mapping.classes import RankClasses, Terms, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.workload import Operand, Operator, Vector, Workload
 
 _LIVE_APART = ("weight", "cache")
@@ -28,7 +28,7 @@ class NotThisWorkloadError(SimaccelError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class BoundOperator:
     """An operator as its group sees it.
 
     ``ranks``: its own ranks in the group's names; those in ``derived`` follow from others. Views
@@ -37,8 +37,8 @@ class Seen:
 
     operator: Operator
     ranks: tuple[str, ...]
-    inputs: tuple[View, ...]
-    output: View
+    inputs: tuple[TensorView, ...]
+    output: TensorView
     names: tuple[str, ...]
 
     @property
@@ -54,13 +54,13 @@ class Seen:
         return frozenset(rank for rank in self.ranks if rank not in self.output.names)
 
     @cached_property
-    def uses(self) -> tuple[tuple[str, View], ...]:
+    def uses(self) -> tuple[tuple[str, TensorView], ...]:
         """(name in the tree, view) of the inputs, then of the output."""
         return (*zip(self.names, self.inputs, strict=True), (self.output.name, self.output))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class IterationSpace:
     """The ranks of a group with their sizes, and its operators in them.
 
     ``derived``: ranks that are sums of others: rank -> terms. ``axes``: the axis of vector
@@ -69,7 +69,7 @@ class Space:
 
     workload: Workload
     sizes: Mapping[str, int]
-    operators: tuple[Seen, ...]
+    operators: tuple[BoundOperator, ...]
     derived: Mapping[str, Terms] = field(default_factory=dict)
     axes: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Space:
         """Ranks whose positions vector operators go by: axes, and rows of masks."""
         return frozenset((*self.axes.values(), *self.rows.values()))
 
-    def seen(self, name: str) -> Seen:
+    def seen(self, name: str) -> BoundOperator:
         """Return an operator by its name; KeyError if the group lacks it."""
         return {one.name: one for one in self.operators}[name]
 
@@ -111,14 +111,14 @@ class Space:
             or name not in self.read
         )
 
-    def moves(self, view: View) -> frozenset[str]:
+    def moves(self, view: TensorView) -> frozenset[str]:
         """Return the group's (not derived) ranks that move a tile of a view."""
         found: set[str] = set()
         for rank in view.names:
             found |= {one for one, _ in self.derived.get(rank, ((rank, 1),))}
         return frozenset(found)
 
-    def plain(self, view: View) -> View:
+    def plain(self, view: TensorView) -> TensorView:
         """Return a view with the ranks behind derived ones in their place."""
         if not view.names & set(self.derived):
             return view
@@ -142,7 +142,7 @@ class Space:
         return found | spans
 
 
-def space_of(workload: Workload, group: Group) -> Space:
+def space_of(workload: Workload, group: Group) -> IterationSpace:
     """Return the ranks of a group.
 
     Raises:
@@ -154,7 +154,7 @@ def space_of(workload: Workload, group: Group) -> Space:
     if missing:
         raise NotThisWorkloadError(f"group {group.name}: {workload.name} has no {missing[0]}")
     operators = [known[name] for name in group.operators]
-    plain = Classes(operators)
+    plain = RankClasses(operators)
     return _merge(workload, operators, plain, group)
 
 
@@ -190,8 +190,8 @@ def joined(ranks: Sequence[str]) -> str:
 
 
 def _merge(
-    workload: Workload, operators: Sequence[Operator], classes: Classes, group: Group
-) -> Space:
+    workload: Workload, operators: Sequence[Operator], classes: RankClasses, group: Group
+) -> IterationSpace:
     plain: dict[str, int] = {}
     derived: dict[str, Terms] = {}
     for place in classes.parent:
@@ -227,7 +227,7 @@ def _merge(
         for at, operator in enumerate(operators)
         if isinstance(operator, Vector) and operator.visible
     }
-    return Space(
+    return IterationSpace(
         workload=workload,
         sizes={**sizes, **group.piece},
         operators=tuple(seen),
@@ -262,13 +262,13 @@ def _seen(
     workload: Workload,
     at: int,
     operator: Operator,
-    classes: Classes,
+    classes: RankClasses,
     plain: Mapping[str, int],
     merged: Mapping[str, tuple[str, ...]],
-) -> Seen:
+) -> BoundOperator:
     inside = {part: name for name, ranks in merged.items() for part in ranks}
 
-    def view(operand: Operand) -> View:
+    def view(operand: Operand) -> TensorView:
         texts: dict[str, int] = {}
         for dim in dims(operand, operator.ranks):
             terms = [(classes.name((at, rank)), c) for rank, c in dim]
@@ -280,7 +280,7 @@ def _seen(
                 text = "+".join(rank if c == 1 else f"{c}*{rank}" for rank, c in terms)
                 texts[text] = 1 + sum(c * (plain[rank] - 1) for rank, c in terms)
         tensor = workload.tensors[operand.tensor]
-        return View(
+        return TensorView(
             name=operand.tensor,
             ranks=tuple(texts),
             shape=tuple(texts.values()),
@@ -290,7 +290,7 @@ def _seen(
         )
 
     inputs, names = tuple(view(operand) for operand in operator.inputs), []
-    different: dict[str, list[View]] = {}
+    different: dict[str, list[TensorView]] = {}
     for input_view in inputs:
         known = different.setdefault(input_view.name, [])
         if input_view not in known:
@@ -300,7 +300,7 @@ def _seen(
     ranks = dict.fromkeys(
         inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
     )
-    return Seen(
+    return BoundOperator(
         operator=operator,
         ranks=tuple(ranks),
         inputs=inputs,
@@ -310,7 +310,7 @@ def _seen(
 
 
 def natural_ranks(
-    space: Space, group: Group, seen: Seen, number: int
+    space: IterationSpace, group: Group, seen: BoundOperator, number: int
 ) -> tuple[tuple[str, ...], ...]:
     """Return the operator's own ranks behind each dimension of one of its views.
 
@@ -318,7 +318,7 @@ def natural_ranks(
     first rank.
     """
     at = group.operators.index(seen.name)
-    classes = Classes([operator.operator for operator in space.operators])
+    classes = RankClasses([operator.operator for operator in space.operators])
     own = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
     ranks = []
     for dim in seen.uses[number][1].terms:
@@ -327,7 +327,7 @@ def natural_ranks(
     return tuple(ranks)
 
 
-def aliases_of(space: Space, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:
+def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dict[str, str]:
     """Return tensors that vector operators make in place: output -> tensor whose tile it takes.
 
     A vector operator whose output is kept nowhere writes over its first input.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from simaccel.errors import suggest
 from simaccel.mapping.node_text import node_text
-from simaccel.mapping.space import Space, space_of
+from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import (
     BUFFER,
     DRAM,
@@ -49,7 +49,7 @@ def together(workload: Workload, group: Group) -> list[Finding]:
     return [*extents(plain), *_merged(group, plain), *_padded(group, plain)]
 
 
-def extents(plain: Space) -> Iterator[Finding]:
+def extents(plain: IterationSpace) -> Iterator[Finding]:
     """Yield operators that have more or fewer positions of a rank than the group, not padded.
 
     Ranks that are one have one size; one that is a sum of others has theirs, halo included.
@@ -98,7 +98,7 @@ def _apart(workload: Workload, group: Group) -> Iterator[Finding]:
                 )
 
 
-def _merged(group: Group, plain: Space) -> Iterator[Finding]:
+def _merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     uses = [view for operator in plain.operators for _, view in operator.uses]
     sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
     alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
@@ -126,7 +126,7 @@ def _merged(group: Group, plain: Space) -> Iterator[Finding]:
             taken.add(rank)
 
 
-def _padded(group: Group, plain: Space) -> Iterator[Finding]:
+def _padded(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     for rank, size in group.padded.items():
         where = f"padded.{rank}"
         if rank not in plain.sizes:
@@ -139,7 +139,7 @@ def _padded(group: Group, plain: Space) -> Iterator[Finding]:
 
 @dataclass(frozen=True)
 class _Checker:
-    space: Space
+    space: IterationSpace
     names: frozenset[str]
 
     def tree(

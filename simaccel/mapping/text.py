@@ -11,7 +11,7 @@ from simaccel.mapping.node_text import (
     MERGING,
     PADDED,
     LineError,
-    Words,
+    LineReader,
     keep_text,
     name_text,
     node_text,
@@ -19,13 +19,13 @@ from simaccel.mapping.node_text import (
     parse_node,
 )
 from simaccel.mapping.tree import (
-    Around,
     Fork,
     Group,
     Keep,
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Tree,
     WorkloadReference,
 )
@@ -180,7 +180,7 @@ class _Parser:
     def mapping(self) -> Mapping:
         """Read a mapping."""
         dataflow, reference = self._read(_header, _HEADER)
-        body: list[Group | Around] = []
+        body: list[Group | ResidentScope] = []
         while self._inside(1):
             if self.left[0].text == "around":
                 body.append(self._around())
@@ -189,7 +189,7 @@ class _Parser:
         self.end("group or around, indented by two spaces")
         return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
 
-    def _around(self) -> Around:
+    def _around(self) -> ResidentScope:
         indent = self.left.pop(0).indent + 1
         keeps: tuple[Keep, ...] = ()
         if self._inside(indent) and self.left[0].text.startswith("keep"):
@@ -197,7 +197,7 @@ class _Parser:
         groups = []
         while self._inside(indent):
             groups.append(self._group())
-        return Around(keeps=keeps, groups=tuple(groups))
+        return ResidentScope(keeps=keeps, groups=tuple(groups))
 
     def _group(self) -> Group:
         indent = self.left[0].indent
@@ -226,7 +226,7 @@ class _Parser:
 
 
 def _header(text: str) -> tuple[str, WorkloadReference]:
-    words = Words(text, _HEADER)
+    words = LineReader(text, _HEADER)
     words.need("mapping")
     dataflow = words.name()
     words.need("of")
@@ -237,7 +237,7 @@ def _header(text: str) -> tuple[str, WorkloadReference]:
 
 
 def _group_of(text: str) -> Group:
-    words = Words(text, _GROUP)
+    words = LineReader(text, _GROUP)
     words.need("group")
     operators: list[str] = []
     if words.left and not words.is_next(MERGING, PADDED):
@@ -259,7 +259,7 @@ def _group_of(text: str) -> Group:
     return Group(operators=tuple(operators), tree=(), merged=merged, padded=padded)
 
 
-def _merged(words: Words) -> tuple[str, tuple[str, ...]]:
+def _merged(words: LineReader) -> tuple[str, tuple[str, ...]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]

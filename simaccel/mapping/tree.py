@@ -130,7 +130,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class ResidentScope:
     """Tensors (or parts of them) that stay on chip from one group to a later one."""
 
     keeps: tuple[Keep, ...]
@@ -151,17 +151,17 @@ class Mapping:
 
     workload: WorkloadReference
     dataflow: str
-    body: tuple[Group | Around, ...]
+    body: tuple[Group | ResidentScope, ...]
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """All groups, those inside of ``Around`` too."""
+        """All groups, those inside of ``ResidentScope`` too."""
         return tuple(group for group, _ in self.placed())
 
     def placed(self) -> Iterator[tuple[Group, tuple[Keep, ...]]]:
         """Yield each group with what is kept around it."""
         for one in self.body:
-            if isinstance(one, Around):
+            if isinstance(one, ResidentScope):
                 yield from ((group, one.keeps) for group in one.groups)
             else:
                 yield one, ()

@@ -10,13 +10,13 @@ from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
-from simaccel.mapping.walk import Site, Step, Walk
+from simaccel.mapping.walk import Site, TreeStep, TreeWalk
 from simaccel.workload import Einsum
 
 _ROLES = ("input", "weight")
 
 
-def operands(walk: Walk, site: Site, name: str) -> Iterator[Finding]:
+def operands(walk: TreeWalk, site: Site, name: str) -> Iterator[Finding]:
     """Yield an operand that its unit can't reach; ``name`` isn't held around the group."""
     seen, text, unit = walk.seen(site), node_text(site.do), site.do.unit
     if next(site.keeps(name), None) is not None:
@@ -33,7 +33,7 @@ def operands(walk: Walk, site: Site, name: str) -> Iterator[Finding]:
         yield site.place, text, f"keep {name} {BUFFER} or {PE}: partial sums need a place"
 
 
-def sums_of_ranks(walk: Walk) -> Iterator[Finding]:
+def sums_of_ranks(walk: TreeWalk) -> Iterator[Finding]:
     """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
     for site in walk.sites:
         wrong = [rank for rank in walk.seen(site).ranks if rank in walk.space.derived]
@@ -42,7 +42,7 @@ def sums_of_ranks(walk: Walk) -> Iterator[Finding]:
             yield site.place, node_text(site.do), allowed
 
 
-def keeps(walk: Walk) -> Iterator[Finding]:
+def keeps(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps twice at a level, and keeps at a level where their leaf has none."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
@@ -63,7 +63,7 @@ def keeps(walk: Walk) -> Iterator[Finding]:
     yield from findings.values()
 
 
-def lifetimes(walk: Walk) -> Iterator[Finding]:
+def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps whose tile lives outside of the branch where another branch has its own."""
     for before, after in combinations(walk.sites, 2):
         at = before.shared(after)
@@ -82,7 +82,7 @@ def lifetimes(walk: Walk) -> Iterator[Finding]:
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
 
-def alike(walk: Walk) -> Iterator[Finding]:
+def alike(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps in PEs that stand in some parts, or differ, where no loop in them moves the tile.
 
     It is one tile, of one size in each PE, for all of them.
@@ -109,7 +109,7 @@ def _places(site: Site, name: str) -> list[Spread | str]:
     return [*spreads, *levels]
 
 
-def inside(walk: Walk) -> Iterator[Finding]:
+def inside(walk: TreeWalk) -> Iterator[Finding]:
     """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
@@ -137,7 +137,7 @@ def inside(walk: Walk) -> Iterator[Finding]:
     yield from findings.values()
 
 
-def inmost(walk: Walk) -> Iterator[Finding]:
+def inmost(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps in PEs behind what cuts a PE's part: PEs take the whole of it at once."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
@@ -153,7 +153,7 @@ def inmost(walk: Walk) -> Iterator[Finding]:
     yield from findings.values()
 
 
-def _loop(site: Site, step: Step, fans: int, *, done: bool) -> Finding | None:
+def _loop(site: Site, step: TreeStep, fans: int, *, done: bool) -> Finding | None:
     node = step.node
     assert isinstance(node, Loop)  # noqa: S101 - narrows the type
     real = step.sizes[node.rank] > node.tile
@@ -165,7 +165,7 @@ def _loop(site: Site, step: Step, fans: int, *, done: bool) -> Finding | None:
     return None
 
 
-def fit(walk: Walk, accelerator: Accelerator) -> Iterator[Finding]:
+def fit(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
     """Yield what an accelerator's array hasn't got."""
     array = accelerator.array
     for site in walk.sites:
@@ -187,12 +187,12 @@ def fit(walk: Walk, accelerator: Accelerator) -> Iterator[Finding]:
                 yield from _memories(walk, site, array)
 
 
-def _elementwise(walk: Walk, site: Site) -> bool:
+def _elementwise(walk: TreeWalk, site: Site) -> bool:
     operator = walk.seen(site).operator
     return isinstance(operator, Einsum) and operator.elementwise
 
 
-def _fans(walk: Walk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
+def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
     array, seen = accelerator.array, walk.seen(site)
     known = FANS if isinstance(array, SpatialArraySpec) else FANS[:2]
     reduces = array.reduces if isinstance(array, SpatialArraySpec) else FANS
@@ -216,14 +216,14 @@ def _fans(walk: Walk, site: Site, accelerator: Accelerator) -> Iterator[Finding]
             yield step.place, text, f"a rank that isn't summed over: {node.level} add nothing up"
 
 
-def _again(site: Site, step: Step) -> bool:
+def _again(site: Site, step: TreeStep) -> bool:
     """Return whether a later spread cuts the same rank."""
     later = site.steps[site.steps.index(step) + 1 :]
     rank = step.node.rank if isinstance(step.node, Spread) else ""
     return any(isinstance(one.node, Spread) and one.node.rank == rank for one in later)
 
 
-def _memories(walk: Walk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
+def _memories(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
     seen = walk.seen(site)
     roles: set[str] = set().union(*array.memories.by_roles())
     for at, (use, _) in enumerate(seen.uses):

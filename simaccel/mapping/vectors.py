@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import Part
-from simaccel.mapping.walk import Site, Walk
+from simaccel.mapping.walk import Site, TreeWalk
 from simaccel.workload import VECTORS, Vector
 
 
-def windows(walk: Walk) -> Iterator[Finding]:
+def windows(walk: TreeWalk) -> Iterator[Finding]:
     """Yield windows of pooling that aren't whole."""
     for site in walk.sites:
         seen = walk.seen(site)
@@ -23,7 +23,7 @@ def windows(walk: Walk) -> Iterator[Finding]:
                 yield site.place, node_text(site.do), allowed
 
 
-def axes(walk: Walk) -> Iterator[Finding]:
+def axes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield axes that are cut where their operator can't work in pieces."""
     for site in walk.sites:
         axis = walk.space.axes.get(site.do.operator)
@@ -39,11 +39,11 @@ def axes(walk: Walk) -> Iterator[Finding]:
             yield site.place, text, f"no loop {axis}: {operator.kind} takes it whole"
 
 
-def _is_shared(walk: Walk, site: Site, at: int) -> bool:
+def _is_shared(walk: TreeWalk, site: Site, at: int) -> bool:
     return any(other is not site and site.shared(other) > at for other in walk.sites)
 
 
-def _online(walk: Walk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[Finding]:
+def _online(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[Finding]:
     """Yield what keeps an operator from going along its axis piece by piece with others."""
     seen, text = walk.seen(site), node_text(site.do)
     operator = seen.operator

@@ -11,7 +11,7 @@ from simaccel.numbers import BYTE, PACKED_BITS, in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class TensorView:
     """A tensor as one operator sees it: named ranks, their sizes, bytes per element.
 
     A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input. ``kind`` is the
@@ -36,7 +36,7 @@ class View:
         """Bits of an element."""
         return PACKED_BITS if self.packed else BYTE * self.bytes_per_element
 
-    def as_wide(self, bits: int) -> View:
+    def as_wide(self, bits: int) -> TensorView:
         """Return the view with elements of so many bits."""
         if bits == self.bits:
             return self
@@ -46,7 +46,7 @@ class View:
     def terms(self) -> tuple[tuple[tuple[str, int], ...], ...]:
         """Each dimension as (rank, coefficient) pairs.
 
-        >>> View(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
+        >>> TensorView(name="I", ranks=("c", "2*p+r"), shape=(3, 9), bytes_per_element=1).terms
         ((('c', 1),), (('p', 2), ('r', 1)))
         """
         return tuple(tuple(_term(term) for term in rank.split("+")) for rank in self.ranks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.mapping.cores import in_turn
-from simaccel.mapping.space import Seen, Space, aliases_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -20,13 +20,13 @@ from simaccel.mapping.tree import (
     Spread,
     Tree,
 )
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 
 Terms = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class TreeStep:
     """A node on the way to a leaf.
 
     ``sizes``: the full size of each rank as it arrives. ``branch``: which one of a fork's or part's
@@ -58,7 +58,7 @@ class Site:
 
     do: Do
     place: str
-    steps: tuple[Step, ...]
+    steps: tuple[TreeStep, ...]
     sizes: Mapping[str, int]
     box: Mapping[str, tuple[int, int]]
 
@@ -86,11 +86,11 @@ class Site:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class TreeWalk:
     """A group's space, its steps and its leaves in order of execution."""
 
-    space: Space
-    steps: tuple[Step, ...]
+    space: IterationSpace
+    steps: tuple[TreeStep, ...]
     sites: tuple[Site, ...]
     aliases: Mapping[str, str]
 
@@ -103,7 +103,7 @@ class Walk:
             found[name] = (*found.get(name, ()), site)
         return found
 
-    def seen(self, site: Site) -> Seen:
+    def seen(self, site: Site) -> BoundOperator:
         """Return the operator of a leaf."""
         return self.space.seen(site.do.operator)
 
@@ -111,12 +111,12 @@ class Walk:
         """Return the tensor whose tile holds another, made in it in place."""
         return self.aliases.get(name, name)
 
-    def tile_view(self, name: str, view: View) -> View:
+    def tile_view(self, name: str, view: TensorView) -> TensorView:
         """Return what the tile of a tensor holds, as its maker sees it if it is made here."""
         maker = self.space.made.get(name)
         return self.space.seen(maker).output if maker else view
 
-    def home(self, site: Site, name: str, view: View, level: str = BUFFER) -> int | None:
+    def home(self, site: Site, name: str, view: TensorView, level: str = BUFFER) -> int | None:
         """Return the step of the innermost loop or part that moves the tile; -1 if none does.
 
         None if the tensor isn't kept at the level on the way to the leaf.
@@ -134,14 +134,14 @@ class Walk:
             found |= {one for one, _ in self.space.derived.get(rank, ((rank, 1),))}
         return frozenset(found)
 
-    def dims(self, view: View) -> tuple[Terms, ...]:
+    def dims(self, view: TensorView) -> tuple[Terms, ...]:
         """Return the dimensions of a view, with the terms of derived ranks in their place."""
         return tuple(
             self.space.derived.get(dim[0][0], dim) if len(dim) == 1 else dim for dim in view.terms
         )
 
 
-def walk(space: Space, group: Group, around: tuple[Keep, ...]) -> Walk:
+def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:
     """Walk over a tree whose ranks, sizes and operators are known to be right.
 
     Pieces of cores are walked over one after the other.
@@ -152,7 +152,7 @@ def walk(space: Space, group: Group, around: tuple[Keep, ...]) -> Walk:
     walker = _Walker([], [])
     walker.tree(group.tree, "tree", (), _Here(sizes, box, inside=False))
     aliases = aliases_of(space, group.tree, around)
-    return Walk(space, tuple(walker.steps), tuple(walker.sites), aliases)
+    return TreeWalk(space, tuple(walker.steps), tuple(walker.sites), aliases)
 
 
 @dataclass(frozen=True)
@@ -164,13 +164,13 @@ class _Here:
 
 @dataclass
 class _Walker:
-    steps: list[Step]
+    steps: list[TreeStep]
     sites: list[Site]
 
-    def tree(self, tree: Tree, place: str, outside: tuple[Step, ...], scope: _Here) -> None:
+    def tree(self, tree: Tree, place: str, outside: tuple[TreeStep, ...], scope: _Here) -> None:
         for at, node in enumerate(tree):
             where = f"{place}[{at}]"
-            step = Step(node, where, scope.sizes, scope.inside)
+            step = TreeStep(node, where, scope.sizes, scope.inside)
             if isinstance(node, Do):
                 self.sites.append(Site(node, where, outside, scope.sizes, scope.box))
             elif isinstance(node, Fork | Part):
@@ -182,7 +182,7 @@ class _Walker:
                 scope = _after(node, scope)
 
     def _branches(
-        self, node: Fork | Part, step: Step, outside: tuple[Step, ...], scope: _Here
+        self, node: Fork | Part, step: TreeStep, outside: tuple[TreeStep, ...], scope: _Here
     ) -> None:
         kind = "fork" if isinstance(node, Fork) else "part"
         for number, branch in enumerate(node.branches):
@@ -197,7 +197,7 @@ class _Walker:
                     {**scope.box, node.rank: (low, size)},
                     scope.inside,
                 )
-            way = Step(node, step.place, scope.sizes, scope.inside, number)
+            way = TreeStep(node, step.place, scope.sizes, scope.inside, number)
             self.tree(branch, f"{step.place}.{kind}[{number}]", (*outside, way), inner)
 
 

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Ints
-from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.costs import Floats, Objective, Setting, score
 from simaccel.mapspace.ordering import best_orders
-from simaccel.mapspace.space import Genes, Space
+from simaccel.mapspace.space import EinsumMapspace, Genes
 
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""
@@ -30,15 +30,15 @@ _MIX: Final = 1_000_003
 
 
 @dataclass(frozen=True)
-class Problem:
+class MapspaceProblem:
     """The mapspaces of one einsum that are searched.
 
     ``known``: mappings to start from, those of the mapspaces that are nearest to them.
     """
 
     setting: Setting
-    spaces: tuple[Space, ...]
-    known: Candidates | None = None
+    spaces: tuple[EinsumMapspace, ...]
+    known: TilingBatch | None = None
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Task:
+class BlockTask:
     """One block: ``start`` to ``stop`` of a complete search, drawn mappings, or given ones."""
 
-    problem: Problem
+    problem: MapspaceProblem
     objective: Objective
     space: int
     """Which mapspace of the problem."""
@@ -114,7 +114,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BlockOutcome:
     """The result of a block: how many mappings, its improvements, and its best.
 
     A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
@@ -132,7 +132,7 @@ class Outcome:
     found: Population | None = None
 
 
-def run_block(task: Task) -> Outcome:
+def run_block(task: BlockTask) -> BlockOutcome:
     """Evaluate one block."""
     space = task.problem.spaces[task.space]
     if task.genes is not None:
@@ -142,31 +142,31 @@ def run_block(task: Task) -> Outcome:
     return judge(task, *drawn(task))
 
 
-def drawn(task: Task) -> tuple[int, Genes, Ints]:
+def drawn(task: BlockTask) -> tuple[int, Genes, Ints]:
     """Return how many mappings a block draws, and those within the fan-outs with their factors."""
     space = task.problem.spaces[task.space]
     found = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
     return len(found), *space.fitting(found)
 
 
-def joined(tasks: Sequence[Task]) -> Task:
+def joined(tasks: Sequence[BlockTask]) -> BlockTask:
     """Return given mappings of one mapspace as one block."""
     genes = Genes.concatenate([task.genes for task in tasks if task.genes is not None])
     return replace(tasks[0], genes=genes, gone=sum(task.gone for task in tasks))
 
 
-def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
+def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
     """Evaluate mappings, and give the best of them."""
     setting, space = task.problem.setting, task.problem.spaces[task.space]
     orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
     copies = orders.prod(axis=1)
     judged = int(copies.sum()) if task.refine and task.genes is not None else gone
     if not len(genes):
-        return Outcome(task.space, gone, judged)
+        return BlockOutcome(task.space, gone, judged)
     candidates = space.candidates(genes, factors)
     fits = setting.fits(space, candidates)
     if not fits.any():
-        return Outcome(task.space, gone, judged)
+        return BlockOutcome(task.space, gone, judged)
     genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
     if task.refine:
         best = best_orders(setting, space, candidates, task.objective)
@@ -176,7 +176,7 @@ def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
     until = np.cumsum(copies)
     population = Population(value, tie, _niches(space, candidates.factors), genes)
-    return Outcome(
+    return BlockOutcome(
         task.space,
         gone,
         judged,
@@ -187,7 +187,7 @@ def judge(task: Task, gone: int, genes: Genes, factors: Ints) -> Outcome:
     )
 
 
-def in_all_orders(problem: Problem, objective: Objective, at: int, genes: Genes) -> Genes:
+def in_all_orders(problem: MapspaceProblem, objective: Objective, at: int, genes: Genes) -> Genes:
     """Return the best of some tilings' mappings, all their orders counted: a population's.
 
     So several orders of one tiling may be among them, as if each mapping had been judged alone.
@@ -199,7 +199,7 @@ def in_all_orders(problem: Problem, objective: Objective, at: int, genes: Genes)
     return Population(value, tie, _niches(space, candidates.factors), every).elite().genes
 
 
-def _niches(space: Space, factors: Ints) -> Ints:
+def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
     """Number the ways to spread work over the spatial levels; different ones may share a number.
 
     On a systolic array, where only tiles and sides are chosen, each mapping is a way of its own.
@@ -213,7 +213,7 @@ def _niches(space: Space, factors: Ints) -> Ints:
     return found
 
 
-def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
+def _drawn(space: EinsumMapspace, task: BlockTask, rng: np.random.Generator) -> Genes:
     if task.parents is None:
         return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)
@@ -221,7 +221,7 @@ def _drawn(space: Space, task: Task, rng: np.random.Generator) -> Genes:
     return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
 
 
-def _children(space: Space, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
+def _children(space: EinsumMapspace, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
     """Cross good mappings and change a little of them: the best of them most often."""
     children = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
     other = parents.take(rng.integers(0, len(parents), n))

@@ -16,14 +16,24 @@ from typing import Final, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.family import Bools, Branch, Entry, Family, Fan, Ints, Kept, Loops, ints
+from simaccel.analytic.family import (
+    Bools,
+    Branch,
+    Entry,
+    Family,
+    FamilyKeep,
+    FamilyLoops,
+    FamilySpread,
+    Ints,
+    ints,
+)
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware.levels import ROLES, Hierarchy, Spatial
-from simaccel.mapping.space import Seen
-from simaccel.mapping.space import Space as Ranks
+from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
+from simaccel.mapping.space import BoundOperator
+from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
 from simaccel.mapping.tree import Fan as FanName
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 Value = TypeVar("Value", np.int64, np.bool_)
@@ -31,7 +41,7 @@ INPUTS: Final = len(ROLES) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class TilingBatch:
     """Candidate mappings of one einsum on one hierarchy.
 
     Ranks are in the order of ``einsum.ranks``, levels outermost first as in ``hierarchy.levels``,
@@ -51,16 +61,16 @@ class Candidates:
         """Count the candidates."""
         return len(self.factors)
 
-    def take(self, which: Ints | Bools | slice) -> Candidates:
+    def take(self, which: Ints | Bools | slice) -> TilingBatch:
         """Return some of the candidates, by index, mask or slice."""
-        return Candidates(
+        return TilingBatch(
             factors=rows(self.factors, which),
             orders=rows(self.orders, which),
             keeps=rows(self.keeps, which),
         )
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Candidates]) -> Self:
+    def concatenate(cls, parts: Sequence[TilingBatch]) -> Self:
         """Put several (at least one) behind each other."""
         return cls(
             factors=np.concatenate([part.factors for part in parts]),
@@ -90,7 +100,7 @@ def rows(array: npt.NDArray[Value], which: Ints | Bools | slice) -> npt.NDArray[
 
 
 def tile_bytes(
-    seen: Seen,
+    seen: BoundOperator,
     ranks: Sequence[str],
     hierarchy: Hierarchy,
     keeps: Bools,
@@ -111,7 +121,7 @@ def tile_bytes(
     return n_bytes
 
 
-def roles_of(seen: Seen) -> Iterator[tuple[int, tuple[str, View]]]:
+def roles_of(seen: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]]:
     """Yield the index of each operand's role with its name in the tree and its view."""
     for position, use in enumerate(seen.uses):
         yield (position if position < len(seen.inputs) else INPUTS), use
@@ -150,7 +160,7 @@ def family_of_candidates(
     space: Ranks,
     leaf: Do,
     hierarchy: Hierarchy,
-    candidates: Candidates,
+    candidates: TilingBatch,
     slots: Ints | None = None,
     places: Sequence[Ints] | None = None,
 ) -> Family:
@@ -164,7 +174,7 @@ def family_of_candidates(
     names = list(space.sizes)
     branch: list[Entry | Do] = []
     for at, level in enumerate(hierarchy.levels):
-        if isinstance(level, Spatial):
+        if isinstance(level, SpatialLevel):
             branch += _fans(names, level.name, leaf, candidates.factors[:, at], tiles, at)
             continue
         index = hierarchy.temporal.index(at)
@@ -180,7 +190,7 @@ def family_of_candidates(
 
 def _fans(
     names: Sequence[str], level: str, leaf: Do, factors: Ints, tiles: Ints, at: int
-) -> list[Fan]:
+) -> list[FamilySpread]:
     """Return the spreads of a level; one of one piece if there are none."""
     fans = []
     for rank, name in enumerate(names):
@@ -189,17 +199,19 @@ def _fans(
             if leaf.unit == "array":
                 # the loops of the buffer are the folds of one command
                 tile = -(-tiles[1, rank] // factors[:, rank])
-            fans.append(Fan(name, tile, level))
-    return fans or [Fan(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
+            fans.append(FamilySpread(name, tile, level))
+    return fans or [FamilySpread(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
 
 
-def _kept(seen: Seen, level: str, slots: npt.NDArray[np.int64 | np.bool_]) -> Iterator[Kept]:
+def _kept(
+    seen: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
+) -> Iterator[FamilyKeep]:
     kept: dict[str, Ints] = {}
     for role, (name, _) in roles_of(seen):
         kept[name] = np.maximum(kept.get(name, ints(0)), slots[role].astype(np.int64))
     for name, here in kept.items():
         if np.any(here):
-            yield Kept(name, level, ints(here[0]) if np.all(here == here[0]) else here)
+            yield FamilyKeep(name, level, ints(here[0]) if np.all(here == here[0]) else here)
 
 
 def _places(orders: Ints) -> Ints:
@@ -211,10 +223,10 @@ def _places(orders: Ints) -> Ints:
     return found
 
 
-def _loops(names: Sequence[str], outer: Ints, inner: Ints, places: Ints) -> Iterator[Loops]:
+def _loops(names: Sequence[str], outer: Ints, inner: Ints, places: Ints) -> Iterator[FamilyLoops]:
     busy = [rank for rank in range(len(names)) if np.any(outer[rank] > inner[rank])]
     if busy:
-        yield Loops(
+        yield FamilyLoops(
             tuple(names[rank] for rank in busy),
             tuple(inner[rank] for rank in busy),
             tuple(places[rank] for rank in busy),
@@ -233,19 +245,19 @@ def tree_of_one(family: Family) -> Tree:
     nodes: list[Loop | Spread | Keep | Do] = []
     silent = _without_spread(family, leaf)
     for node in family.branch:
-        if isinstance(node, Loops):
+        if isinstance(node, FamilyLoops):
             loops = zip(node.places, node.ranks, node.tiles, strict=True)
             for _, rank, tile in sorted((int(p), rank, int(t)) for p, rank, t in loops):
                 if tile < sizes[rank]:
                     nodes.append(Loop(rank, tile))
                     sizes[rank] = tile
-        elif isinstance(node, Fan):
+        elif isinstance(node, FamilySpread):
             if int(node.tile) < sizes[node.rank] or node.level in silent:
                 tile = min(int(node.tile), sizes[node.rank])
                 nodes.append(Spread(node.rank, tile, cast("FanName", node.level)))
                 sizes[node.rank] = tile
                 silent -= {node.level}
-        elif isinstance(node, Kept) and int(node.slots):
+        elif isinstance(node, FamilyKeep) and int(node.slots):
             nodes.append(Keep(node.tensor, node.level, int(node.slots), anew=node.anew))
     return (*nodes, leaf)
 
@@ -256,14 +268,16 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
     real: set[str] = set()
     levels: dict[str, None] = {}
     for node in family.branch:
-        if isinstance(node, Fan):
+        if isinstance(node, FamilySpread):
             levels[node.level] = None
             if int(node.tile) < sizes[node.rank]:
                 real.add(node.level)
-        if isinstance(node, Loops | Fan):
-            tiles = zip(node.ranks, node.tiles, strict=True) if isinstance(node, Loops) else ()
+        if isinstance(node, FamilyLoops | FamilySpread):
+            tiles = (
+                zip(node.ranks, node.tiles, strict=True) if isinstance(node, FamilyLoops) else ()
+            )
             sizes |= {rank: min(int(tile), sizes[rank]) for rank, tile in tiles}
-            if isinstance(node, Fan):
+            if isinstance(node, FamilySpread):
                 sizes[node.rank] = min(int(node.tile), sizes[node.rank])
     if leaf.unit == "array":
         return {*levels} - real
@@ -271,8 +285,8 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
 
 
 def candidates_of(
-    ranks: Mapping[str, int], seen: Seen, hierarchy: Hierarchy, groups: Sequence[Group]
-) -> Candidates:
+    ranks: Mapping[str, int], seen: BoundOperator, hierarchy: Hierarchy, groups: Sequence[Group]
+) -> TilingBatch:
     """Return trees of one einsum as candidates.
 
     Raises:
@@ -303,7 +317,7 @@ def candidates_of(
         for role, (name, _) in roles_of(seen):
             for level in nest.kept.get(name, ()):
                 keeps[row, names.index(level), role] = True
-    return Candidates(factors=factors, orders=orders, keeps=keeps)
+    return TilingBatch(factors=factors, orders=orders, keeps=keeps)
 
 
 class _Read:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.errors import Fault, InputError
-from simaccel.mapspace.chains import Factors, Mapspace, Split, choices
+from simaccel.mapspace.chains import Factors, Mapspace, SplitLimit, choices
 
 Ints = npt.NDArray[np.int64]
 _MOST_ROWS: Final = 30_000_000
@@ -52,7 +52,7 @@ class ChainTable:
 
     """
 
-    def __init__(self, size: int, splits: Sequence[Split], mapspace: Mapspace) -> None:
+    def __init__(self, size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) -> None:
         self.size = size
         self.splits = tuple(splits)
         self.mapspace: Mapspace = mapspace
@@ -125,7 +125,7 @@ class ChainTable:
 
 
 @lru_cache(256)
-def chain_table(size: int, splits: tuple[Split, ...], mapspace: Mapspace) -> ChainTable:
+def chain_table(size: int, splits: tuple[SplitLimit, ...], mapspace: Mapspace) -> ChainTable:
     """Return the table of a rank; equal ones are made once."""
     return ChainTable(size, splits, mapspace)
 
@@ -134,7 +134,7 @@ _Rows = tuple[Ints, Ints, Ints]
 
 
 def _states(
-    size: int, splits: Sequence[Split], mapspace: Mapspace
+    size: int, splits: Sequence[SplitLimit], mapspace: Mapspace
 ) -> tuple[list[Ints], list[_Rows]]:
     """Go through all levels: tiles that may arrive at each, and (state, pieces, next state)."""
     arriving = [np.array([size], dtype=np.int64)]

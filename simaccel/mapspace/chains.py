@@ -30,7 +30,7 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class SplitLimit:
     """The limits of a rank at a level: ``most`` pieces at most (None: any number).
 
     ``exactly``: that many pieces, and no chain where fewer tiles arrive. ``whole``: as many pieces
@@ -45,7 +45,7 @@ class Split:
     def may_leave(self, mapspace: Mapspace) -> bool:
         """Return whether the last tile may be split into fewer pieces than the others here.
 
-        >>> Split(spatial=True).may_leave("ruby-s"), Split().may_leave("ruby-s")
+        >>> SplitLimit(spatial=True).may_leave("ruby-s"), SplitLimit().may_leave("ruby-s")
         (True, False)
         """
         if mapspace == "ruby":
@@ -110,10 +110,10 @@ def imperfect(n: int, most: int | None = None) -> Factors:
 
 
 @lru_cache(1 << 16)
-def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
+def choices(n: int, split: SplitLimit, mapspace: Mapspace) -> Factors:
     """Return the numbers of pieces that a level may make of ``n`` tiles.
 
-    >>> choices(7, Split(spatial=True, most=5), "ruby-s").tolist()
+    >>> choices(7, SplitLimit(spatial=True, most=5), "ruby-s").tolist()
     [1, 2, 3, 4]
     """
     if split.whole:
@@ -127,13 +127,13 @@ def choices(n: int, split: Split, mapspace: Mapspace) -> Factors:
     return pieces if split.most is None else pieces[pieces <= split.most]
 
 
-def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
+def count_chains(size: int, splits: Sequence[SplitLimit], mapspace: Mapspace) -> int:
     """Count the canonical chains of a rank without making them.
 
     ``splits`` are the levels from the innermost to the one below the outermost, which takes what
     is left. The number of chains depends on the number of tiles that arrive at a level only.
 
-    >>> count_chains(100, [Split(spatial=True, most=6), Split()], "pfm")
+    >>> count_chains(100, [SplitLimit(spatial=True, most=6), SplitLimit()], "pfm")
     24
     """
 
@@ -148,7 +148,7 @@ def count_chains(size: int, splits: Sequence[Split], mapspace: Mapspace) -> int:
 
 
 def chains(
-    size: int, splits: Sequence[Split], mapspace: Mapspace, block: int = _BLOCK
+    size: int, splits: Sequence[SplitLimit], mapspace: Mapspace, block: int = _BLOCK
 ) -> Iterator[Factors]:
     """Return all canonical chains of a rank in blocks of at most about ``block`` rows.
 

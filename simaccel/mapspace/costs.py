@@ -11,24 +11,24 @@ from typing import Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
-from simaccel.mapping.space import Space as Ranks
+from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.mapspace.candidates import (
     INPUTS,
-    Candidates,
+    TilingBatch,
     family_of_candidates,
     held,
     tile_bytes,
     tree_of_one,
     two_slots,
 )
-from simaccel.mapspace.space import Space
+from simaccel.mapspace.space import EinsumMapspace
 from simaccel.workload import Einsum, Tensor, Workload
 
 MOST_MACS: Final = 2**50
@@ -61,7 +61,7 @@ class Costs:
         return self.energy_pj * self.cycles
 
     @classmethod
-    def of(cls, totals: Totals) -> Self:
+    def of(cls, totals: FamilyTotals) -> Self:
         """Return the costs that follow from counts."""
         cycles, counts = totals.resource_bound(), totals.counts
         return cls(
@@ -118,13 +118,13 @@ class Setting:
         systolic = isinstance(self.accelerator.array, ArraySpec)
         return Do(self.einsum.name, "array" if systolic else "mac", self.stationarity)
 
-    def empty(self, space: Space) -> Group:
+    def empty(self, space: EinsumMapspace) -> Group:
         """Return the group of a mapspace without a tree."""
         ranks = self.einsum.ranks
         padded = {rank: size for rank, size in space.einsum.ranks.items() if size != ranks[rank]}
         return Group(operators=(self.einsum.name,), tree=(), padded=padded)
 
-    def ranks(self, space: Space) -> Ranks:
+    def ranks(self, space: EinsumMapspace) -> Ranks:
         """Return the ranks as a group sees them."""
         key = tuple(space.einsum.ranks.values())
         if key not in self._ranks:
@@ -135,14 +135,14 @@ class Setting:
     def _ranks(self) -> dict[tuple[int, ...], Ranks]:
         return {}
 
-    def tile_bytes(self, space: Space, candidates: Candidates) -> Floats:
+    def tile_bytes(self, space: EinsumMapspace, candidates: TilingBatch) -> Floats:
         """Return the bytes of full tiles by (temporal level, role, candidate)."""
         ranks = self.ranks(space)
         tiles = candidates.tiles(list(space.einsum.ranks.values())).astype(np.float64)
         seen = ranks.operators[0]
         return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
 
-    def fits(self, space: Space, candidates: Candidates) -> Bools:
+    def fits(self, space: EinsumMapspace, candidates: TilingBatch) -> Bools:
         """Return which candidates fit the memories, and their staging, with one slot a tile."""
         tiles = self.tile_bytes(space, candidates)
         found = held(self.hierarchy, tiles)
@@ -164,7 +164,9 @@ class Setting:
         pairs = ((roles, limits.get(kind)) for kind, roles in found.items())
         return [(at, roles, most) for roles, most in pairs if at is not None and most is not None]
 
-    def family(self, space: Space, candidates: Candidates, *, double: bool = False) -> Family:
+    def family(
+        self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
+    ) -> Family:
         """Return candidates as a family of trees; ``double``: two slots where there is room."""
         slots = None
         if double:
@@ -175,22 +177,24 @@ class Setting:
                 slots[at, roles] = np.where(taken <= most, slots[at, roles], 1)
         return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, slots)
 
-    def group(self, space: Space, candidates: Candidates, *, double: bool = False) -> Group:
+    def group(
+        self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
+    ) -> Group:
         """Return the first candidate as a group of a mapping."""
         first = candidates.take(slice(0, 1))
         one = take(self.family(space, first, double=double), ints(0))
         empty = self.empty(space)
         return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
 
-    def evaluate(self, space: Space, candidates: Candidates) -> Totals:
+    def evaluate(self, space: EinsumMapspace, candidates: TilingBatch) -> FamilyTotals:
         """Count candidates with the closed form."""
         return evaluate(self.family(space, candidates), self.accelerator)
 
-    def totals(self, group: Group) -> Totals:
+    def totals(self, group: Group) -> FamilyTotals:
         """Count one mapping with the closed form."""
         return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
 
-    def costs(self, space: Space, candidates: Candidates) -> Costs:
+    def costs(self, space: EinsumMapspace, candidates: TilingBatch) -> Costs:
         """Return what candidates cost."""
         cycles, dram, buffer = np.empty((3, len(candidates)), dtype=np.int64)
         energy = np.empty(len(candidates))

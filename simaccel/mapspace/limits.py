@@ -8,8 +8,8 @@ from itertools import product
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.dataflow import Constraints, LevelConstraint
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, Spatial, Temporal
-from simaccel.mapspace.chains import Split
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, SpatialLevel, TemporalLevel
+from simaccel.mapspace.chains import SplitLimit
 from simaccel.workload import Einsum
 
 Keep = tuple[tuple[bool, ...], ...]
@@ -18,10 +18,10 @@ _FREE = LevelConstraint()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class MappingLimits:
     """Limits of mappings: hashable, and small to send to another process."""
 
-    splits: tuple[tuple[Split, ...], ...]
+    splits: tuple[tuple[SplitLimit, ...], ...]
     """By rank, then by level from the innermost to the one below the outermost."""
     fixed: tuple[tuple[int, ...], ...]
     """By temporal level: ranks whose loops have this order."""
@@ -31,7 +31,7 @@ class Limits:
 
 def limits(
     einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, asked: Constraints
-) -> Limits:
+) -> MappingLimits:
     """Combine a dataflow with what the user asked for; the user's word counts.
 
     Ranks of a dataflow that the einsum lacks are for other operators; those that the user names
@@ -59,7 +59,7 @@ def limits(
         faults += _impossible(einsum, level, both[level.name], said)
     if faults:
         raise InputError(faults)
-    return Limits(
+    return MappingLimits(
         splits=tuple(
             tuple(
                 _split(einsum, rank, level, both[level.name]) for level in hierarchy.levels[:0:-1]
@@ -134,7 +134,7 @@ def _impossible(
     einsum: Einsum, level: Level, limits: LevelConstraint, said: frozenset[str]
 ) -> Iterator[Fault]:
     """Find what a level can't do; ``said``: what of it the user said, and not a dataflow."""
-    if isinstance(level, Temporal):
+    if isinstance(level, TemporalLevel):
         for role in limits.keep or ():
             if role not in level.roles:
                 source = _source(said, "keep")
@@ -168,19 +168,19 @@ def _one_of(roles: frozenset[Role]) -> str:
 def _most(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
     """Return the largest number of pieces of a rank at a level."""
     most = min(einsum.ranks[rank], given.most.get(rank, einsum.ranks[rank]))
-    if not isinstance(level, Spatial):
+    if not isinstance(level, SpatialLevel):
         return most
     return 1 if _adds_in_vain(einsum, rank, level) else min(most, level.fanout)
 
 
 def _adds_in_vain(einsum: Einsum, rank: str, level: Level) -> bool:
-    if not isinstance(level, Spatial) or level.reduces:
+    if not isinstance(level, SpatialLevel) or level.reduces:
         return False
     return rank not in einsum.output.ranks
 
 
-def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> Split:
-    spatial = isinstance(level, Spatial)
+def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> SplitLimit:
+    spatial = isinstance(level, SpatialLevel)
     most = _most(einsum, rank, level, given)
     limit = None if most == einsum.ranks[rank] else most
     pieces = given.factors.get(rank)
@@ -188,8 +188,8 @@ def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> S
         barred = given.ranks is not None and rank not in given.ranks
         pieces = 1 if barred or most == 1 else None
     if pieces == "all":
-        return Split(spatial=spatial, most=limit, whole=True)
-    return Split(spatial=spatial, most=limit, exactly=pieces)
+        return SplitLimit(spatial=spatial, most=limit, whole=True)
+    return SplitLimit(spatial=spatial, most=limit, exactly=pieces)
 
 
 def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterator[Keep]:
@@ -208,7 +208,7 @@ def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterato
 
 
 def _kept(
-    level: Temporal, given: LevelConstraint, role: Role, at: int, inside: set[Role]
+    level: TemporalLevel, given: LevelConstraint, role: Role, at: int, inside: set[Role]
 ) -> tuple[bool, ...]:
     if at == 0:
         return (True,)

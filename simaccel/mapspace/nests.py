@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
-from simaccel.mapspace.blocks import Problem, Task, run_block
-from simaccel.mapspace.candidates import Candidates, candidates_of
+from simaccel.mapspace.blocks import BlockTask, MapspaceProblem, run_block
+from simaccel.mapspace.candidates import TilingBatch, candidates_of
 from simaccel.mapspace.costs import Setting
-from simaccel.mapspace.search import Each, Effort, Found, Watch, search
+from simaccel.mapspace.search import Each, Effort, MapspaceResult, Watch, search
 from simaccel.mapspace.space import Strategy, spaces
 from simaccel.workload import Einsum, Tensor
 
@@ -30,7 +30,7 @@ class EmptyMapspaceError(SimaccelError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class MappingTarget:
     """An einsum on an accelerator, with the constraints of its mappings.
 
     ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
@@ -64,7 +64,7 @@ class Target:
             stationarity=self.stationarity,
         )
 
-    def problem(self) -> Problem:
+    def problem(self) -> MapspaceProblem:
         """Return the mapspaces of this.
 
         Raises:
@@ -75,22 +75,22 @@ class Target:
         setting = self.setting
         setting.require()
         searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
-        known: Candidates | None = None
+        known: TilingBatch | None = None
         if self.known:
             seen = setting.ranks(searched[0]).operators[0]
             known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
-        return Problem(setting, searched, known)
+        return MapspaceProblem(setting, searched, known)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mapped:
+class NestResult:
     """The best mapping of an einsum, its counts, and how it was found."""
 
-    target: Target
+    target: MappingTarget
     group: Group
-    totals: Totals
+    totals: FamilyTotals
     """Of one candidate, with one slot a tile."""
-    found: Found
+    found: MapspaceResult
 
     @property
     def cycles(self) -> int:
@@ -142,11 +142,11 @@ class Mapped:
 
 
 def map_einsum(
-    target: Target,
+    target: MappingTarget,
     effort: Effort,
     each: Each = map,
     watch: Watch = lambda _done, _note: None,
-) -> Mapped:
+) -> NestResult:
     """Find the best mapping of an einsum.
 
     Raises:
@@ -171,12 +171,12 @@ def map_einsum(
     return mapped_as(target, result)
 
 
-def mapped_as(target: Target, found: Found) -> Mapped:
+def mapped_as(target: MappingTarget, found: MapspaceResult) -> NestResult:
     """Return all figures of a mapping that was found."""
     assert found.best is not None  # noqa: S101 - narrows the type
     setting = target.setting
     group = setting.group(found.space, found.best)
-    return Mapped(
+    return NestResult(
         target=target,
         group=group,
         totals=setting.totals(group),
@@ -184,7 +184,7 @@ def mapped_as(target: Target, found: Found) -> Mapped:
     )
 
 
-def _why(target: Target) -> str:
+def _why(target: MappingTarget) -> str:
     """Find the constraints without which there are mappings, one at a time."""
     every = merged(target.dataflow, target.asked)
     parts = single(every)
@@ -207,13 +207,13 @@ def _why(target: Target) -> str:
     return f"{what} fits the memories and fan-outs"
 
 
-def _has_mappings(target: Target) -> bool:
+def _has_mappings(target: MappingTarget) -> bool:
     problem = target.problem()
     for at, space in enumerate(problem.spaces):
         if not space.combinations:
             continue
         for block in range(_TRIES):
             seed = (0, block)
-            if run_block(Task(problem, "edp", at, seed=seed)).valid:
+            if run_block(BlockTask(problem, "edp", at, seed=seed)).valid:
                 return True
     return False

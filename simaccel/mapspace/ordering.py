@@ -18,17 +18,17 @@ import numpy as np
 
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
-from simaccel.mapspace.book import BestOrders
-from simaccel.mapspace.candidates import Candidates, family_of_candidates
+from simaccel.mapspace.candidates import TilingBatch, family_of_candidates
 from simaccel.mapspace.costs import Costs, Floats, Objective, Setting, score
-from simaccel.mapspace.space import Space
+from simaccel.mapspace.mapspace_tables import BestOrders
+from simaccel.mapspace.space import EinsumMapspace
 
 _NUMBERS: Final = 1 << 16
 """Combinations of orders, or columns, that are priced in one go; so arrays stay in the caches."""
 
 
 @dataclass(frozen=True)
-class Ordered:
+class OrderedTilings:
     """Tilings with the best of their orders.
 
     ``values`` and ``ties``: their score. ``orders`` (tiling, temporal level): keys, as of `Genes`.
@@ -40,8 +40,8 @@ class Ordered:
 
 
 def best_orders(
-    setting: Setting, space: Space, tilings: Candidates, objective: Objective
-) -> Ordered:
+    setting: Setting, space: EinsumMapspace, tilings: TilingBatch, objective: Objective
+) -> OrderedTilings:
     """Return tilings with their best orders; of equals the one with the smallest keys."""
     levels = space.book.best(tilings.factors, tilings.keeps)
     counts = np.stack([level.counts[level.case] for level in levels], axis=1)
@@ -61,7 +61,7 @@ def best_orders(
         numbers = np.unravel_index(best, sizes[::-1])[::-1]
         for at, (level, number) in enumerate(zip(chosen, numbers, strict=True)):
             orders[rows, at] = level.keys[level.case, number]
-    return Ordered(values, ties, orders)
+    return OrderedTilings(values, ties, orders)
 
 
 def _alike(counts: Ints) -> Iterator[Ints]:
@@ -80,8 +80,8 @@ def _alike(counts: Ints) -> Iterator[Ints]:
 
 def costs_by_order(
     setting: Setting,
-    space: Space,
-    tilings: Candidates,
+    space: EinsumMapspace,
+    tilings: TilingBatch,
     levels: Sequence[BestOrders],
     sizes: Sequence[int],
 ) -> Costs:

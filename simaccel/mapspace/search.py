@@ -26,22 +26,22 @@ import numpy as np
 
 from simaccel.analytic.family import Ints
 from simaccel.mapspace.blocks import (
-    Outcome,
+    BlockOutcome,
+    BlockTask,
+    MapspaceProblem,
     Population,
-    Problem,
     Score,
-    Task,
     drawn,
     in_all_orders,
     joined,
     judge,
     run_block,
 )
-from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.chains import MAPSPACES
 from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.known import Known, codes
-from simaccel.mapspace.space import Genes, Space
+from simaccel.mapspace.space import EinsumMapspace, Genes
+from simaccel.mapspace.visited_set import VisitedSet, codes
 
 _ROWS: Final = 1 << 16
 """Mappings in a block of a complete search, at most."""
@@ -86,16 +86,16 @@ Ended = Literal["all seen", "patience", "budget", "most"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class MapspaceResult:
     """The best mapping and how it was found; ``best`` is None if none was valid.
 
     ``good``: the best ones that spread the work differently over the spatial levels; the best of
     all is the first of them.
     """
 
-    space: Space
-    best: Candidates | None
-    good: Candidates | None
+    space: EinsumMapspace
+    best: TilingBatch | None
+    good: TilingBatch | None
     score: float
     size: int
     """Mappings in the mapspace."""
@@ -105,26 +105,29 @@ class Found:
     ended: Ended
     curve: tuple[tuple[int, float], ...]
     """(valid mappings until then, best objective) at each improvement."""
-    inside: tuple[Found, ...] = ()
+    inside: tuple[MapspaceResult, ...] = ()
     """What was found in the smaller mapspaces that were searched before."""
 
 
 def search(
-    problem: Problem, effort: Effort, each: Each = map, watch: Watch = lambda _done, _note: None
-) -> Found:
+    problem: MapspaceProblem,
+    effort: Effort,
+    each: Each = map,
+    watch: Watch = lambda _done, _note: None,
+) -> MapspaceResult:
     """Find the best mapping; ``each`` may run blocks in other processes."""
     started = time.monotonic()
     stages = _stages(problem, effort)
-    done: dict[tuple[Space, ...], _Standing] = {}
+    done: dict[tuple[EinsumMapspace, ...], _Standing] = {}
     seen = _Seen()
-    before: list[Found] = []
+    before: list[MapspaceResult] = []
     for number, spaces in enumerate(stages):
         standing = _Standing(replace(problem, spaces=spaces), effort, seen)
         if effort.budget_seconds is not None:
             standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
         standing.watch = _part(watch, number, len(stages))
         inside = [done[(part,)] for space in spaces for part in space.inside if (part,) in done]
-        standing.known = Known([smaller.known for smaller in inside])
+        standing.known = VisitedSet([smaller.known for smaller in inside])
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
@@ -132,11 +135,11 @@ def search(
     return replace(before[-1], inside=tuple(before[:-1]))
 
 
-def _stages(problem: Problem, effort: Effort) -> list[tuple[Space, ...]]:
+def _stages(problem: MapspaceProblem, effort: Effort) -> list[tuple[EinsumMapspace, ...]]:
     """Return what is searched one after the other: the smaller mapspaces inside first."""
-    stages: list[tuple[Space, ...]] = []
+    stages: list[tuple[EinsumMapspace, ...]] = []
 
-    def add(spaces: tuple[Space, ...]) -> None:
+    def add(spaces: tuple[EinsumMapspace, ...]) -> None:
         if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
             for space in spaces:
                 for inner in space.inside:
@@ -167,24 +170,24 @@ def _search(standing: _Standing, each: Each) -> None:
             standing.ended = "all seen"
 
 
-def _every(standing: _Standing) -> Iterator[Task]:
+def _every(standing: _Standing) -> Iterator[BlockTask]:
     problem, objective = standing.problem, standing.effort.aim
     for at, space in enumerate(problem.spaces):
         width = max(1, _ROWS // len(space.limits.keeps))
         for start in range(0, space.combinations, width):
             stop = min(start + width, space.combinations)
-            yield Task(problem, objective, at, start, stop)
+            yield BlockTask(problem, objective, at, start, stop)
 
 
-def _drawn(standing: _Standing, rounds: int) -> list[Task]:
+def _drawn(standing: _Standing, rounds: int) -> list[BlockTask]:
     """Draw the blocks of a round, and leave out what was drawn before."""
     problem, effort = standing.problem, standing.effort
-    tasks: dict[tuple[int, int], list[Task]] = {}
+    tasks: dict[tuple[int, int], list[BlockTask]] = {}
     for at in range(_ROUND):
         number = rounds * _ROUND + at
         space = number % len(problem.spaces)
         elite = standing.elite.get(space) if effort.refine else None
-        task = Task(
+        task = BlockTask(
             problem,
             effort.aim,
             space,
@@ -212,7 +215,7 @@ class _Seen:
 class _Standing:
     """The state of the search in the mapspaces of one stage."""
 
-    problem: Problem
+    problem: MapspaceProblem
     effort: Effort
     seen: _Seen
     watch: Watch = lambda _done, _note: None
@@ -228,7 +231,7 @@ class _Standing:
     ended: Ended | Literal[""] = ""
     elite: dict[int, Population] = field(default_factory=dict)
     """The parents, by mapspace."""
-    known: Known = field(default_factory=Known)
+    known: VisitedSet = field(default_factory=VisitedSet)
     """Mappings that were drawn."""
     again: int = 0
     """How often one was drawn that was known, since the last improvement."""
@@ -245,15 +248,15 @@ class _Standing:
         starts = [] if self.problem.known is None else [self.problem.known]
         winners = [candidates for smaller in inside for candidates in smaller.winners()]
         for at, space in enumerate(self.problem.spaces):
-            task = Task(self.problem, self.effort.aim, at, refine=self.effort.refine)
+            task = BlockTask(self.problem, self.effort.aim, at, refine=self.effort.refine)
             for candidates in starts:
                 genes, factors = space.fitting(space.near(candidates))
                 self.add(run_block(self.new(task, len(candidates), genes, factors)))
             for candidates in winners:
                 outcome = judge(task, 0, *space.fitting(space.near(candidates)))
-                self.add(Outcome(at, 0, 0, found=outcome.found))  # they have been counted
+                self.add(BlockOutcome(at, 0, 0, found=outcome.found))  # they have been counted
 
-    def new(self, task: Task, gone: int, genes: Genes, factors: Ints) -> Task:
+    def new(self, task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockTask:
         """Return a block with those of its mappings that are not known; now they are."""
         own = codes(self.problem.spaces[task.space], genes, factors, orders=not task.refine)
         fresh = self.known.fresh(own + np.uint64(task.space))
@@ -261,15 +264,15 @@ class _Standing:
         self.again += again
         return replace(task, genes=genes.take(fresh), gone=gone - again, parents=None, seed=None)
 
-    def winners(self) -> list[Candidates]:
+    def winners(self) -> list[TilingBatch]:
         """Return the best of each mapspace."""
         return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
 
-    def _candidates(self, at: int, genes: Genes) -> Candidates:
+    def _candidates(self, at: int, genes: Genes) -> TilingBatch:
         space = self.problem.spaces[at]
         return space.candidates(*space.fitting(genes))
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: BlockOutcome) -> None:
         """Take in a block; end the search if it is time."""
         for tiling, at, value in outcome.steps:
             if value < self.best[0]:
@@ -316,7 +319,7 @@ class _Standing:
         note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.aim} "
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
-    def found(self, seen: _Seen) -> Found:
+    def found(self, seen: _Seen) -> MapspaceResult:
         """Return the result."""
         elite, good = self.elite.get(self.space), None
         if elite is not None:
@@ -324,7 +327,7 @@ class _Standing:
             if self.effort.refine or self.small:
                 genes = in_all_orders(self.problem, self.effort.aim, self.space, genes)
             good = self._candidates(self.space, genes)
-        return Found(
+        return MapspaceResult(
             space=self.problem.spaces[self.space],
             best=None if good is None else good.take(slice(0, 1)),
             good=good,

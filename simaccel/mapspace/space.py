@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
-from simaccel.hardware.levels import Hierarchy, Spatial
-from simaccel.mapspace.book import Book
-from simaccel.mapspace.candidates import Candidates, rows
+from simaccel.hardware.levels import Hierarchy, SpatialLevel
+from simaccel.mapspace.candidates import TilingBatch, rows
 from simaccel.mapspace.chains import MAPSPACES, Mapspace
-from simaccel.mapspace.limits import Limits, limits
+from simaccel.mapspace.limits import MappingLimits, limits
+from simaccel.mapspace.mapspace_tables import MapspaceTables
 from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
@@ -51,7 +51,7 @@ class Genes:
     """Mappings as numbers, a row each.
 
     ``chains`` (rank) of the table of each rank, ``orders`` (temporal level) modulo the number of
-    distinct orders, ``keeps`` of `Limits.keeps`.
+    distinct orders, ``keeps`` of `MappingLimits.keeps`.
     """
 
     chains: Ints
@@ -77,7 +77,7 @@ class Genes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class EinsumMapspace:
     """A mapspace; small, hashable, and the same in every process.
 
     ``einsum`` has the sizes that are run, padding included.
@@ -86,10 +86,10 @@ class Space:
     einsum: Einsum
     hierarchy: Hierarchy
     mapspace: Mapspace
-    limits: Limits
+    limits: MappingLimits
 
     @cached_property
-    def book(self) -> Book:
+    def book(self) -> MapspaceTables:
         """The tables, which are made once in a process."""
         return _book(self)
 
@@ -133,7 +133,7 @@ class Space:
         return rng.integers(0, len(self.limits.keeps), n)
 
     @property
-    def inside(self) -> tuple[Space, ...]:
+    def inside(self) -> tuple[EinsumMapspace, ...]:
         """The mapspaces that are part of this one, and of none that is smaller than this."""
         return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
@@ -155,7 +155,7 @@ class Space:
         chains[each, level] = np.maximum(np.rint(new), 1)
         return table.numbers(chains)
 
-    def near(self, candidates: Candidates) -> Genes:
+    def near(self, candidates: TilingBatch) -> Genes:
         """Return the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.
@@ -185,19 +185,19 @@ class Space:
         fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
         for at in self.hierarchy.spatial:
             level = self.hierarchy.levels[at]
-            assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+            assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
             fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
         return fits
 
-    def candidates(self, genes: Genes, factors: Ints) -> Candidates:
+    def candidates(self, genes: Genes, factors: Ints) -> TilingBatch:
         """Write mappings out as arrays."""
-        return Candidates(
+        return TilingBatch(
             factors=factors,
             orders=self.book.orders(factors, genes.orders),
             keeps=self.book.keeps[genes.keeps],
         )
 
-    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, Candidates]]:
+    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, TilingBatch]]:
         """Give all mappings within the fan-outs, and how many were gone through, block by block."""
         for start in range(0, self.combinations, block):
             gone, genes, factors = self.block(start, min(start + block, self.combinations))
@@ -240,9 +240,9 @@ class Space:
 
 
 @lru_cache(64)
-def _book(space: Space) -> Book:
+def _book(space: EinsumMapspace) -> MapspaceTables:
     """Return the tables of a mapspace; they are made once."""
-    return Book(space.einsum, space.hierarchy, space.mapspace, space.limits)
+    return MapspaceTables(space.einsum, space.hierarchy, space.mapspace, space.limits)
 
 
 def spaces(
@@ -251,7 +251,7 @@ def spaces(
     strategy: Strategy,
     dataflow: Constraints | None = None,
     asked: Constraints | None = None,
-) -> tuple[Space, ...]:
+) -> tuple[EinsumMapspace, ...]:
     """Return the mapspaces of a strategy: one, except where there is a choice of what to pad.
 
     Padding: at every spatial level one rank that may be split there is padded to a multiple of the
@@ -263,21 +263,25 @@ def spaces(
     """
     allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
     if strategy != "padded":
-        return (Space(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),)
+        return (
+            EinsumMapspace(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),
+        )
     made = []
     for padded in _padded(einsum, hierarchy, allowed):
         again = limits(padded, hierarchy, dataflow or {}, asked or {})
-        made.append(Space(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again))
+        made.append(
+            EinsumMapspace(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again)
+        )
     return tuple(made)
 
 
-def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: Limits) -> list[Einsum]:
+def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: MappingLimits) -> list[Einsum]:
     """Pad one rank for each spatial level, in all ways."""
     n_levels = len(hierarchy.levels)
     choices: list[list[tuple[int, int]]] = []
     for at in hierarchy.spatial:
         level = hierarchy.levels[at]
-        assert isinstance(level, Spatial)  # noqa: S101 - narrows the type
+        assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
         able = [
             (rank, level.fanout)
             for rank, (splits, size) in enumerate(

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.view import View
-from simaccel.program.program import Compute, Loop, Node, Operator, Sfu, Store, Tile
+from simaccel.mapping.view import TensorView
+from simaccel.program.program import Compute, Node, Operator, ProgramLoop, Sfu, Store, Tile
 
 _MAKES: Final = frozenset({"whole", "normalise", "online"})
 """Steps of a vector operator that make its output, each element in one of them."""
@@ -42,7 +42,7 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
         if id(body) not in known:
             points: Counter[tuple[str, str]] = Counter()
             for node in body:
-                if isinstance(node, Loop):
+                if isinstance(node, ProgramLoop):
                     for key, n in below(node.body).items():
                         points[key] += node.trips * n
                 elif isinstance(node, Compute):
@@ -55,7 +55,7 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
     return below(operator.body)
 
 
-def leaves_out(operator: Operator, made: View, held: Sequence[Box]) -> str:
+def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str:
     """Return which elements of what is made an operator neither stores nor has in what is held.
 
     ``made``: as the operator sees it; ``held``: boxes that stay on chip. Empty if there are none.
@@ -130,7 +130,7 @@ class _Stores:
         self, body: Sequence[Node], outside: Outside, declared: dict[str, int]
     ) -> Iterator[tuple[str, Box]]:
         for node in body:
-            if isinstance(node, Loop):
+            if isinstance(node, ProgramLoop):
                 if self._any(node.body):
                     here = (*outside, (node.rank, node.start, node.step, node.trips))
                     inside = dict.fromkeys((tile.name for tile in node.tiles), len(here))
@@ -142,7 +142,7 @@ class _Stores:
     def _any(self, body: Sequence[Node]) -> bool:
         if id(body) not in self.known:
             self.known[id(body)] = any(
-                self._any(node.body) if isinstance(node, Loop) else isinstance(node, Store)
+                self._any(node.body) if isinstance(node, ProgramLoop) else isinstance(node, Store)
                 for node in body
             )
         return self.known[id(body)]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simaccel.mapping.space import Seen
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER, Do
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.division import Division
 
 
@@ -23,14 +23,14 @@ class TilePlacement:
     """
 
     use: str
-    view: View
+    view: TensorView
     place: str
     slots: int
     block: Map[str, int]
     queue: int
-    maker: Seen | None = None
+    maker: BoundOperator | None = None
     loads: bool = True
-    stores: tuple[View, ...] = ()
+    stores: tuple[TensorView, ...] = ()
     spills: bool = False
     buffered: bool = False
     slides: str = ""
@@ -51,7 +51,7 @@ class OperatorLeaf:
     """An operator on what the loops have left; ``division``: over PEs, if they have memories."""
 
     do: Do
-    seen: Seen
+    seen: BoundOperator
     division: Division | None
     folds: tuple[int | None, int | None]
     outer: Map[str, int]

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simaccel.program.program import Command, Load, Loop, Operator, Program, commands, enclosed
+from simaccel.program.program import (
+    Command,
+    Load,
+    Operator,
+    Program,
+    ProgramLoop,
+    commands,
+    enclosed,
+)
 
 
-def core_inside(loop: Loop, core: int) -> int | None:
+def core_inside(loop: ProgramLoop, core: int) -> int | None:
     """Return the number of a core as counted from that of its iteration; None if it has none.
 
-    >>> loop = Loop(rank="m", trips=2, core=4, cores_apart=2)
+    >>> loop = ProgramLoop(rank="m", trips=2, core=4, cores_apart=2)
     >>> [core_inside(loop, core) for core in (3, 4, 7, 8)]
     [None, 0, 1, None]
     """
@@ -21,9 +29,9 @@ def core_inside(loop: Loop, core: int) -> int | None:
 def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
     """Return the iterations that a core has of loops over cores, from the outermost in."""
     found: list[int] = []
-    node: Loop | Operator | None = operator
+    node: ProgramLoop | Operator | None = operator
     while node is not None:
-        inner = (one for one in node.body if isinstance(one, Loop) and one.core is not None)
+        inner = (one for one in node.body if isinstance(one, ProgramLoop) and one.core is not None)
         node = next((one for one in inner if core_inside(one, core) is not None), None)
         if node is not None:
             found.append((core - (node.core or 0)) // node.cores_apart)
@@ -45,7 +53,7 @@ def moving(operator: Operator) -> dict[str, set[str]]:
 
 
 def alike_on_cores(
-    command: Command, around: Sequence[Loop], ranks: Mapping[str, set[str]]
+    command: Command, around: Sequence[ProgramLoop], ranks: Mapping[str, set[str]]
 ) -> tuple[bool, ...]:
     """Return which loops over cores around a load do not move it; nothing if all do.
 
@@ -60,7 +68,7 @@ def alike_on_cores(
 
 def is_spread(operator: Operator) -> bool:
     """Return whether cores have pieces of an operator each; else core 0 does all of it."""
-    return any(isinstance(node, Loop) and node.core is not None for node in operator.body)
+    return any(isinstance(node, ProgramLoop) and node.core is not None for node in operator.body)
 
 
 def part_of(program: Program, core: int) -> tuple[object, ...]:
@@ -71,10 +79,10 @@ def part_of(program: Program, core: int) -> tuple[object, ...]:
     )
 
 
-def _loops(node: Loop | Operator, core: int) -> tuple[object, ...]:
+def _loops(node: ProgramLoop | Operator, core: int) -> tuple[object, ...]:
     found: list[object] = []
     for inner in node.body:
-        if isinstance(inner, Loop) and inner.core is not None:
+        if isinstance(inner, ProgramLoop) and inner.core is not None:
             left = core_inside(inner, core)
             found.append(None if left is None else _loops(inner, left))
     return tuple(found)

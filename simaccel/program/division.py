@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
-from simaccel.program.program import Moved
+from simaccel.program.program import TransferTraffic
 
 Boxes = tuple[tuple[int, int], ...]
 """Boxes along a rank: (how many, their size)."""
@@ -73,7 +73,7 @@ class SlidingWindow:
 
 
 def volume(
-    view: View,
+    view: TensorView,
     boxes: Mapping[str, Boxes],
     bits: int,
     slide: SlidingWindow | None = None,
@@ -157,14 +157,16 @@ class Division:
         return _count(cut(first, *self.loops.get(rank, ()))) if rank in self.laned else first
 
     def spread(
-        self, view: View, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
-    ) -> Moved:
+        self, view: TensorView, sizes: Sizes, bits: int, slide: SlidingWindow | None = None
+    ) -> TransferTraffic:
         """Bytes of a block that PEs keep: read or written outside once, in each PE its own."""
         parts, whole = self.parts(sizes), {rank: ((1, size),) for rank, size in sizes.items()}
         tiles = self._sides(slide.rank) if slide else ()
-        return Moved(volume(view, whole, bits, slide), volume(view, parts, bits, slide, tiles))
+        return TransferTraffic(
+            volume(view, whole, bits, slide), volume(view, parts, bits, slide, tiles)
+        )
 
-    def accesses(self, view: View, sizes: Sizes, bits: int) -> Moved:
+    def accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
         """Bytes that the steps of a pass access: over all PEs, each of them its own.
 
         Outside them, what PEs need in the same step is accessed once: in one box where their
@@ -175,14 +177,16 @@ class Division:
             rank: self._joint(rank, size) if rank in view.names else ((self._steps(rank, size), 1),)
             for rank, size in sizes.items()
         }
-        return Moved(volume(view, joint, bits), volume(view, steps, bits))
+        return TransferTraffic(volume(view, joint, bits), volume(view, steps, bits))
 
-    def first_accesses(self, view: View, sizes: Sizes, bits: int) -> Moved:
+    def first_accesses(self, view: TensorView, sizes: Sizes, bits: int) -> TransferTraffic:
         """Bytes of sums that start from nothing: outside once, in each PE its own."""
         mine = {rank: size for rank, size in sizes.items() if rank in view.names}
         steps = {rank: self._every_step(rank, size) for rank, size in mine.items()}
         joint = {rank: self._joint(rank, size) for rank, size in mine.items()}
-        return Moved(volume(view, joint, bits), volume(view, {**self.parts(sizes), **steps}, bits))
+        return TransferTraffic(
+            volume(view, joint, bits), volume(view, {**self.parts(sizes), **steps}, bits)
+        )
 
     def _joint(self, rank: str, size: int) -> Boxes:
         """Return the boxes that PEs need in the same steps, along a rank of the tensor."""

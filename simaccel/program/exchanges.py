@@ -13,10 +13,10 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.program.lowering import lower
-from simaccel.program.program import Link, Load, Loop, Node, Operator, Program, Store, Tile
+from simaccel.program.program import Link, Load, Node, Operator, Program, ProgramLoop, Store, Tile
 
 EXCHANGE_QUEUE: Final = 3
 """The DMA queue of what goes to links: behind those of operands, so that weights come meanwhile."""
@@ -64,13 +64,15 @@ def _operator(exchange: Exchange, accelerator: Accelerator) -> Operator:
             link,
             Store(tile=tiles[1]),
         )
-        body.append(Loop(rank="chunk", trips=trips, start=start, tiles=tuple(tiles), body=inside))
+        body.append(
+            ProgramLoop(rank="chunk", trips=trips, start=start, tiles=tuple(tiles), body=inside)
+        )
     return Operator(name=exchange.name, body=tuple(body))
 
 
-def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: int) -> View:
+def _view(name: str, bits: int, chunks: Sequence[tuple[int, int, int]], side: int) -> TensorView:
     """Return a tensor as chunks and what is in each."""
-    return View(
+    return TensorView(
         name=name,
         ranks=("chunk", "x"),
         shape=(sum(chunk[0] for chunk in chunks), max(chunk[side] for chunk in chunks)),
@@ -99,7 +101,7 @@ class _Weaver:
         return self.known[id(body)][1]
 
     def _node(self, node: Node) -> Node:
-        if isinstance(node, Loop | Operator):
+        if isinstance(node, ProgramLoop | Operator):
             is_same = isinstance(node, Operator) and not self.parts
             return node if is_same else replace(node, body=self.body(node.body))
         if isinstance(node, Load) and node.source is None:

@@ -14,22 +14,22 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     Command,
     Compute,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Sfu,
     Store,
     Tile,
 )
-from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, LinedUp, Statistics
+from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, RankOrder, Statistics
 
 Array = npt.NDArray[np.float64]
 Coordinates = dict[str, int]
@@ -143,7 +143,7 @@ def _node(node: Node, at: Coordinates, state: _State) -> None:
         state.outside = False
         _operator(node, at, state)
         state.outside = True
-    elif isinstance(node, Loop):
+    elif isinstance(node, ProgramLoop):
         _loop(node, at, state)
     else:
         _command(node, at, state)
@@ -178,7 +178,7 @@ def _seen_around(
     return found
 
 
-def _loop(loop: Loop, at: Coordinates, state: _State) -> None:
+def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
     """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
     places = [
         _derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
@@ -329,7 +329,7 @@ def _view(values: Array, where: Sequence[slice]) -> Array:
     return values[(*where, ...)]  # type: ignore[arg-type]
 
 
-def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
+def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[Array, list[str]]:
     """View a block with one dimension per rank: a step of a rank is a step in its dimension."""
     strides = {
         rank: c * stride
@@ -343,7 +343,7 @@ def by_rank(array: Array, view: View, sizes: Mapping[str, int]) -> tuple[Array, 
 def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     ranks = [rank for dim in command.out.view.terms for rank, _ in dim]
-    order = LinedUp.of(sizes, ranks, command.axis)
+    order = RankOrder.of(sizes, ranks, command.axis)
     blocks: list[Array] = []
     for tile in command.inputs:
         block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
@@ -366,7 +366,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     out[...] = order.give(made, ranks)
 
 
-def _known(command: Sfu, order: LinedUp, at: Coordinates, state: _State) -> Statistics:
+def _known(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> Statistics:
     """Return the statistics of a block's rows; none where their axis begins."""
     begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
     if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:

@@ -6,17 +6,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from simaccel.program.program import Loop, Node, Tile
+from simaccel.program.program import Node, ProgramLoop, Tile
 
 LOOP: Final = re.compile(
     r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?(?: on core (\d+) step (\d+))?"
 )
 
 
-def loop_line(loop: Loop) -> str:
+def loop_line(loop: ProgramLoop) -> str:
     """Write the line above a loop's body.
 
-    >>> loop_line(Loop(rank="m", trips=4, step=8, core=0, cores_apart=2))
+    >>> loop_line(ProgramLoop(rank="m", trips=4, step=8, core=0, cores_apart=2))
     'loop m 4 from 0 step 8 on core 0 step 2'
     """
     ahead = f" ahead {loop.ahead}" if loop.ahead else ""
@@ -26,10 +26,10 @@ def loop_line(loop: Loop) -> str:
 
 def parse_loop(
     groups: Sequence[str | None], tiles: tuple[Tile, ...], body: tuple[Node, ...]
-) -> Loop:
+) -> ProgramLoop:
     """Read the groups of a line that matches ``LOOP``."""
     rank, trips, start, step, ahead, core, apart = groups
-    return Loop(
+    return ProgramLoop(
         rank=rank or "",
         trips=int(trips or 0),
         start=int(start or 0),

@@ -13,28 +13,28 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from simaccel.mapping.around import holder
 from simaccel.mapping.cores import core_spreads, piece_of, pieces
-from simaccel.mapping.space import Space, aliases_of, space_of
-from simaccel.mapping.tree import BUFFER, Around, Group, Keep, Mapping, Spread
-from simaccel.mapping.view import View
+from simaccel.mapping.lifetimes import holder
+from simaccel.mapping.space import IterationSpace, aliases_of, space_of
+from simaccel.mapping.tree import BUFFER, Group, Keep, Mapping, ResidentScope, Spread
+from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, Item, OperatorLeaf, Outline, RankParts, TilePlacement
 from simaccel.program.outline import outline
 from simaccel.program.program import (
     STREAM,
     Compute,
     Folds,
-    Loop,
-    Moved,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Sfu,
     Steps,
     Tile,
+    TransferTraffic,
 )
 from simaccel.program.tiles import BodyState, GroupTiles
-from simaccel.workload import Vector, Visible, Workload
+from simaccel.workload import Vector, VisibleSpan, Workload
 
 Built = tuple[tuple[Tile, ...], tuple[Node, ...], int]
 """Tiles of a body, its nodes, and how many of them run ahead."""
@@ -63,31 +63,31 @@ def lower(workload: Workload, mapping: Mapping) -> Program:
     body: list[Node] = []
     for times, run in groupby(mapping.body, lambda one: _times(workload, one)):
         nodes = tuple(_lower(workload, one) for one in run)
-        body += [Loop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
+        body += [ProgramLoop(rank="layer", trips=times, body=nodes)] if times > 1 else nodes
     return Program(name=f"{workload.name}-{mapping.dataflow}", body=tuple(body))
 
 
-def _times(workload: Workload, one: Group | Around) -> int:
+def _times(workload: Workload, one: Group | ResidentScope) -> int:
     group = one if isinstance(one, Group) else one.groups[0]
     return workload.times(group.operators[0])
 
 
-def _lower(workload: Workload, one: Group | Around) -> Node:
+def _lower(workload: Workload, one: Group | ResidentScope) -> Node:
     if isinstance(one, Group):
         return lower_group(workload, one)
     tiles = tuple(_around_tile(workload, one, at) for at in range(len(one.keeps)))
     inside = tuple(lower_group(workload, group, one.keeps, tiles) for group in one.groups)
-    return Loop(rank="kept", trips=1, tiles=tiles, body=inside)
+    return ProgramLoop(rank="kept", trips=1, tiles=tiles, body=inside)
 
 
-def _around_tile(workload: Workload, around: Around, at: int) -> Tile:
+def _around_tile(workload: Workload, around: ResidentScope, at: int) -> Tile:
     """Declare what is kept around several groups, as wide as all that is made in it in place.
 
     What is kept whole has the tensor's own dimensions, ``0``, ``1``, ...: operators see boxes of
     it, in ranks of their own.
     """
     keep = around.keeps[at]
-    views: list[View] = []
+    views: list[TensorView] = []
     for group in around.groups:
         space = space_of(workload, group)
         aliases = aliases_of(space, group.tree, around.keeps)
@@ -134,7 +134,7 @@ def lower_group(
 
 def _across(
     workload: Workload, group: Group, spreads: Sequence[Spread], sizes: Map[str, int]
-) -> Iterator[Loop]:
+) -> Iterator[ProgramLoop]:
     """Yield the loops over pieces of cores, of one size each; none where nothing is spread."""
     if not spreads:
         return
@@ -144,7 +144,7 @@ def _across(
         if not spreads[1:]:
             alone = lower_group(workload, piece_of(group, inside))
             tiles, body = alone.tiles, alone.body
-        yield Loop(
+        yield ProgramLoop(
             rank=piece.spread.rank,
             trips=piece.count,
             step=piece.spread.tile,
@@ -158,7 +158,7 @@ def _across(
 
 @dataclass
 class _Lowering:
-    space: Space
+    space: IterationSpace
     outline: Outline
     outer: tuple[Tile, ...]
     tiles: GroupTiles
@@ -252,7 +252,7 @@ class _Lowering:
                 body,
                 replace(state, sizes=tuple(sizes.items()), begun=frozenset(begun), slides=False),
             )
-            yield Loop(rank=item.rank, trips=1, start=start, tiles=tiles, body=nodes)
+            yield ProgramLoop(rank=item.rank, trips=1, start=start, tiles=tiles, body=nodes)
 
     def _loop(self, body: Body, state: BodyState) -> Iterator[Node]:
         sizes = dict(state.sizes)
@@ -264,7 +264,7 @@ class _Lowering:
                 slides=not begins and body.slides,
             )
             tiles, nodes, ahead = self.body(body, inside)
-            yield Loop(
+            yield ProgramLoop(
                 rank=body.rank,
                 trips=trips,
                 step=body.tile,
@@ -292,7 +292,7 @@ class _Lowering:
             yield self._compute(leaf, state)
 
     def _operand(
-        self, leaf: OperatorLeaf, use: str, view: View, state: BodyState
+        self, leaf: OperatorLeaf, use: str, view: TensorView, state: BodyState
     ) -> tuple[TilePlacement | None, Tile]:
         name = self.outline.aliases.get(use, use)
         found = state.tile(name, leaf.seen.name)
@@ -333,19 +333,19 @@ class _Lowering:
         assert division is not None  # noqa: S101 - only mac leaves come here
         sizes = {rank: sizes[rank] for rank in leaf.seen.ranks}
 
-        def accesses(tile: Tile, view: View) -> Moved:
+        def accesses(tile: Tile, view: TensorView) -> TransferTraffic:
             if tile.place == STREAM:
-                return Moved(0, 0)
+                return TransferTraffic(0, 0)
             moved = division.accesses(view, sizes, tile.view.bits)
-            return moved if tile.place == BUFFER else Moved(0, moved.inner)
+            return moved if tile.place == BUFFER else TransferTraffic(0, moved.inner)
 
         cycles = [accesses(t, view) for t, (_, view) in zip(tiles, leaf.seen.uses, strict=True)]
         out = leaf.seen.output
         began = division.first_accesses(out, sizes, tiles[-1].view.bits)
-        zero = Moved(0, 0) if accumulate else began
+        zero = TransferTraffic(0, 0) if accumulate else began
         outside = tiles[-1].place == BUFFER
         sums = cycles[-1]
-        read = Moved(sums.outer - zero.outer * outside, sums.inner - zero.inner)
+        read = TransferTraffic(sums.outer - zero.outer * outside, sums.inner - zero.inner)
         return Steps(
             steps=division.steps(sizes),
             pes=division.pes(sizes),
@@ -373,7 +373,7 @@ class _Lowering:
             if producer.seen.name in state.begun:
                 yield self._correct(producer, "rescale", leaf, state)
 
-    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> Visible | None:
+    def _visible(self, leaf: OperatorLeaf, vector: Vector) -> VisibleSpan | None:
         row = self.space.rows.get(leaf.seen.name, "")
         return replace(vector.visible, row=row) if vector.visible else None
 

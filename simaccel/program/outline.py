@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import Seen, Space, aliases_of, held_around
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, held_around
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
@@ -27,7 +27,7 @@ from simaccel.mapping.tree import (
     Spread,
     Tree,
 )
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, OperatorLeaf, Outline, RankParts, TilePlacement, settle
 from simaccel.program.division import Division
 from simaccel.workload import Einsum
@@ -69,7 +69,7 @@ class _Path:
         )
 
 
-def outline(space: Space, group: Group, around: Sequence[Keep] = ()) -> Outline:
+def outline(space: IterationSpace, group: Group, around: Sequence[Keep] = ()) -> Outline:
     """Return the bodies of a group's tree.
 
     Raises:
@@ -88,7 +88,7 @@ def outline(space: Space, group: Group, around: Sequence[Keep] = ()) -> Outline:
 class _Walk:
     """One walk over a tree."""
 
-    def __init__(self, space: Space, group: Group, around: Sequence[Keep]) -> None:
+    def __init__(self, space: IterationSpace, group: Group, around: Sequence[Keep]) -> None:
         self.space, self.group, self.around = space, group, around
         self.aliases = aliases_of(space, group.tree, around)
         self.queues = {name: at for at, name in enumerate(_names(space))}
@@ -206,7 +206,9 @@ class _Walk:
             sizes[node.rank] = min(sizes[node.rank], node.tile)
         return sides.get("rows"), sides.get("cols")
 
-    def _hold(self, name: str, view: View, port: str, leaf: OperatorLeaf, path: _Path) -> bool:
+    def _hold(
+        self, name: str, view: TensorView, port: str, leaf: OperatorLeaf, path: _Path
+    ) -> bool:
         """Put the tiles of an operand where they live; say whether there is one."""
         holding = [(keep, full, depth) for keep, full, depth in path.keeps if keep.tensor == name]
         buffered = False
@@ -224,7 +226,7 @@ class _Walk:
         held = held_around(self.space.workload, name, self.around)
         return any(keep.tensor == held for keep in self.around)
 
-    def _stream(self, name: str, view: View, path: _Path, leaf: OperatorLeaf) -> None:
+    def _stream(self, name: str, view: TensorView, path: _Path, leaf: OperatorLeaf) -> None:
         if name == leaf.seen.output.name:
             raise NotExecutableError(
                 f"{leaf.seen.name}: partial sums are kept neither in the buffer nor in PEs; the "
@@ -250,7 +252,7 @@ class _Walk:
     def _place(
         self,
         keep: Keep,
-        view: View,
+        view: TensorView,
         place: str,
         full: dict[str, int],
         path: _Path,
@@ -323,7 +325,7 @@ class _Walk:
             name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
         )
 
-    def _pe_tile(self, name: str, seen: Seen) -> str:
+    def _pe_tile(self, name: str, seen: BoundOperator) -> str:
         """Return the name of a tile in PEs, with the operator's where several may have one."""
         users = [
             one
@@ -333,7 +335,7 @@ class _Walk:
         ]
         return f"{PE}.{name}" if len(users) < 2 else f"{PE}.{seen.name}.{name}"  # noqa: PLR2004
 
-    def _wide(self, tensor: str, view: View) -> View:
+    def _wide(self, tensor: str, view: TensorView) -> TensorView:
         """Return the view of a tile, wide enough for all that is made in it in place."""
         maker = self.space.made.get(tensor)
         own = self.space.seen(maker).output if maker else view
@@ -347,7 +349,7 @@ class _Walk:
         )
         return own.as_wide(width)
 
-    def _stored(self, tensor: str) -> tuple[View, ...]:
+    def _stored(self, tensor: str) -> tuple[TensorView, ...]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
         return tuple(
@@ -356,7 +358,7 @@ class _Walk:
             if one in self.space.escapes
         )
 
-    def _around(self, name: str, view: View, path: _Path, seen: Seen) -> int:
+    def _around(self, name: str, view: TensorView, path: _Path, seen: BoundOperator) -> int:
         """Return the keep around the group that holds what an operator touches here."""
         held = held_around(self.space.workload, name, self.around)
         for number, keep in enumerate(self.around):
@@ -382,7 +384,7 @@ def _loops(bodies: Sequence[Body]) -> list[Body]:
     return [body for body in bodies if body.rank]
 
 
-def _names(space: Space) -> list[str]:
+def _names(space: IterationSpace) -> list[str]:
     """Return all names of tensors, inputs first, then what is made."""
     made = [seen.output.name for seen in space.operators]
     read = [name for seen in space.operators for name in seen.names]

@@ -19,10 +19,10 @@ from simaccel.program.program import (
     BUFFER,
     Compute,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Reserve,
     Sfu,
     Store,
@@ -121,7 +121,7 @@ def _walk(
             for name, again in last.items():
                 place.before[name] = place.before.get(name, False) or again
             last = {node.name: False}
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             first = last
             last = _walk(node.body, first, places)
             if node.trips > 1:

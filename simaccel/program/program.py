@@ -16,10 +16,10 @@ from typing import Final
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Stationarity
 from simaccel.hardware.chips import Collective
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
-from simaccel.workload import Visible
-from simaccel.workload.vectors import VECTORS, Step
+from simaccel.workload import VisibleSpan
+from simaccel.workload.vectors import VECTORS, VectorStep
 
 BUFFER: Final = "buffer"
 """Where tiles live unless they say otherwise."""
@@ -46,7 +46,7 @@ class Tile:
     """
 
     name: str
-    view: View
+    view: TensorView
     shape: tuple[int, ...]
     slots: int = 1
     origin: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Moved:
+class TransferTraffic:
     """Bytes of one transfer: at the memory it comes from or goes to, and at all PEs together.
 
     They differ where one read serves several PEs (multicast), or PEs add to one sum.
@@ -87,9 +87,9 @@ class Load:
 
     tile: Tile
     queue: int = 0
-    view: View | None = None
+    view: TensorView | None = None
     source: Tile | None = None
-    moved: Moved | None = None
+    moved: TransferTraffic | None = None
     slides: bool = False
     back: bool = False
 
@@ -99,9 +99,9 @@ class Store:
     """Write a tile to DRAM (its own tensor or ``view``), or to another tile, ``target``."""
 
     tile: Tile
-    view: View | None = None
+    view: TensorView | None = None
     target: Tile | None = None
-    moved: Moved | None = None
+    moved: TransferTraffic | None = None
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Steps:
 
     steps: int
     pes: tuple[int, int]
-    reads: tuple[Moved, ...]
-    writes: Moved
+    reads: tuple[TransferTraffic, ...]
+    writes: TransferTraffic
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,10 +168,10 @@ class Sfu:
     shape: tuple[int, ...]
     axis: str = ""
     scale: float = 1.0
-    visible: Visible | None = None
+    visible: VisibleSpan | None = None
 
     @property
-    def does(self) -> Step:
+    def does(self) -> VectorStep:
         """The step's passes and meaning."""
         return VECTORS[self.work].steps[self.step]
 
@@ -213,7 +213,7 @@ Command = Load | Reserve | Store | Compute | Sfu | Link
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loop:
+class ProgramLoop:
     """``trips`` identical iterations; iteration i has ``rank`` at ``start + i * step``.
 
     The coordinate adds to that of an enclosing loop of the same rank. The first ``ahead``
@@ -247,7 +247,7 @@ class Operator:
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
 
 
-Node = Command | Loop | Operator
+Node = Command | ProgramLoop | Operator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,17 +271,17 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
     return (command.tile,)
 
 
-def transferred(command: Load | Store) -> tuple[View, Moved]:
+def transferred(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
     """Tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
     view = command.view or command.tile.view
     n_bytes = in_bytes(math.prod(command.tile.shape), view.bits)
-    return view, command.moved or Moved(n_bytes, n_bytes)
+    return view, command.moved or TransferTraffic(n_bytes, n_bytes)
 
 
 def commands(body: Sequence[Node]) -> Iterator[Command]:
     """Every command below ``body``, once for each place in the tree (not for each trip)."""
     for node in body:
-        if isinstance(node, Loop | Operator):
+        if isinstance(node, ProgramLoop | Operator):
             yield from commands(node.body)
         else:
             yield node
@@ -300,7 +300,9 @@ def size(program: Program) -> int:
     """Number of nodes of a program's tree: what the cost of a run grows with."""
 
     def count(body: Sequence[Node]) -> int:
-        return sum(1 + (count(n.body) if isinstance(n, Loop | Operator) else 0) for n in body)
+        return sum(
+            1 + (count(n.body) if isinstance(n, ProgramLoop | Operator) else 0) for n in body
+        )
 
     return count(program.body)
 
@@ -320,7 +322,7 @@ def rings(
         if place in (None, tile.place) and kind in (None, tile.view.kind):
             slots_of[tile.name] = (tile.n_bytes, tile.slots)
     for node in body:
-        if isinstance(node, Loop | Operator):
+        if isinstance(node, ProgramLoop | Operator):
             for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
                 known = slots_of.get(name, (0, 0))
                 slots_of[name] = (max(n_bytes, known[0]), max(slots, known[1]))
@@ -353,12 +355,12 @@ def enclosed(
     for node in body:
         if isinstance(node, Operator):
             yield node, outer
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             for inner, living in zip(node.body, _living(node), strict=True):
                 yield from enclosed((inner,), (*outer, *living))
 
 
-def _living(loop: Loop) -> list[tuple[Tile, ...]]:
+def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:
     """Return the tiles of a loop that live while each node of its body runs."""
     if not loop.tiles:
         return [()] * len(loop.body)

@@ -13,7 +13,7 @@ from typing import cast
 
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.link_text import link_line, parse_link
 from simaccel.program.loop_text import LOOP, loop_line, parse_loop
 from simaccel.program.program import (
@@ -23,19 +23,19 @@ from simaccel.program.program import (
     Folds,
     Link,
     Load,
-    Loop,
-    Moved,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Reserve,
     Sfu,
     Steps,
     Store,
     Tile,
+    TransferTraffic,
 )
-from simaccel.workload import Visible
+from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS
 
 
@@ -44,7 +44,7 @@ def program_text(program: Program) -> str:
     return "\n".join([f"program {program.name}", *_body_lines(program.body, 1, {}), ""])
 
 
-def _view_text(view: View) -> str:
+def _view_text(view: TensorView) -> str:
     ranks = _sizes_text(view.ranks, view.shape, ",")
     kind = f" {view.kind}" if view.kind else ""
     width = "4b" if view.packed else f"{view.bytes_per_element}B"
@@ -130,16 +130,16 @@ def _sfu_line(command: Sfu, around: _Scope) -> str:
     return f"sfu {work} {names} over {sizes}{axis}{scale}{seen} of {command.operator}"
 
 
-def _visible_text(visible: Visible) -> str:
+def _visible_text(visible: VisibleSpan) -> str:
     window = "" if visible.window is None else f"/{visible.window}"
     return f"{visible.row}+{visible.before}{window}"
 
 
-def _moved_text(moved: Moved) -> str:
+def _moved_text(moved: TransferTraffic) -> str:
     return f"{moved.outer}/{moved.inner}"
 
 
-def _moves_text(moved: Moved | None) -> str:
+def _moves_text(moved: TransferTraffic | None) -> str:
     return f" moves {_moved_text(moved)}" if moved else ""
 
 
@@ -150,7 +150,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
         inside = around
         if isinstance(node, Operator):
             lines.append(f"{pad}operator {node.name}")
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             lines.append(pad + loop_line(node))
             if any(isinstance(child, Operator) for child in node.body):
                 inside = {**around, **{tile.name: tile for tile in node.tiles}}
@@ -246,10 +246,10 @@ def _pairs(text: str, separator: str) -> list[tuple[str, int]]:
     return [(rank, int(size)) for rank, size in parts]
 
 
-def _parse_view(text: str) -> View:
+def _parse_view(text: str) -> TensorView:
     tensor, ranks, width, kind = _match(_VIEW, text).groups()
     pairs = _pairs(ranks, ",")
-    return View(
+    return TensorView(
         name=tensor,
         ranks=tuple(r for r, _ in pairs),
         shape=tuple(s for _, s in pairs),
@@ -353,9 +353,9 @@ def _parse_steps(text: str) -> Steps:
     )
 
 
-def _parse_moved(text: str) -> Moved:
+def _parse_moved(text: str) -> TransferTraffic:
     outer, inner = text.split("/")
-    return Moved(int(outer), int(inner))
+    return TransferTraffic(int(outer), int(inner))
 
 
 def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
@@ -379,9 +379,9 @@ def _parse_sfu(line: str, scope: dict[str, Tile]) -> Sfu:
     )
 
 
-def _parse_visible(text: str) -> Visible:
+def _parse_visible(text: str) -> VisibleSpan:
     row, before, window = _match(_VISIBLE, text).groups()
-    return Visible(row, int(before), int(window) if window else None)
+    return VisibleSpan(row, int(before), int(window) if window else None)
 
 
 _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {

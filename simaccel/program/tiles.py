@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simaccel.mapping.space import Space
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import BUFFER, STREAM
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.program.bodies import TilePlacement
 from simaccel.program.division import Division, SlidingWindow, volume
-from simaccel.program.program import Load, Moved, Node, Reserve, Store, Tile
+from simaccel.program.program import Load, Node, Reserve, Store, Tile, TransferTraffic
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class BodyState:
 class GroupTiles:
     """Declares, loads and stores the tiles of one group."""
 
-    space: Space
+    space: IterationSpace
 
     def _sizes(self, held: TilePlacement, state: BodyState) -> dict[str, int]:
         """Return the block of a tile; of ranks that it lacks, as much as is there at once."""
@@ -94,7 +94,7 @@ class GroupTiles:
         if held.place == BUFFER and held.returns:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
 
-    def _tensor(self, held: TilePlacement, name: str) -> View | None:
+    def _tensor(self, held: TilePlacement, name: str) -> TensorView | None:
         """Return the tensor in DRAM where the tile is wider than it."""
         width = self.space.workload.tensors[name].bits
         return None if width == held.view.bits else held.view.as_wide(width)
@@ -114,7 +114,7 @@ class GroupTiles:
                 other = None if view == tile.view else view
                 yield Store(tile=tile, view=other, moved=self._moved(held, state))
 
-    def _moved(self, held: TilePlacement, state: BodyState) -> Moved | None:
+    def _moved(self, held: TilePlacement, state: BodyState) -> TransferTraffic | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
         view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None
@@ -127,4 +127,4 @@ class GroupTiles:
         if slide is None:
             return None
         n = volume(view, {rank: ((1, sizes[rank]),) for rank in view.names}, view.bits, slide)
-        return Moved(n, n)
+        return TransferTraffic(n, n)

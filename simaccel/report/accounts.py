@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from simaccel.mapspace.costs import Objective
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text
-from simaccel.schedulers.accounts import RULES, Account
+from simaccel.schedulers.accounts import RULES, SearchAccount
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def accounts_table(accounts: Sequence[Account], objective: Objective) -> Table:
+def accounts_table(accounts: Sequence[SearchAccount], objective: Objective) -> Table:
     """Tabulate the searches: what left each by which rule, what ran, and what was chosen."""
     table = make_table(
         ("operators", "search"),
@@ -51,7 +51,7 @@ def value_text(value: float, objective: Objective) -> str:
     return f"{value * 1e-12:.4g} J cycles" if objective == "edp" else bytes_text(value)
 
 
-def account_json(account: Account) -> dict[str, Any]:
+def account_json(account: SearchAccount) -> dict[str, Any]:
     """Return an account as one JSON object; objectives in cycles, pJ, pJ cycles or bytes."""
     return {
         "operators": list(account.operators),

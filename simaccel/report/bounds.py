@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import Chosen, WorkloadBound
+from simaccel.analytic.bounds.whole import WorkloadBound, WorkloadPoint
 from simaccel.analytic.native import native_macs
 from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
@@ -37,7 +37,7 @@ class BoundReport:
     room: int | None = None
 
     @property
-    def chosen(self) -> Chosen | None:
+    def chosen(self) -> WorkloadPoint | None:
         """The point for the asked buffer."""
         number = None if self.room is None else self.found.front.at(self.room)
         return None if number is None else self.found.point(number)

@@ -47,7 +47,7 @@ ACCELERATOR: Final = Axis("accelerator", "accelerator", "accelerator", named=Tru
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One value of a swept parameter: as data has it, as people read it, its place on an axis."""
 
     axis: Axis
@@ -57,7 +57,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonRow:
     """One row: what was asked for, and the result as JSON or the reason why there is none.
 
     ``point`` is None where nothing is swept; ``also``: what else differs from row to row.
@@ -69,9 +69,9 @@ class Compared:
     result: dict[str, Any] | None = None
     problem: str = ""
     exit_code: int = 0
-    point: Point | None = None
+    point: SweepPoint | None = None
     given_cycles: float | None = None
-    also: tuple[Point, ...] = ()
+    also: tuple[SweepPoint, ...] = ()
     tokens: int | None = None
 
     @property
@@ -80,20 +80,20 @@ class Compared:
         return self.point, self.also, self.seq_len
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[SweepPoint, ...]:
         """All that differs from row to row, beside length and dataflow."""
         return ((self.point,) if self.point else ()) + self.also
 
 
-def series_of(row: Compared) -> str:
+def series_of(row: ComparisonRow) -> str:
     """Name the line of a figure that a row belongs to: its dataflow, and what else differs."""
     length = [] if row.seq_len is None else [f"{row.seq_len} tokens"]
     return ", ".join([row.dataflow, *(point.text for point in row.also), *length])
 
 
-def speedups(rows: Sequence[Compared]) -> list[float | None]:
+def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
     """Divide the cycles of the first dataflow of the same point and length by those of each row."""
-    first: dict[tuple[object, ...], Compared] = {}
+    first: dict[tuple[object, ...], ComparisonRow] = {}
     found: list[float | None] = []
     for row in rows:
         base = first.setdefault(row.place, row)
@@ -104,7 +104,7 @@ def speedups(rows: Sequence[Compared]) -> list[float | None]:
     return found
 
 
-def comparison_table(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> Table:
+def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> Table:
     """Tabulate runs, with metrics of one's choice as columns behind the others.
 
     One that has no result gets its reason from ``problem_lines``.
@@ -130,7 +130,7 @@ def comparison_table(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -
 
 
 def _empty_table(
-    rows: Sequence[Compared], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
+    rows: Sequence[ComparisonRow], names: Sequence[str], metrics: Sequence[Metric], *, speedup: bool
 ) -> Table:
     given = ("estimate", "error") if has_given(rows) else ()
     figures = ("cycles", "bound", "time", "util.", "DRAM", "DRAM bound", "energy", "power")
@@ -142,24 +142,24 @@ def _empty_table(
     return table
 
 
-def has_given(rows: Sequence[Compared]) -> bool:
+def has_given(rows: Sequence[ComparisonRow]) -> bool:
     """Say whether any row has an estimate of one's own."""
     return any(row.given_cycles is not None for row in rows)
 
 
-def several_dataflows(rows: Sequence[Compared]) -> bool:
+def several_dataflows(rows: Sequence[ComparisonRow]) -> bool:
     """Say whether rows differ in their dataflow, so that there is a speedup."""
     return len({row.dataflow for row in rows}) > 1
 
 
-def given_error(row: Compared) -> float | None:
+def given_error(row: ComparisonRow) -> float | None:
     """Return (given - simulated) / simulated cycles, None where one of both is not there."""
     if row.given_cycles is None or row.result is None:
         return None
     return float((row.given_cycles - row.result["cycles"]) / row.result["cycles"])
 
 
-def _given_texts(row: Compared) -> list[str]:
+def _given_texts(row: ComparisonRow) -> list[str]:
     error = given_error(row)
     given = row.given_cycles
     return [
@@ -168,7 +168,7 @@ def _given_texts(row: Compared) -> list[str]:
     ]
 
 
-def terms_lines(rows: Sequence[Compared]) -> list[str]:
+def terms_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Say of each estimate of one's own of what its run consists: the bound's terms, and waits."""
     names = varied(rows)
     return [
@@ -194,7 +194,7 @@ def _sum_text(cycles: dict[str, int]) -> str:
     return " + ".join(f"{name} {cycles_text(n)}" for name, n in largest)
 
 
-def area_lines(rows: Sequence[Compared]) -> list[str]:
+def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Say how large the accelerator is: once, or at each point where that differs."""
     at: dict[str, list[str]] = {}
     for row in rows:
@@ -207,7 +207,7 @@ def area_lines(rows: Sequence[Compared]) -> list[str]:
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
 
 
-def varied(rows: Sequence[Compared]) -> list[str]:
+def varied(rows: Sequence[ComparisonRow]) -> list[str]:
     """Name what differs from row to row beside the dataflow: the swept parameter, the length.
 
     A length that all rows of a sweep share is left to the title.
@@ -219,13 +219,13 @@ def varied(rows: Sequence[Compared]) -> list[str]:
     return names + ["seq-len"] * (shown and "seq-len" not in names)
 
 
-def _place_texts(row: Compared, names: Sequence[str]) -> list[str]:
+def _place_texts(row: ComparisonRow, names: Sequence[str]) -> list[str]:
     texts = {"seq-len": str(row.seq_len)}
     texts |= {point.axis.name: point.text for point in row.points}
     return [texts[name] for name in names]
 
 
-def _figures(row: Compared) -> list[str]:
+def _figures(row: ComparisonRow) -> list[str]:
     result = row.result
     if result is None:
         return ["does not run", *[_NOTHING] * 8]
@@ -247,12 +247,12 @@ def dram_bytes(result: dict[str, Any]) -> int:
     return sum(sum(by_tensor.values()) for by_tensor in result["bytes"]["dram"].values())
 
 
-def problem_lines(rows: Sequence[Compared]) -> list[str]:
+def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Say why runs have no result; of a sweep, the first reason per dataflow and length."""
     names = varied(rows)
     point = rows[0].point
     lengths_are_points = point is not None and point.axis.column == "seq_len"
-    failed: dict[tuple[str, int | None], list[Compared]] = {}
+    failed: dict[tuple[str, int | None], list[ComparisonRow]] = {}
     for row in rows:
         if row.result is None:
             length = None if lengths_are_points else row.seq_len
@@ -260,7 +260,7 @@ def problem_lines(rows: Sequence[Compared]) -> list[str]:
     return [_problem_line(group, names) for group in failed.values()]
 
 
-def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
+def _problem_line(rows: Sequence[ComparisonRow], names: Sequence[str]) -> str:
     row = rows[0]
     places = [
         text if name == "seq-len" else f"{name} {text}"
@@ -271,13 +271,13 @@ def _problem_line(rows: Sequence[Compared], names: Sequence[str]) -> str:
     return f"{row.dataflow}{where}: {row.problem}"
 
 
-def place_json(row: Compared) -> dict[str, Any]:
+def place_json(row: ComparisonRow) -> dict[str, Any]:
     """Return what tells a row from the others: the value of the sweep, the length, the dataflow."""
     swept = {point.axis.column: point.value for point in row.points}
     return {**swept, "seq_len": row.seq_len, "dataflow": row.dataflow}
 
 
-def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
+def comparison_json(rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
     """Return the rows as a list (the format of ``simaccel compare --json``)."""
     found: list[dict[str, Any]] = []
     for row, faster in zip(rows, speedups(rows), strict=True):
@@ -290,7 +290,7 @@ def comparison_json(rows: Sequence[Compared]) -> list[dict[str, Any]]:
     return found
 
 
-def token_figures(row: Compared) -> dict[str, float | None]:
+def token_figures(row: ComparisonRow) -> dict[str, float | None]:
     """Return tokens (or images) a second, and energy of each; None where not known."""
     from simaccel.report.metrics import METRICS
 
@@ -299,7 +299,7 @@ def token_figures(row: Compared) -> dict[str, float | None]:
     return {one.column: None if result is None else one.value(result, row.tokens) for one in both}
 
 
-def given_json(row: Compared) -> dict[str, float | None]:
+def given_json(row: ComparisonRow) -> dict[str, float | None]:
     """Return an estimate of one's own and its error."""
     return {
         "estimate_cycles": row.given_cycles,

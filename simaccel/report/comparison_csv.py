@@ -7,7 +7,7 @@ from typing import Any
 
 from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import (
-    Compared,
+    ComparisonRow,
     given_json,
     has_given,
     place_json,
@@ -21,7 +21,7 @@ from simaccel.workload import CLASSES
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
-def comparison_csv(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> str:
+def comparison_csv(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> str:
     """Return one line a run after a line of names; what has no result has ``error`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
@@ -37,7 +37,7 @@ def comparison_csv(rows: Sequence[Compared], metrics: Sequence[Metric] = ()) -> 
     return csv_text(table)
 
 
-def comparison_rows(rows: Sequence[Compared]) -> list[Row]:
+def comparison_rows(rows: Sequence[ComparisonRow]) -> list[Row]:
     """Return what ``comparison_csv`` writes as plain rows, None where there is nothing.
 
     With estimates of one's own, they and their errors stand before ``error``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.analytic.directives.analysis import Analysed
+from simaccel.analytic.directives.analysis import LayerAnalysis
 from simaccel.analytic.directives.corrections import Effects
 from simaccel.analytic.directives.limits import CAUSES, LevelLimits
 from simaccel.analytic.directives.reading import CORRECTIONS
@@ -20,7 +20,7 @@ _ROLES: Final = ("input", "filter", "output")
 
 
 def directives_json(
-    analysed: Sequence[Analysed],
+    analysed: Sequence[LayerAnalysis],
     network: str,
     limits: Sequence[Sequence[LevelLimits]],
     effects: Sequence[Effects],
@@ -46,7 +46,7 @@ def directives_json(
     return objects
 
 
-def reuse(analysed: Analysed, role: str) -> float | None:
+def reuse(analysed: LayerAnalysis, role: str) -> float | None:
     """Return the L1 reads of a tensor for each element that leaves (or enters) L2."""
     figures = analysed.figures()
     way = "write" if role == "output" else "read"
@@ -55,7 +55,7 @@ def reuse(analysed: Analysed, role: str) -> float | None:
     return reads / moved if moved and reads is not None else None
 
 
-def room_notes(analysed: Sequence[Analysed]) -> list[str]:
+def room_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
     """Say which layers need more L1 or L2 than a hardware file gives; the tool warns, too."""
     found = []
     for one in analysed:
@@ -67,7 +67,7 @@ def room_notes(analysed: Sequence[Analysed]) -> list[str]:
     return found
 
 
-def mac_notes(analysed: Sequence[Analysed]) -> list[str]:
+def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
     """Say which layers have other MACs than their dimensions: maps that overlap or leave gaps."""
     found = []
     for one in analysed:
@@ -79,7 +79,7 @@ def mac_notes(analysed: Sequence[Analysed]) -> list[str]:
     return found
 
 
-def directives_table(analysed: Sequence[Analysed]) -> Table:
+def directives_table(analysed: Sequence[LayerAnalysis]) -> Table:
     """Tabulate layers: time, PEs, reuse, buffers, bandwidth and energy."""
     table = make_table(
         ("layer",),
@@ -105,7 +105,9 @@ def directives_table(analysed: Sequence[Analysed]) -> Table:
     return table
 
 
-def limits_table(analysed: Sequence[Analysed], limits: Sequence[Sequence[LevelLimits]]) -> Table:
+def limits_table(
+    analysed: Sequence[LayerAnalysis], limits: Sequence[Sequence[LevelLimits]]
+) -> Table:
     """Tabulate the cluster levels: what their cycles go to."""
     table = make_table(
         ("layer", "level"), ("units", "starts", "cycles", *CAUSES, "BW peak", "mean")
@@ -150,7 +152,7 @@ def _signed(value: float) -> str:
     return f"{value:+,.0f}" if value else "0"
 
 
-def _cells(analysed: Analysed) -> tuple[str, ...]:
+def _cells(analysed: LayerAnalysis) -> tuple[str, ...]:
     figures = analysed.figures()
 
     def number(name: str) -> float:
@@ -171,7 +173,7 @@ def _cells(analysed: Analysed) -> tuple[str, ...]:
     )
 
 
-def _inputs(analysed: Analysed, network: str) -> dict[str, Any]:
+def _inputs(analysed: LayerAnalysis, network: str) -> dict[str, Any]:
     """Return what a published run says of its inputs; what it has no name for is None."""
     layer, hardware = analysed.layer, analysed.hardware[0]
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simaccel.hardware.dram.measure import Measured
+from simaccel.hardware.dram.measure import Measurement
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
@@ -38,7 +38,7 @@ def part_figures(part: DramPart) -> dict[str, object]:
     return figures | {"peak_bytes_per_second": part.peak_bytes_per_second}
 
 
-def pattern_figures(found: Measured) -> dict[str, float | None]:
+def pattern_figures(found: Measurement) -> dict[str, float | None]:
     """Return what a pattern gets: shares of the peak, latency in ns (None without reads)."""
     return {
         "efficiency": round(found.efficiency, 6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import count_text, energy_text, share_text
 
@@ -16,7 +16,7 @@ _TENSORS = 8
 """Tensors with a row of their own, the dearest; the others share one."""
 
 
-def energy_table(result: Result) -> Table | str:
+def energy_table(result: ExperimentResult) -> Table | str:
     """Tabulate the energy of operators, of moving tensors, and the total by level.
 
     Where it is not known, as of a SCALE-Sim configuration, a line says so. The tensors' part is in

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from simaccel.analytic.bounds.compulsory import group_bytes
 from simaccel.experiment.limit_names import LIMITS
 from simaccel.hardware import Accelerator
-from simaccel.report.comparison import Compared
+from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
 from simaccel.schedulers.problems import parts
@@ -40,7 +40,9 @@ def peak_bytes_per_cycle(accelerator: Accelerator) -> float | None:
 
 
 def roofline_rows(
-    rows: Sequence[Compared], workloads: Mapping[int | None, Workload], accelerator: Accelerator
+    rows: Sequence[ComparisonRow],
+    workloads: Mapping[int | None, Workload],
+    accelerator: Accelerator,
 ) -> list[Row]:
     """Return the operation intensity of each group, what it allows, and what was reached (Fig. 5).
 
@@ -106,7 +108,7 @@ def _dram(one: Mapping[str, Any]) -> int:
 
 
 def granularity_rows(
-    rows: Sequence[Compared], workloads: Mapping[int | None, Workload]
+    rows: Sequence[ComparisonRow], workloads: Mapping[int | None, Workload]
 ) -> list[Row]:
     """Return the utilisation of the attentions by dataflow and buffer size (Fig. 9).
 
@@ -141,7 +143,9 @@ def granularity_rows(
     return figures
 
 
-def breakdown_rows(rows: Sequence[Compared], workloads: Mapping[int | None, Workload]) -> list[Row]:
+def breakdown_rows(
+    rows: Sequence[ComparisonRow], workloads: Mapping[int | None, Workload]
+) -> list[Row]:
     """Return the cycles of each part of a model by dataflow and length (Fig. 15).
 
     ``normalised`` divides them by the ideal cycles of all (MACs by peak MACs per cycle).

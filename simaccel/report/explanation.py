@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
 from simaccel.experiment.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
-from simaccel.experiment.run import Result, bound_json, floor_json
+from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE, dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
@@ -41,7 +41,7 @@ th {{ border-bottom: 1px solid #1b1b1f; }} td {{ border-bottom: 1px solid #e3e3e
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """One table of the page: its title, its columns (texts, figures, texts that wrap), its rows."""
 
     title: str
@@ -72,10 +72,10 @@ class Section:
         return f"<h2>{escape(self.title)}</h2>\n<div>{table}</div>"
 
 
-def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]:
+def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSection]:
     """Return the tables: the voices, disagreements, reuse, needs, directives."""
     return [
-        Section(
+        PageSection(
             "machine, bound, directives",
             ("group",),
             (
@@ -85,21 +85,21 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
             ("busiest", "stalls"),
             tuple(map(_voices, explained)),
         ),
-        Section(
+        PageSection(
             f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
             ("group", "voice", "of"),
             ("machine", "voice says", "differs"),
             ("which assumption differs, by how much of the machine's cycles",),
             tuple(_told(group, each) for group in explained for each in group.disagreements),
         ),
-        Section(
+        PageSection(
             "directives: reuse by dimension",
             ("operator", "directive"),
             ("steps",),
             ("tensors",),
             tuple(_dimension_row(each) for group in explained for each in group.dimensions),
         ),
-        Section(
+        PageSection(
             "directives: how often an element is used",
             ("group", "tensor"),
             (
@@ -113,14 +113,14 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
             (),
             tuple(_reuse_row(group, each) for group in explained for each in group.reuse),
         ),
-        Section(
+        PageSection(
             "directives: what each level needs, in bytes per cycle of computing (of what it has)",
             ("group",),
             ("reserved", *_levels(explained), "buffer read", "write", "NoC in", "out"),
             (),
             tuple(map(_needs_row, explained)),
         ),
-        Section(
+        PageSection(
             "directives: time",
             ("group",),
             ("cycles", "of them NoC"),
@@ -133,7 +133,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[Section]
 def explanation_html(
     title: str,
     explained: Sequence[GroupExplanation],
-    sections: Sequence[Section],
+    sections: Sequence[PageSection],
     lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
@@ -151,7 +151,9 @@ def explanation_html(
     return _PAGE.format(title=escape(title), body="\n".join(body))
 
 
-def explanation_json(result: Result, explained: Sequence[GroupExplanation]) -> dict[str, Any]:
+def explanation_json(
+    result: ExperimentResult, explained: Sequence[GroupExplanation]
+) -> dict[str, Any]:
     """Return the page as one JSON object."""
     return {
         "workload": result.workload.name,

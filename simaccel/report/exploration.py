@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
+from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
@@ -43,7 +43,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
 }
 
 
-def exploration_title(found: Exploration, space: DesignSpace) -> str:
+def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
     """Return what was explored."""
     loads = ", ".join(
         load.workload.name + (f" x {load.weight:g}" if load.weight != 1 else "")
@@ -55,7 +55,7 @@ def exploration_title(found: Exploration, space: DesignSpace) -> str:
     return f"{loads} on {hardware}: {part}{count_text(space.size, 'design')}"
 
 
-def exploration_table(found: Exploration) -> Table:
+def exploration_table(found: ExploredDesigns) -> Table:
     """Tabulate the frontier, or else the designs that ran, by the objective."""
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
@@ -66,7 +66,7 @@ def exploration_table(found: Exploration) -> Table:
     return table
 
 
-def rows_shown(found: Exploration) -> list[ExploredPoint]:
+def rows_shown(found: ExploredDesigns) -> list[ExploredPoint]:
     """Return the designs of the table: the frontier, or else all that ran, the best first."""
     ran = [one for one in found.points if one.figures is not None]
     some = [one for one in ran if one.frontier] or ran
@@ -91,7 +91,7 @@ def mark(one: ExploredPoint) -> str:
     return ", ".join(["best"] * one.best + ["frontier"] * one.frontier)
 
 
-def counted_lines(exploration: Exploration) -> list[str]:
+def counted_lines(exploration: ExploredDesigns) -> list[str]:
     """Say how many designs there are of each kind, and what it took."""
     points = exploration.points
     failed = [point for point in points if point.problem]
@@ -109,13 +109,13 @@ def counted_lines(exploration: Exploration) -> list[str]:
     ]
 
 
-def _named(found: Exploration, one: ExploredPoint) -> str:
+def _named(found: ExploredDesigns, one: ExploredPoint) -> str:
     """Name a design by its settings, as they are given."""
     pairs = zip(found.dimensions, one.design.settings, strict=True)
     return " ".join(f"{axis.name}={setting.text}" for axis, setting in pairs) or "the design"
 
 
-def effort_lines(found: Exploration) -> list[str]:
+def effort_lines(found: ExploredDesigns) -> list[str]:
     """Say what it took this time; of all that is said, only this is another in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
@@ -131,7 +131,7 @@ def _remedy(name: str) -> str:
 # -- files
 
 
-def columns(found: Exploration) -> list[str]:
+def columns(found: ExploredDesigns) -> list[str]:
     """Name the columns of CSV and Parquet."""
     axes = [_axis_column(one) for one in found.dimensions]
     return [*axes, *FIGURES, "within", "frontier", "best", "problem"]
@@ -142,12 +142,12 @@ def _axis_column(dimension: DesignAxis) -> str:
     return f"axis_{dimension.column}" if dimension.column in FIGURES else dimension.column
 
 
-def rows(found: Exploration) -> list[dict[str, Any]]:
+def rows(found: ExploredDesigns) -> list[dict[str, Any]]:
     """Return all designs in their order, as data; what is unknown is None."""
     return [_row(found, one) for one in found.points]
 
 
-def _row(found: Exploration, one: ExploredPoint) -> dict[str, Any]:
+def _row(found: ExploredDesigns, one: ExploredPoint) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(columns(found))
     for dimension, setting in zip(found.dimensions, one.design.settings, strict=True):
         row[_axis_column(dimension)] = setting.value
@@ -156,7 +156,7 @@ def _row(found: Exploration, one: ExploredPoint) -> dict[str, Any]:
     return row | marks | {"problem": one.problem or None}
 
 
-def exploration_csv(found: Exploration) -> str:
+def exploration_csv(found: ExploredDesigns) -> str:
     """Return one line a design after a line of names; the same input gives the same text."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns(found), lineterminator="\n")
@@ -172,7 +172,7 @@ def _plain(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def exploration_json(found: Exploration) -> dict[str, Any]:
+def exploration_json(found: ExploredDesigns) -> dict[str, Any]:
     """Return an exploration as one JSON object."""
     return {
         "objective": found.plan.objective,
@@ -195,7 +195,7 @@ def require_parquet() -> None:
         raise InputError([Fault("command line", "--parquet", "no pyarrow", allowed)]) from None
 
 
-def write_parquet(found: Exploration, path: Path) -> None:
+def write_parquet(found: ExploredDesigns, path: Path) -> None:
     """Write all designs as one Parquet table, with the types of CSV's columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq

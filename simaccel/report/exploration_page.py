@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
+from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.report.exploration import (
     columns,
     counted_lines,
@@ -69,7 +69,7 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 _HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "")
 
 
-def exploration_page(exploration: Exploration, title: str) -> str:
+def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, which needs nothing else."""
     names = [dimension.name for dimension in exploration.dimensions]
     shown = [_cells(point) for point in rows_shown(exploration)]

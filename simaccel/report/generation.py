@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.generation import Generation, PhaseFigures
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.traffic import (
     dram_by_class,
     least_dram_bytes,
@@ -104,7 +104,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
     }
 
 
-def classes_line(result: Result) -> str:
+def classes_line(result: ExperimentResult) -> str:
     """Return what classes of tensors a run of a transformer moves, with the least beside it."""
     moved = dram_by_class(result.workload, result.run.moved)
     least = least_dram_bytes(result.workload)

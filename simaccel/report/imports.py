@@ -8,13 +8,13 @@ from simaccel.files.accounting import MOST_LISTED
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, share_text
 from simaccel.workload import Einsum, Workload
-from simaccel.workload.onnx_files import Imported
+from simaccel.workload.onnx_files import ImportedWorkload
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def import_table(imported: Imported) -> Table:
+def import_table(imported: ImportedWorkload) -> Table:
     """Tabulate nodes by what became of them, with their shares of MACs and of other elements."""
     table = make_table(
         ("nodes",), ("count", "MACs", "share", "other elements", "share"), ("kinds",)
@@ -31,7 +31,7 @@ def import_table(imported: Imported) -> Table:
     return table
 
 
-def import_lines(imported: Imported) -> list[str]:
+def import_lines(imported: ImportedWorkload) -> list[str]:
     """Return how many nodes were constants, and which are not taken."""
     lines = [f"{imported.constants} nodes are constants", _shared(imported)]
     stored = ", ".join(imported.parted[:MOST_LISTED])
@@ -39,7 +39,7 @@ def import_lines(imported: Imported) -> list[str]:
     return [*lines, *imported.workload.account.lines()]
 
 
-def import_line(imported: Imported) -> str:
+def import_line(imported: ImportedWorkload) -> str:
     """Say in a line what a run of an imported model leaves out."""
     found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
@@ -49,7 +49,7 @@ def import_line(imported: Imported) -> str:
     return f"{nodes}; {_shared(imported)}"
 
 
-def _shared(imported: Imported) -> str:
+def _shared(imported: ImportedWorkload) -> str:
     """Say how many of the tensors that operators make others read as they are."""
     kinds = [one.kind for one in imported.workload.tensors.values()]
     shared = kinds.count("intermediate")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
-from simaccel.mapspace.nests import Mapped
+from simaccel.mapspace.nests import NestResult
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text, work_energy_text
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def mapped_table(mapped: Sequence[Mapped]) -> Table:
+def mapped_table(mapped: Sequence[NestResult]) -> Table:
     """Tabulate the best mapping of each operator."""
     table = make_table(
         ("operator", "mapspace"),
@@ -51,12 +51,12 @@ def _count(n: int) -> str:
     return f"{n:,}" if n < 10**9 else f"{n:.2e}"
 
 
-def tree_text(mapped: Mapped) -> str:
+def tree_text(mapped: NestResult) -> str:
     """Write the tree, a line for each node, from the outermost."""
     return "\n".join(tree_lines(mapped.group.tree))
 
 
-def accesses_table(mapped: Mapped) -> Table:
+def accesses_table(mapped: NestResult) -> Table:
     """Tabulate what each level reads and writes of each tensor, and what that costs.
 
     The NoC reads what it distributes and writes what it collects.
@@ -83,7 +83,7 @@ def accesses_table(mapped: Mapped) -> Table:
     return table
 
 
-def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
+def _accesses(mapped: NestResult) -> list[dict[str, Any]]:
     """Return bytes and energy by level and tensor."""
     counts, accelerator = mapped.totals.counts, mapped.target.accelerator
     accesses: dict[tuple[str, str], dict[str, Any]] = {}
@@ -109,7 +109,7 @@ def _accesses(mapped: Mapped) -> list[dict[str, Any]]:
     return [access for access in accesses.values() if access["read_bytes"] or access["write_bytes"]]
 
 
-def _spreads(mapped: Mapped) -> dict[str, list[tuple[str, int, int]]]:
+def _spreads(mapped: NestResult) -> dict[str, list[tuple[str, int, int]]]:
     """Return (rank, pieces, size of a piece) of what each fan-out hands out."""
     sizes = dict(mapped.totals.family.space.sizes)
     found: dict[str, list[tuple[str, int, int]]] = {}
@@ -122,7 +122,7 @@ def _spreads(mapped: Mapped) -> dict[str, list[tuple[str, int, int]]]:
     return found
 
 
-def _instances(mapped: Mapped) -> dict[str, int]:
+def _instances(mapped: NestResult) -> dict[str, int]:
     """Count the instances of each fan-out that are used."""
     spreads = _spreads(mapped)
     found = {}
@@ -133,7 +133,7 @@ def _instances(mapped: Mapped) -> dict[str, int]:
     return found
 
 
-def fanouts_table(mapped: Mapped) -> Table:
+def fanouts_table(mapped: NestResult) -> Table:
     """Tabulate how much of each fan-out is used."""
     table = make_table(("level", "split"), ("used", "fan-out", "in use"))
     spreads, instances = _spreads(mapped), _instances(mapped)
@@ -146,7 +146,7 @@ def fanouts_table(mapped: Mapped) -> Table:
     return table
 
 
-def mapped_json(mapped: Mapped) -> dict[str, Any]:
+def mapped_json(mapped: NestResult) -> dict[str, Any]:
     """Return a mapping and its figures as one JSON object."""
     search = mapped.found
     return {

@@ -44,7 +44,7 @@ SHOWN: Final = 16
 
 
 @dataclass(frozen=True)
-class Fronted:
+class DataflowFront:
     """The front of one dataflow, or the reason why there is none.
 
     ``points``: the figures of each point by name; ``mappings``: their documents.
@@ -60,9 +60,9 @@ class Fronted:
     exit_code: int = 0
 
 
-def fronted(found: MappingFront) -> Fronted:
+def fronted(found: MappingFront) -> DataflowFront:
     """Return a front as plain data."""
-    return Fronted(
+    return DataflowFront(
         dataflow=found.dataflow,
         points=tuple({str(k): v for k, v in one.figures.items()} for one in found.points),
         mappings=tuple(yaml.safe_load(mapping_text(one.result.mapping)) for one in found.points),
@@ -72,7 +72,7 @@ def fronted(found: MappingFront) -> Fronted:
     )
 
 
-def pareto_table(rows: Sequence[Fronted], x: str, y: str) -> Table:
+def pareto_table(rows: Sequence[DataflowFront], x: str, y: str) -> Table:
     """Tabulate fronts, the two figures asked for first; of many points some that lie evenly."""
     names = [x, y, *(column for column in COLUMNS if column not in {x, y})]
     table = make_table(("dataflow",), [HEADINGS[name] for name in names])
@@ -100,12 +100,12 @@ def figure_text(name: str, value: float) -> str:
     return bytes_text(int(value))
 
 
-def pareto_lines(rows: Sequence[Fronted]) -> list[str]:
+def pareto_lines(rows: Sequence[DataflowFront]) -> list[str]:
     """Say of each dataflow how its front was found, or why there is none."""
     return [f"{row.dataflow}: {_line(row)}" for row in rows]
 
 
-def _line(row: Fronted) -> str:
+def _line(row: DataflowFront) -> str:
     if row.problem:
         return row.problem
     n, shown = row.points_in_all, min(len(row.points), SHOWN)
@@ -119,7 +119,7 @@ def _line(row: Fronted) -> str:
     return f"{points} of {row.seen:,} mappings, {how}"
 
 
-def pareto_json(rows: Sequence[Fronted], x: str, y: str) -> dict[str, Any]:
+def pareto_json(rows: Sequence[DataflowFront], x: str, y: str) -> dict[str, Any]:
     """Return fronts as one JSON object (the format of ``simaccel compare --pareto --json``)."""
     fronts = []
     for row in rows:
@@ -136,7 +136,7 @@ def pareto_json(rows: Sequence[Fronted], x: str, y: str) -> dict[str, Any]:
     return {"x": x, "y": y, "fronts": fronts}
 
 
-def pareto_csv(rows: Sequence[Fronted]) -> str:
+def pareto_csv(rows: Sequence[DataflowFront]) -> str:
     """Return one line a point after a line of names; what has no front has ``error`` instead."""
     out = io.StringIO()
     names = ("dataflow", *COLUMNS.values(), "error")

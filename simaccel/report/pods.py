@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from simaccel.experiment.run import Result, energy_pj
+from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
 from simaccel.report.units import (
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def sent_bytes(result: Result) -> int:
+def sent_bytes(result: ExperimentResult) -> int:
     """Return the bytes that each chip sends over its links."""
     return sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
 
 
-def resident_bytes(result: Result) -> int:
+def resident_bytes(result: ExperimentResult) -> int:
     """Return the bytes of weights and caches that lie in each chip's memory, all layers of them."""
     workload, n_bytes = result.workload, 0
     repeated = {
@@ -40,7 +40,7 @@ def resident_bytes(result: Result) -> int:
     return n_bytes
 
 
-def tokens_per_second(result: Result) -> float | None:
+def tokens_per_second(result: ExperimentResult) -> float | None:
     """Return the tokens that all chips take in a second; None of what is no whole transformer."""
     given = result.workload.parameters
     if given.get("kind") != "transformer" or given.get("scope") != "model":
@@ -50,7 +50,7 @@ def tokens_per_second(result: Result) -> float | None:
     return tokens / result.accelerator.seconds(result.run.cycles)
 
 
-def core_line(result: Result) -> Iterator[str]:
+def core_line(result: ExperimentResult) -> Iterator[str]:
     """Say how busy the arrays of several cores and the DRAM that they share are."""
     cores, run = result.accelerator.cores.count, result.run
     if cores == 1:
@@ -62,7 +62,7 @@ def core_line(result: Result) -> Iterator[str]:
     yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
 
 
-def pod_lines(result: Result) -> Iterator[str]:
+def pod_lines(result: ExperimentResult) -> Iterator[str]:
     """Say what all chips do, where there are several: exchanges, shares of time, tokens."""
     chips, run = result.accelerator.chips, result.run
     if chips.count == 1:
@@ -88,7 +88,7 @@ def pod_lines(result: Result) -> Iterator[str]:
         )
 
 
-def _shares(result: Result) -> str:
+def _shares(result: ExperimentResult) -> str:
     run = result.run
     parts = [
         f"{name} {short_share_text(run.engines[name].busy / run.cycles)}"
@@ -99,7 +99,7 @@ def _shares(result: Result) -> str:
     return f"busy: {', '.join(parts)}, dram {share_text(dram / run.cycles)}"
 
 
-def pod_json(result: Result) -> dict[str, Any]:
+def pod_json(result: ExperimentResult) -> dict[str, Any]:
     """Return what all chips do as one JSON object; nothing of one chip alone."""
     chips = result.accelerator.chips
     if chips.count == 1:

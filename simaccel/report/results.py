@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.limit_names import LOADING
 from simaccel.experiment.limits import Row, gain_without, next_limit
-from simaccel.experiment.run import Result, energy_pj, floor_json
+from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
@@ -51,7 +51,7 @@ SMALLEST_SHARE = 0.0005
 
 
 def operators_table(
-    result: Result, estimates: Mapping[str, float] | None = None, top: int | None = TOP
+    result: ExperimentResult, estimates: Mapping[str, float] | None = None, top: int | None = TOP
 ) -> Table:
     """Tabulate the rows that take longest, the others together, and the total.
 
@@ -82,7 +82,7 @@ def operators_table(
     return table
 
 
-def _together(result: Result, rows: Sequence[Row], *, estimates: bool) -> tuple[str, ...]:
+def _together(result: ExperimentResult, rows: Sequence[Row], *, estimates: bool) -> tuple[str, ...]:
     """Return the cells of several rows in one; what limits most of their time."""
     cycles, macs = sum(row.cycles for row in rows), sum(row.run.macs for row in rows)
     limits: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def _figures(run: Run | OperatorRun, cycles: int, accelerator: Accelerator) -> t
     )
 
 
-def waits_table(result: Result) -> Table:
+def waits_table(result: ExperimentResult) -> Table:
     """Tabulate each row's bound, in the run's order, and what the array waits for in it."""
     table = make_table(("operator",), ("cycles", "bound"), ("stalls of the array",))
     overlap = result.accelerator.groups.overlap
@@ -128,7 +128,7 @@ def waits_table(result: Result) -> Table:
     return table
 
 
-def kinds_table(result: Result) -> Table:
+def kinds_table(result: ExperimentResult) -> Table:
     """Tabulate kinds of operators by what limits them: how many, their cycles, their part."""
     table = make_table(("kind", "limit"), ("rows", "cycles", "of all", "DRAM"))
     whole = sum(row.cycles for row in result.rows)
@@ -140,7 +140,7 @@ def kinds_table(result: Result) -> Table:
     return table
 
 
-def kinds_of(result: Result) -> dict[tuple[str, str], list[Row]]:
+def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
     """Return the rows by kind and limit, those that take longest together first."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in result.rows:
@@ -149,7 +149,7 @@ def kinds_of(result: Result) -> dict[tuple[str, str], list[Row]]:
     return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
 
 
-def answer_line(result: Result, *, with_gain: bool = True) -> str:
+def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
     """Return the answer: time, utilisation, what limits, and what freeing that gains.
 
     ``with_gain``: the program is run once more, without what limits it.
@@ -173,7 +173,7 @@ def answer_line(result: Result, *, with_gain: bool = True) -> str:
     )
 
 
-def _limit_text(result: Result) -> str:
+def _limit_text(result: ExperimentResult) -> str:
     """Return what limits a run, with the rate at which an array is loaded."""
     limit, array = result.limit, result.accelerator.array
     if limit.name != LOADING:
@@ -181,18 +181,18 @@ def _limit_text(result: Result) -> str:
     return f"{limit.text}, {cycles_text(array.cols)} elements a cycle"
 
 
-def traffic_line(result: Result) -> str:
+def traffic_line(result: ExperimentResult) -> str:
     """Return what crosses the DRAM channels: in all, by class, and what has to."""
     return f"{bound_line(result)}{_by_class(result)}"
 
 
-def _by_class(result: Result) -> str:
+def _by_class(result: ExperimentResult) -> str:
     moved = {name: n for name, n in dram_by_class(result.workload, result.run.moved).items() if n}
     parts = [f"{name} {bytes_text(n)}" for name, n in moved.items()]
     return f"; {', '.join(parts)}" if len(parts) > 1 else ""
 
 
-def energy_line(result: Result) -> str:
+def energy_line(result: ExperimentResult) -> str:
     """Return the energy, its largest parts, and the average power."""
     energy = energy_pj(result.run, result.accelerator)
     every = sum(energy.values())
@@ -206,7 +206,7 @@ def energy_line(result: Result) -> str:
     return f"energy: {energy_text(every)} ({', '.join(parts)}), {power_text(power)}"
 
 
-def room_lines(result: Result) -> list[str]:
+def room_lines(result: ExperimentResult) -> list[str]:
     """Say of each memory that a workload doesn't fit how much of it is missing."""
     return [
         f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
@@ -228,7 +228,7 @@ def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
     return sum(n for (level, _), n in moved.items() if level.startswith("dram_"))
 
 
-def engines_table(result: Result) -> Table:
+def engines_table(result: ExperimentResult) -> Table:
     """Tabulate where the cycles of each engine went, in percent."""
     engines, cycles = result.run.engines, result.run.cycles
     totals: Counter[str] = Counter()
@@ -242,7 +242,7 @@ def engines_table(result: Result) -> Table:
     return table
 
 
-def channels_line(result: Result) -> str:
+def channels_line(result: ExperimentResult) -> str:
     """Return how busy each channel was; channels of one memory are one entry."""
     served: dict[str, list[int]] = {}
     for name, n in result.run.served_cycles.items():
@@ -255,7 +255,7 @@ def channels_line(result: Result) -> str:
     return f"channels busy: {', '.join(parts)}"
 
 
-def buffer_line(result: Result) -> str:
+def buffer_line(result: ExperimentResult) -> str:
     """Return how much of the buffer was in use."""
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
@@ -264,7 +264,7 @@ def buffer_line(result: Result) -> str:
     )
 
 
-def size_line(result: Result) -> str:
+def size_line(result: ExperimentResult) -> str:
     """Return how large the accelerator is, and the average power of the run."""
     energy = energy_pj(result.run, result.accelerator)
     found = area_and_power(result.accelerator, energy, result.run.cycles)
@@ -277,7 +277,7 @@ def size_line(result: Result) -> str:
     return f"{area}; power: {power}, on the chip {chip}"
 
 
-def bound_line(result: Result) -> str:
+def bound_line(result: ExperimentResult) -> str:
     """Return what the run moves with DRAM, and what any mapping with its groups has to."""
     return dram_text(dram_bytes(result.run.moved), floor_json(result.floor))
 
@@ -291,7 +291,7 @@ def dram_text(moved: int, bound: Mapping[str, int | None]) -> str:
     )
 
 
-def against_bound(result: Result) -> str:
+def against_bound(result: ExperimentResult) -> str:
     """Return the machine's cycles beside those that no run is below, and what the others are."""
     predicted, cycles = result.prediction, result.run.cycles
     time = seconds_text(result.accelerator.seconds(cycles))
@@ -318,7 +318,7 @@ def waiting_text(run: Run | OperatorRun, terms: Mapping[str, int]) -> str:
     return f"the other {fine_share_text(sum(causes.values()) / run.cycles)} is {shown}"
 
 
-def cost_line(result: Result) -> str:
+def cost_line(result: ExperimentResult) -> str:
     """Return what the run cost."""
     events, seconds = cycles_text(result.run.events), seconds_text(result.wall_seconds)
     searched = f", the search before it {seconds_text(result.search_seconds)}"

@@ -7,7 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simaccel.experiment.run import Result, energy_pj, moved_tree
+from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.machine.accounts import STALLS
 from simaccel.numbers import plain
@@ -16,7 +16,9 @@ from simaccel.report.kinds import kind_of
 Row = dict[str, Any]
 
 
-def operator_rows(result: Result, estimates: Mapping[str, float] | None = None) -> list[Row]:
+def operator_rows(
+    result: ExperimentResult, estimates: Mapping[str, float] | None = None
+) -> list[Row]:
     """Return a row for each operator or fused group, in the run's order.
 
     Cycles from the end of the row before (``cycles``), those that it takes (``busy_cycles``),
@@ -85,7 +87,7 @@ def given_figures(cycles: float | None, simulated: int | None) -> Row:
     return {"estimate_cycles": cycles, "estimate_error": error}
 
 
-def engine_rows(result: Result) -> list[Row]:
+def engine_rows(result: ExperimentResult) -> list[Row]:
     """Return a row for each engine: busy, idle, and its stalls by cause."""
     engines = result.run.engines
     causes = dict.fromkeys(cause for engine in engines.values() for cause in engine.stalls)
@@ -100,7 +102,7 @@ def engine_rows(result: Result) -> list[Row]:
     ]
 
 
-def stall_rows(result: Result) -> list[Row]:
+def stall_rows(result: ExperimentResult) -> list[Row]:
     """Return a row for each operator, engine and root cause that it waited for."""
     return [
         {

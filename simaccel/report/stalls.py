@@ -23,13 +23,13 @@ from simaccel.report.units import (
     short_share_text,
 )
 from simaccel.report.verdict import (
-    Scene,
+    VerdictFigures,
     engine_text,
     is_bound,
     sentences,
     worst_causes,
 )
-from simaccel.trace import Stall, Trace
+from simaccel.trace import Stall, TraceReader
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,7 +59,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True)
-class Analysis:
+class StallAnalysis:
     """The accounts to show, and the freed runs if they were asked for.
 
     ``loading``: cycles by operator in which the array only loads; ``kinds``: of the operators.
@@ -72,7 +72,7 @@ class Analysis:
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
 
-    def scene(self, part: OperatorDiagnosis) -> Scene:
+    def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
         """Put together what the sentences about a part are made from."""
         gains: dict[tuple[str, ...], float] = {}
         for freed in self.what_if.freed if self.what_if else ():
@@ -81,25 +81,25 @@ class Analysis:
                 gains[freed.resources] = gain
         operators = self.diagnosis.operators if part.name == TOTAL else ()
         loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
-        return Scene(part, self.accelerator, gains, operators, sum(loads))
+        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads))
 
 
 def analysis_of(
-    trace: Trace,
+    trace: TraceReader,
     diagnosis: Diagnosis,
     what_if: WhatIfResult | None = None,
     proposal: Proposal | None = None,
-) -> Analysis:
+) -> StallAnalysis:
     """Put together what is said of a trace: with kinds, and what loading the array takes."""
     accelerator = trace.accelerator() if trace.header.accelerator else None
     if accelerator is None or trace.partial or not trace.header.program or trace.unreadable():
-        return Analysis(diagnosis, accelerator, what_if, proposal)
+        return StallAnalysis(diagnosis, accelerator, what_if, proposal)
     loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
     names = [part.name for part in diagnosis.operators]
     kinds = {name: kind_of(workload, name) for name in names}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return Analysis(diagnosis, accelerator, what_if, proposal, loading, kinds)
+    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds)
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:
@@ -228,7 +228,7 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
     return table
 
 
-def verdicts(analysis: Analysis, part: OperatorDiagnosis) -> Iterator[str]:
+def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
     """Return what an expert would: of one operator, or of those that make up the run.
 
     Of a run the operator that costs most comes first, with those like it.
@@ -252,7 +252,7 @@ def verdicts(analysis: Analysis, part: OperatorDiagnosis) -> Iterator[str]:
             yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
 
 
-def by_kind(analysis: Analysis) -> Iterator[str]:
+def by_kind(analysis: StallAnalysis) -> Iterator[str]:
     """Sum up by kind of operator and what limits it, where a kind has several operators.
 
     Of vector operators that wait for DRAM also the work that stays where their tensors do not move.
@@ -279,14 +279,14 @@ def _cycles(parts: Sequence[OperatorDiagnosis]) -> int:
 
 def _limit_of(part: OperatorDiagnosis) -> str:
     """Say what bounds an operator, or what it waits for most."""
-    worst = worst_causes(Scene(part))
+    worst = worst_causes(VerdictFigures(part))
     if is_bound(part) or not worst:
         return f"bound by {engine_text(part.compute)}"
     return f"waiting for {LIMITS[worst[0]]}"
 
 
 def _lead(
-    analysis: Analysis, part: OperatorDiagnosis, alike: Sequence[Sequence[OperatorDiagnosis]]
+    analysis: StallAnalysis, part: OperatorDiagnosis, alike: Sequence[Sequence[OperatorDiagnosis]]
 ) -> str:
     """Tell of the operator that costs most, and of a dataflow that moves fewer bytes for it."""
     share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
@@ -298,7 +298,7 @@ def _lead(
     )
 
 
-def _proposed(analysis: Analysis) -> Iterator[str]:
+def _proposed(analysis: StallAnalysis) -> Iterator[str]:
     """Say what the proposed dataflow would move, and in how many cycles."""
     one = analysis.proposal
     if one is not None:
@@ -319,7 +319,7 @@ def _alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
     groups: dict[tuple[str, ...], list[OperatorDiagnosis]] = {}
     for one in sorted(found.operators, key=lambda p: -p.cycles):
         if not is_bound(one):
-            causes = worst_causes(Scene(one))
+            causes = worst_causes(VerdictFigures(one))
             groups.setdefault((one.compute, *sorted(causes)), []).append(one)
     return list(groups.values())
 
@@ -335,7 +335,7 @@ def _bound_together(found: Diagnosis) -> Iterator[str]:
             yield f"Bound by {engine_text(engine)}: {names} ({part})."
 
 
-def part_json(analysis: Analysis, part: OperatorDiagnosis) -> dict[str, Any]:
+def part_json(analysis: StallAnalysis, part: OperatorDiagnosis) -> dict[str, Any]:
     """Return one operator (or the total) as JSON."""
     return {
         "name": part.name,
@@ -358,7 +358,7 @@ def _wait_json(wait: Stall) -> dict[str, Any]:
     return {name: getattr(wait, name) for name in fields}
 
 
-def stalls_json(analysis: Analysis, operator: str | None) -> dict[str, Any]:
+def stalls_json(analysis: StallAnalysis, operator: str | None) -> dict[str, Any]:
     """Return the whole analysis as one JSON object (``simaccel trace stalls --json``)."""
     diagnosis = analysis.diagnosis
     parts = diagnosis.operators if operator is None else (diagnosis.part(operator),)

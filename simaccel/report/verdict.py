@@ -29,7 +29,7 @@ _ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_
 
 
 @dataclass(frozen=True)
-class Scene:
+class VerdictFigures:
     """The figures that the sentences are made from. Without ``accelerator`` no resource is judged.
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
@@ -61,7 +61,7 @@ class Scene:
         return self.lost[cause] / self.part.cycles if self.part.cycles else 0.0
 
 
-def sentences(scene: Scene) -> list[str]:
+def sentences(scene: VerdictFigures) -> list[str]:
     """Return what bounds an operator, or what its compute engine waits for, and what to change."""
     part, engine = scene.part, scene.engine
     if is_bound(part):
@@ -83,7 +83,7 @@ def sentences(scene: Scene) -> list[str]:
     return [*lines, *advice(scene.gains)]
 
 
-def worst_causes(scene: Scene) -> list[str]:
+def worst_causes(scene: VerdictFigures) -> list[str]:
     """Name the one or two causes for which the compute engine waits longest."""
     largest = sorted(scene.lost.items(), key=lambda one: (-one[1], one[0]))[:2]
     return [cause for cause, n in largest if n >= _WORTH_SAYING * scene.part.cycles]
@@ -98,7 +98,7 @@ def _name(part: OperatorDiagnosis) -> str:
     return "The run" if part.name == TOTAL else part.name
 
 
-def _bound(scene: Scene) -> str:
+def _bound(scene: VerdictFigures) -> str:
     part, engine = scene.part, scene.engine
     busy = part.share(engine, "busy")
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
@@ -112,7 +112,7 @@ def _bound(scene: Scene) -> str:
     return f"{text}."
 
 
-def _idle_pes(scene: Scene) -> str:
+def _idle_pes(scene: VerdictFigures) -> str:
     """Say why PEs of a busy array don't multiply."""
     part, array = scene.part, scene.accelerator.array if scene.accelerator else None
     if array is None or _spatial(scene):
@@ -126,7 +126,7 @@ def _idle_pes(scene: Scene) -> str:
     return "folds that are part-filled, or short against fill and skew."
 
 
-def _unclear(scene: Scene) -> str:
+def _unclear(scene: VerdictFigures) -> str:
     part, engine = scene.part, scene.engine
     idle, busy = part.share(engine, "idle"), part.share(engine, "busy")
     idle_in = [one.name for one in scene.operators if one.share(engine, "idle")]
@@ -142,15 +142,15 @@ def engine_text(engine: str) -> str:
     return _ENGINES.get(engine, f"the loads ({engine})")
 
 
-def _share(scene: Scene, cause: str) -> str:
+def _share(scene: VerdictFigures, cause: str) -> str:
     return short_share_text(scene.share(cause))
 
 
-def _why(scene: Scene, cause: str) -> str:
+def _why(scene: VerdictFigures, cause: str) -> str:
     return _WHY[cause](scene)
 
 
-def _direct(scene: Scene, cause: str) -> str:
+def _direct(scene: VerdictFigures, cause: str) -> str:
     if scene.part.name == TOTAL:
         return _where(scene, cause)
     wait = scene.part.longest_wait(scene.engine, cause)
@@ -165,7 +165,7 @@ def _direct(scene: Scene, cause: str) -> str:
     return f" for {wait.tile} tiles"
 
 
-def _where(scene: Scene, cause: str) -> str:
+def _where(scene: VerdictFigures, cause: str) -> str:
     """Name the operators in which most of a wait of the whole run falls."""
     cycles: Counter[str] = Counter()
     for part in scene.operators:
@@ -174,7 +174,7 @@ def _where(scene: Scene, cause: str) -> str:
     return f" (mostly in {' and '.join(most)})" if most and len(cycles) > len(most) else ""
 
 
-def _dram_bandwidth(scene: Scene) -> str:
+def _dram_bandwidth(scene: VerdictFigures) -> str:
     use = dram_use(scene)
     if use is None:
         return "its transfers queue for DRAM bandwidth"
@@ -207,7 +207,7 @@ def _tensor(part: OperatorDiagnosis) -> str:
     return f", {short_share_text(n_bytes / (reads + writes).total())} of it for {tensor} ({told})"
 
 
-def _dram_latency(scene: Scene) -> str:
+def _dram_latency(scene: VerdictFigures) -> str:
     one = scene.accelerator
     if one is None:
         return "what was read from DRAM is still on its way"
@@ -220,7 +220,7 @@ def _dram_latency(scene: Scene) -> str:
     )
 
 
-def _dram_queue(scene: Scene) -> str:
+def _dram_queue(scene: VerdictFigures) -> str:
     one = scene.accelerator
     if one is None or one.dram.in_flight_bytes is None:
         return "as many bytes are on their way from DRAM as may be"
@@ -228,13 +228,13 @@ def _dram_queue(scene: Scene) -> str:
     return f"{most} are on their way from DRAM, all that may be in each {latency} cycles"
 
 
-def _dram_banks(scene: Scene) -> str:
+def _dram_banks(scene: VerdictFigures) -> str:
     one = scene.accelerator
     part = "DRAM" if one is None or one.dram.part is None else one.dram.part
     return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
 
 
-def _buffer_port(scene: Scene) -> str:
+def _buffer_port(scene: VerdictFigures) -> str:
     uses = {
         "read": use_of(scene, ("buffer_read",), "read_rate"),
         "write": use_of(scene, ("buffer_write",), "write_rate"),
@@ -246,7 +246,7 @@ def _buffer_port(scene: Scene) -> str:
     return f"the buffer's {way} port runs at {known[way].text()}"
 
 
-def _noc(scene: Scene) -> str:
+def _noc(scene: VerdictFigures) -> str:
     uses = {
         "distribution": use_of(scene, ("noc_distribution",), "distribution_rate"),
         "collection": use_of(scene, ("noc_collection",), "collection_rate"),
@@ -269,13 +269,13 @@ def _noc(scene: Scene) -> str:
     return f"the NoC's {way} pipe runs at {known[way].text()}"
 
 
-def _spatial(scene: Scene) -> bool:
+def _spatial(scene: VerdictFigures) -> bool:
     """Whether tiles go to PEs that have memories of their own."""
     one = scene.accelerator
     return one is not None and isinstance(one.array, SpatialArraySpec)
 
 
-def _sfu(scene: Scene) -> str:
+def _sfu(scene: VerdictFigures) -> str:
     busy = short_share_text(scene.part.share("sfu", "busy"))
     one = scene.accelerator
     size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"
@@ -284,26 +284,26 @@ def _sfu(scene: Scene) -> str:
     return f"the SFU is busy {busy}{size}"
 
 
-def _array(scene: Scene) -> str:
+def _array(scene: VerdictFigures) -> str:
     return f"the array is busy {short_share_text(scene.part.share('array', 'busy'))}"
 
 
-def _link(scene: Scene) -> str:
+def _link(scene: VerdictFigures) -> str:
     one = scene.accelerator
     size = "" if one is None else f" of {one.chips.count} chips"
     return f"the links{size} are busy {short_share_text(scene.part.share('link', 'busy'))}"
 
 
-def _start(scene: Scene) -> str:
+def _start(scene: VerdictFigures) -> str:
     cycles = "" if scene.accelerator is None else f"{scene.accelerator.groups.start_cycles:,} "
     return f"each operator takes {cycles}cycles before its first load (groups.start_cycles)"
 
 
-def _drain(_: Scene) -> str:
+def _drain(_: VerdictFigures) -> str:
     return "its work is done, and the other engines have not ended (the last stores, as a rule)"
 
 
-_WHY: dict[str, Callable[[Scene], str]] = {
+_WHY: dict[str, Callable[[VerdictFigures], str]] = {
     "dram_bandwidth": _dram_bandwidth,
     "dram_latency": _dram_latency,
     "dram_queue": _dram_queue,
@@ -319,7 +319,7 @@ _WHY: dict[str, Callable[[Scene], str]] = {
 
 
 @dataclass(frozen=True)
-class Use:
+class BandwidthUse:
     """Use of a bandwidth by a part, in bytes per second."""
 
     used: float
@@ -339,7 +339,7 @@ class Use:
         return f"{used} of {limit} ({short_share_text(self.share)})"
 
 
-def dram_use(scene: Scene) -> Use | None:
+def dram_use(scene: VerdictFigures) -> BandwidthUse | None:
     """Return how much of the bandwidth of all DRAM channels together is used.
 
     Unknown with memories beside the DRAM, as bytes by level don't tell them apart.
@@ -350,14 +350,16 @@ def dram_use(scene: Scene) -> Use | None:
     return use_of(scene, ("dram", "dram_read", "dram_write"), "channel_rate", parts)
 
 
-def use_of(scene: Scene, channels: Sequence[str], rate: str, parts: int = 1) -> Use | None:
+def use_of(
+    scene: VerdictFigures, channels: Sequence[str], rate: str, parts: int = 1
+) -> BandwidthUse | None:
     """Return how much of a bandwidth is used, where bytes and bandwidth are known and finite."""
-    one, part = scene.accelerator, scene.part
-    if one is None or not part.cycles or not set(channels) & part.moved.keys():
+    accelerator, part = scene.accelerator, scene.part
+    if accelerator is None or not part.cycles or not set(channels) & part.moved.keys():
         return None
-    found: Rate = getattr(one, rate)
-    if found.unlimited:
+    bandwidth: Rate = getattr(accelerator, rate)
+    if bandwidth.unlimited:
         return None
     n_bytes = sum(sum(part.moved.get(channel, {}).values()) for channel in channels)
-    limit = found.n_bytes / found.n_cycles * parts * one.clock_hz
-    return Use(n_bytes / one.seconds(part.cycles), limit)
+    limit = bandwidth.n_bytes / bandwidth.n_cycles * parts * accelerator.clock_hz
+    return BandwidthUse(n_bytes / accelerator.seconds(part.cycles), limit)

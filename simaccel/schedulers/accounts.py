@@ -33,7 +33,7 @@ Curve = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class SearchAccount:
     """One search. The objective is smaller where it is better.
 
     ``space``: candidates, all of them; ``pruned``: how many a rule took out; ``ran``: on the
@@ -95,39 +95,39 @@ def _above(ratio: float, places: int) -> str:
 
 
 @dataclass(frozen=True)
-class GivenUp:
+class ObjectiveLosses:
     """Losses of a mapping against the best one: near-ties are decided by what else matters."""
 
     cycles: float = 0.0
     dram_bytes: float = 0.0
     energy_pj: float = 0.0
 
-    def __add__(self, other: GivenUp) -> GivenUp:
+    def __add__(self, other: ObjectiveLosses) -> ObjectiveLosses:
         """Return both together."""
-        return GivenUp(
+        return ObjectiveLosses(
             self.cycles + other.cycles,
             self.dram_bytes + other.dram_bytes,
             self.energy_pj + other.energy_pj,
         )
 
-    def times(self, count: int) -> GivenUp:
+    def times(self, count: int) -> ObjectiveLosses:
         """Return it so many times."""
-        return GivenUp(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
+        return ObjectiveLosses(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
 
 
-Gave = Callable[[GivenUp], None]
-Note = Callable[[Account], None]
+Gave = Callable[[ObjectiveLosses], None]
+Note = Callable[[SearchAccount], None]
 
 
-def ungiven(_gave: GivenUp) -> None:
+def ungiven(_gave: ObjectiveLosses) -> None:
     """Tell nobody."""
 
 
-def unnoted(_account: Account) -> None:
+def unnoted(_account: SearchAccount) -> None:
     """Tell nobody."""
 
 
-def together(name: str, parts: Sequence[Account]) -> Account:
+def together(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
     """Return the account of several spaces that were searched for the same operators."""
     ran, best, curve = 0, float("inf"), []
     for part in parts:
@@ -142,7 +142,7 @@ def together(name: str, parts: Sequence[Account]) -> Account:
         for value in (account.value, account.runner_up)
         if value is not None
     )
-    return Account(
+    return SearchAccount(
         name=name,
         operators=parts[0].operators,
         space=sum(account.space for account in parts),

@@ -17,13 +17,13 @@ from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Tree
-from simaccel.schedulers.alike import renamed
 from simaccel.schedulers.candidates import EXACT, CandidateSet
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.canonical import renamed
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.front import (
     Alternative,
-    Asked,
     Floats,
+    FrontFigures,
     best_of,
     evenly,
     front_of,
@@ -46,7 +46,7 @@ Place = tuple[CandidateSet, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Front:
+class AlternativeFront:
     """The best alternatives of a workload or a part of it.
 
     ``seen``: mappings that were judged; ``proved``: no mapping of the space beats one of these.
@@ -57,13 +57,13 @@ class Front:
     proved: bool
 
 
-class Explorer:
+class FrontSearch:
     """Finds the alternatives of parts of one workload; alike operators are looked at once."""
 
-    def __init__(self, workload: Workload, goal: Goal, asked: Asked) -> None:
+    def __init__(self, workload: Workload, goal: Goal, asked: FrontFigures) -> None:
         self.workload, self.asked = workload, asked
         self.goal = replace(goal, objective="edp")
-        self.search = Search(self.goal)
+        self.search = TreeSearch(self.goal)
 
     @property
     def accelerator(self) -> Accelerator:
@@ -72,8 +72,10 @@ class Explorer:
 
     # -- parts ------------------------------------------------------------------------------------
 
-    def operator(self, name: str, merged: Mapping[str, tuple[str, ...]] | None = None) -> Front:
-        """Return the front of one operator on its own; ``merged`` as of `Search.einsum`."""
+    def operator(
+        self, name: str, merged: Mapping[str, tuple[str, ...]] | None = None
+    ) -> AlternativeFront:
+        """Return the front of one operator on its own; ``merged`` as of `TreeSearch.einsum`."""
         if isinstance(self.workload.operator(name), Vector):
             searched = self.search.vector(self.workload, name, merged=merged)
         else:
@@ -96,17 +98,17 @@ class Explorer:
 
         return self._times(replace(front, found=tuple(map(mine, front.found))), name)
 
-    def grids(self, families: Sequence[Any], empty: Group) -> Front:
+    def grids(self, families: Sequence[Any], empty: Group) -> AlternativeFront:
         """Return the front of a group; ``families`` of its trees."""
         grid = self.goal.grid(empty, families)
         found = self._front(grid, lambda tree: (replace(empty, tree=tree),))
         return self._times(found, empty.operators[0])
 
-    def bodies(self, some: Iterable[Body]) -> Front:
+    def bodies(self, some: Iterable[Body]) -> AlternativeFront:
         """Return the front of a few mappings of the same operators."""
         found = [one for body in some if (one := self.measured(body)) is not None]
         kept = tuple(best_of(self.asked, found))
-        front = Front(found=kept, seen=len(found), proved=False)
+        front = AlternativeFront(found=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
 
     def measured(self, body: Body) -> Alternative | None:
@@ -124,20 +126,20 @@ class Explorer:
         energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
         return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
 
-    def joined(self, fronts: Sequence[Front]) -> Front:
+    def joined(self, fronts: Sequence[AlternativeFront]) -> AlternativeFront:
         """Return the front of operators that run one after the other."""
         found: list[Alternative] = list(fronts[0].found)
         for one in fronts[1:]:
             found = joined(self.asked, found, one.found)
-        return Front(
+        return AlternativeFront(
             found=tuple(found),
             seen=sum(one.seen for one in fronts),
             proved=all(one.proved for one in fronts),
         )
 
-    def either(self, fronts: Sequence[Front]) -> Front:
+    def either(self, fronts: Sequence[AlternativeFront]) -> AlternativeFront:
         """Return the front of several ways to do the same."""
-        return Front(
+        return AlternativeFront(
             found=tuple(best_of(self.asked, [one for front in fronts for one in front.found])),
             seen=sum(one.seen for one in fronts),
             proved=all(one.proved for one in fronts),
@@ -149,7 +151,7 @@ class Explorer:
     def _leak(self) -> float:
         return self.accelerator.prices.leakage_pj_per_cycle
 
-    def _times(self, front: Front, name: str) -> Front:
+    def _times(self, front: AlternativeFront, name: str) -> AlternativeFront:
         times = self.workload.times(name)
         found = tuple(
             replace(
@@ -162,13 +164,13 @@ class Explorer:
         )
         return replace(front, found=found)
 
-    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front:
+    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> AlternativeFront:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
             run = self._ran([(grid, int(row)) for row in fits], body_of, FOREVER)
             proved = not self.goal.is_over
-            return Front(found=tuple(run.values()), seen=int(fits.size), proved=proved)
+            return AlternativeFront(found=tuple(run.values()), seen=int(fits.size), proved=proved)
         run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._near(list(run)):
@@ -176,7 +178,7 @@ class Explorer:
             run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
             seen += int(fits.size)
         best = tuple(best_of(self.asked, list(run.values())))
-        return Front(found=best, seen=seen, proved=False)
+        return AlternativeFront(found=best, seen=seen, proved=False)
 
     def _rows(self, grid: CandidateSet, which: Ints, cycles: Ints) -> Floats:
         """Return the figures of some candidates if they take so many cycles."""

@@ -16,9 +16,9 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Family, Forked, Ints, Kept, Loops, ints
+from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Space, joined, mergeable, natural_ranks, space_of
+from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
@@ -33,7 +33,7 @@ FlatTile = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """An attention of a workload; ``g`` is the rank of heads (of all samples), "" if there is one.
 
     ``q``: rows, ``c``: keys, ``heads``: heads of a sample.
@@ -42,7 +42,7 @@ class Problem:
     workload: Workload
     part: Attention
     merged: dict[str, tuple[str, ...]]
-    space: Space
+    space: IterationSpace
 
     @cached_property
     def tensors(self) -> tuple[str, str, str, str, str]:
@@ -118,16 +118,16 @@ class Problem:
         return found
 
 
-def problem_of(workload: Workload, part: Attention) -> Problem:
+def problem_of(workload: Workload, part: Attention) -> AttentionProblem:
     """Return an attention with its ranks merged."""
     merged = mergeable(workload, part)
-    return Problem(
+    return AttentionProblem(
         workload, part, merged, space_of(workload, Group(operators=part, tree=(), merged=merged))
     )
 
 
 def flat_families(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[FlatTile],
     *,
     online: bool,
@@ -148,7 +148,7 @@ def flat_families(
 
 
 def tiled_families(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[FlatTile],
     inner: Sequence[tuple[int, int]],
     widths: Sequence[int] = (0,),
@@ -179,8 +179,8 @@ def tiled_families(
         places = (*(ints(first * (n + 1) + at) for at in range(n)), ints([n]).reshape(1, 1, 1))
         return (
             *nested(problem.space, problem.heads, ints(1)),
-            Loops(ranks, sizes, places),
-            *(Kept(tensor, BUFFER, slots) for tensor in tensors),
+            FamilyLoops(ranks, sizes, places),
+            *(FamilyKeep(tensor, BUFFER, slots) for tensor in tensors),
             Do(name, "array", STATIONARITIES[0]),
         )
 
@@ -189,24 +189,24 @@ def tiled_families(
         branch: Branch = (
             *nested(problem.space, problem.heads, heads),
             *nested(problem.space, problem.rows, rows),
-            Kept(s, BUFFER, ints(1)),
-            Forked((inside(logit, (q, k)), middle, inside(attend, (v, z)))),
+            FamilyKeep(s, BUFFER, ints(1)),
+            FamilyFork((inside(logit, (q, k)), middle, inside(attend, (v, z)))),
         )
         yield Family(problem.space, branch, {_weights(problem): s}, held=held)
 
 
-def _softmax(problem: Problem, width: int = 0) -> Branch:
+def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
     """Return the softmax of what is on chip, ``width`` of each row at once."""
-    cut = Loops((problem.c,), (ints(width),), (ints(0),))
+    cut = FamilyLoops((problem.c,), (ints(width),), (ints(0),))
     return (*([cut] if width else []), Do(problem.part[1], "sfu"))
 
 
-def _weights(problem: Problem) -> str:
+def _weights(problem: AttentionProblem) -> str:
     return problem.space.seen(problem.part[1]).output.name
 
 
 def _branch(
-    problem: Problem,
+    problem: AttentionProblem,
     tiles: Sequence[Ints],
     slots: Sequence[Ints],
     *,
@@ -218,23 +218,23 @@ def _branch(
     heads, rows, keys = tiles
     few, many = slots
     logit, _, attend = problem.part
-    stream = Loops((problem.c,), (keys,), (ints(0),))
+    stream = FamilyLoops((problem.c,), (keys,), (ints(0),))
     outer: list[object] = [*nested(problem.space, problem.heads, heads)]
     outer += nested(problem.space, problem.rows, rows)
-    outer += [Kept(q, BUFFER, few), Kept(z, BUFFER, few)]
-    held = Kept(s, BUFFER, ints(2) if ahead else ints(1))
+    outer += [FamilyKeep(q, BUFFER, few), FamilyKeep(z, BUFFER, few)]
+    held = FamilyKeep(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, "array", STATIONARITIES[0])
     do_attend = Do(attend, "array", STATIONARITIES[0])
     if online:
-        outer += [stream, Kept(k, BUFFER, many), Kept(v, BUFFER, many), held]
+        outer += [stream, FamilyKeep(k, BUFFER, many), FamilyKeep(v, BUFFER, many), held]
         branches: tuple[Branch, ...] = ((do_logit,), _softmax(problem), (do_attend,))
     else:
-        again = Loops((problem.c,), (keys,), (ints(0),))
+        again = FamilyLoops((problem.c,), (keys,), (ints(0),))
         outer.append(held)
         branches = (
-            (stream, Kept(k, BUFFER, many), do_logit),
+            (stream, FamilyKeep(k, BUFFER, many), do_logit),
             _softmax(problem, width),
-            (again, Kept(v, BUFFER, many), do_attend),
+            (again, FamilyKeep(v, BUFFER, many), do_attend),
         )
-    outer.append(Forked(branches, int(ahead)))
+    outer.append(FamilyFork(branches, int(ahead)))
     return tuple(outer)  # type: ignore[arg-type]

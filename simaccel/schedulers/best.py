@@ -15,24 +15,24 @@ from dataclasses import replace
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Group, Mapping
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
-from simaccel.schedulers.accounts import Account, together
+from simaccel.schedulers.accounts import SearchAccount, together
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.candidates import CandidateSet, Scored
+from simaccel.schedulers.candidates import CandidateSet, ScoredTree
 from simaccel.schedulers.chains import chain_families, chain_of, left_out
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.epilogues import families_of
-from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.near_ways import between, near_way
 from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, parts
-from simaccel.schedulers.resident import GRANULARITIES, score
+from simaccel.schedulers.residency import best_held
+from simaccel.schedulers.resident_attention import GRANULARITIES, score
+from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
 from simaccel.schedulers.search import Goal, floored
 from simaccel.schedulers.search import search as search_one
-from simaccel.schedulers.steps import Step, Total, cheapest, value_of
-from simaccel.schedulers.wholes import finished, measured
+from simaccel.schedulers.sequences import finished, measured
 from simaccel.workload import Einsum, Workload
 
 LONGEST = 5
@@ -47,7 +47,7 @@ _KINDS = ("flat", "flash", "flex")
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
     goal = Goal.of(accelerator, options, workload)
-    search = Search(goal)
+    search = TreeSearch(goal)
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
     if goal.objective == "edp":
@@ -68,15 +68,15 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     elif goal.objective == "cycles" and goal.tolerance:
         ways = [near_way(steps, way, goal)]
         goal.trades.note_way(_body(ways[0]), between(ways[0], way))
-    bodies: list[Sequence[Group | Around]] = list(map(_body, ways))
+    bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _others(workload, search, options)
     return finished(workload, "best", best_held(workload, bodies, search), goal)
 
 
 def _others(
-    workload: Workload, search: Search, options: Options
-) -> Iterator[Sequence[Group | Around]]:
+    workload: Workload, search: TreeSearch, options: Options
+) -> Iterator[Sequence[Group | ResidentScope]]:
     """Yield what other dataflows have: a whole may be better than the best by its parts."""
     quiet = search.quiet()
     kinds = [flex.choices(workload, quiet)]
@@ -90,8 +90,14 @@ def _others(
 
 
 def _searched(
-    steps: Sequence[Step], count: int, left: float, total: Total, goal: Goal, *, every: bool = False
-) -> list[Step]:
+    steps: Sequence[ScheduleStep],
+    count: int,
+    left: float,
+    total: Total,
+    goal: Goal,
+    *,
+    every: bool = False,
+) -> list[ScheduleStep]:
     """Return the cheapest way, or one that is at most ``left`` above it, all searched.
 
     Where the goal's time is up it is the cheapest that is known. ``every``: also steps of a way
@@ -113,11 +119,11 @@ def _searched(
                 step.find(_alone_value(steps, step, total))
 
 
-def _body(way: Sequence[Step]) -> list[Group | Around]:
+def _body(way: Sequence[ScheduleStep]) -> list[Group | ResidentScope]:
     return [one for step in way for one in step.body or ()]
 
 
-def _rooted(step: Step) -> Step:
+def _rooted(step: ScheduleStep) -> ScheduleStep:
     """Return a step whose objective, energy times cycles, is a root, which adds up.
 
     Where all steps take as much energy a cycle, the product of their sums is the square of the sum
@@ -131,7 +137,7 @@ def _rooted(step: Step) -> Step:
     return replace(step, value=math.sqrt(step.value), search=search)
 
 
-def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
+def _other_ways(steps: Sequence[ScheduleStep], count: int) -> Iterator[list[ScheduleStep]]:
     """Yield the ways of other dataflows: a whole may be better than the best by its steps."""
     for step in steps:
         if step.kind == "alone" and step.body is None:
@@ -142,14 +148,14 @@ def _other_ways(steps: Sequence[Step], count: int) -> Iterator[list[Step]]:
             yield way
 
 
-def _steps_of(steps: Sequence[Step], kind: str) -> list[Step]:
+def _steps_of(steps: Sequence[ScheduleStep], kind: str) -> list[ScheduleStep]:
     """Return the steps of a dataflow: its own, and operators alone that are in none of these."""
     own = [one for one in steps if one.kind == kind and one.body != ()]
     inside = {at for one in own for at in range(one.start, one.stop)}
     return own + [one for one in steps if one.kind == "alone" and one.start not in inside]
 
 
-def _products(steps: Sequence[Step], count: int, least: float) -> list[list[Step]]:
+def _products(steps: Sequence[ScheduleStep], count: int, least: float) -> list[list[ScheduleStep]]:
     """Return the way with the least sum of energies times cycles, for groups that overlap.
 
     Before, what other dataflows' ways need is searched where they promise less than ``least``.
@@ -163,7 +169,7 @@ def _products(steps: Sequence[Step], count: int, least: float) -> list[list[Step
     return [cheapest([replace(one, value=one.value**2) for one in steps if one.body], count)]
 
 
-def _alone_value(steps: Sequence[Step], step: Step, total: Total) -> float:
+def _alone_value(steps: Sequence[ScheduleStep], step: ScheduleStep, total: Total) -> float:
     """Return what the operators of a step take one by one; infinite where that isn't known."""
     alone = [
         one
@@ -175,7 +181,9 @@ def _alone_value(steps: Sequence[Step], step: Step, total: Total) -> float:
     return value_of(alone, total)
 
 
-def _steps(workload: Workload, start: int, search: Search, options: Options) -> Iterator[Step]:
+def _steps(
+    workload: Workload, start: int, search: TreeSearch, options: Options
+) -> Iterator[ScheduleStep]:
     """Yield the steps that begin with an operator: alone, and with those behind it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
@@ -185,7 +193,7 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
         group, best = search.fastest(workload, first)
         return (replace(group, tree=best.tree),), best.value
 
-    yield Step(start, start + 1, promise, find, "alone")
+    yield ScheduleStep(start, start + 1, promise, find, "alone")
     if promise < float("inf") and search.goal.is_over:
         return
     for count in range(2, len(names) + 1):
@@ -193,18 +201,20 @@ def _steps(workload: Workload, start: int, search: Search, options: Options) -> 
         if part is not None:
             ways = _attention(workload, part, search, options)
             for kind, (value, way, sets) in zip(_KINDS, ways, strict=True):
-                yield Step(start, start + count, value, way, kind, sets=sets)
+                yield ScheduleStep(start, start + count, value, way, kind, sets=sets)
         elif apart := left_out(workload, names[:count]):
             search.goal.note(_left_out(names[:count], apart))
         else:
             yield from _chain(workload, names[:count], start, search)
 
 
-def _left_out(names: Sequence[str], why: str) -> Account:
-    return Account(name="shared rows", operators=tuple(names), space=0, left_out=why)
+def _left_out(names: Sequence[str], why: str) -> SearchAccount:
+    return SearchAccount(name="shared rows", operators=tuple(names), space=0, left_out=why)
 
 
-def _chain(workload: Workload, names: Sequence[str], start: int, search: Search) -> Iterator[Step]:
+def _chain(
+    workload: Workload, names: Sequence[str], start: int, search: TreeSearch
+) -> Iterator[ScheduleStep]:
     """Yield a run of operators with shared rows, if they are one."""
     if sum(isinstance(workload.operator(name), Einsum) for name in names) > EINSUMS:
         return
@@ -218,8 +228,8 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
 
     def find(limit: float) -> tuple[Body, float]:
         limit = limit * (1 - _GAIN)
-        best: Scored | None = None
-        accounts: list[Account] = []
+        best: ScoredTree | None = None
+        accounts: list[SearchAccount] = []
         sets: list[CandidateSet] = []
         for grid, promise in zip(grids, promises, strict=True):
             below = limit if best is None else best.value
@@ -238,14 +248,14 @@ def _chain(workload: Workload, names: Sequence[str], start: int, search: Search)
 
     if promises and min(promises) < float("inf"):
         promise = min(promises) / (1 - _GAIN)
-        yield Step(start, start + len(names), promise, find, sets=grids)
+        yield ScheduleStep(start, start + len(names), promise, find, sets=grids)
 
 
 Way = Callable[[float], tuple[Body, float]]
 
 
 def _attention(
-    workload: Workload, part: Attention, search: Search, options: Options
+    workload: Workload, part: Attention, search: TreeSearch, options: Options
 ) -> Iterator[tuple[float, Way, Sequence[CandidateSet]]]:
     """Yield an attention as each of `_KINDS` maps it: what it promises, how, its candidates."""
     goal, problem = search.goal, problem_of(workload, part)
@@ -253,7 +263,7 @@ def _attention(
         grids = flat.grids(problem, goal, options, granularities)
 
         def fused(
-            _limit: float, grids: Sequence[flat.Kind] = grids, name: str = name
+            _limit: float, grids: Sequence[flat.GridKind] = grids, name: str = name
         ) -> tuple[Body, float]:
             body, value = flat.attention(problem, goal, grids, name)
             return tuple(body), value

@@ -14,12 +14,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import (
     Bools,
     Family,
+    FamilyLoops,
     Ints,
-    Loops,
     branches_of,
     ints,
     take,
@@ -28,7 +28,7 @@ from simaccel.analytic.family import (
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import held_around
-from simaccel.mapping.tree import Around, Fork, Group, Keep, Part, Tree
+from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
 from simaccel.mapspace.costs import Objective
 from simaccel.schedulers.judge import Body, Judge
 from simaccel.schedulers.neighbours import Limit, limits_of
@@ -56,7 +56,7 @@ def capacity(accelerator: Accelerator) -> int:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTree:
     """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
 
     ``energy_pj``: 0 where energies are unknown, or nothing depends on them. ``instead``: the best,
@@ -69,10 +69,10 @@ class Scored:
     dram_bytes: int
     buffer_bytes: int
     energy_pj: float = 0.0
-    instead: Scored | None = None
+    instead: ScoredTree | None = None
 
     @property
-    def least(self) -> Scored:
+    def least(self) -> ScoredTree:
         """The one with the least objective: itself, or what it was preferred to."""
         return self.instead or self
 
@@ -110,7 +110,7 @@ class CandidateSet:
     tolerance: float = 0.0
     limits: Sequence[Sequence[Limit]] = ()
     """Of the numbers of each family; those of its own candidates where none are given."""
-    totals: list[Totals] = field(default_factory=list)
+    totals: list[FamilyTotals] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -173,7 +173,7 @@ class CandidateSet:
             node
             for family in self.families
             for node in branches_of(family.branch)
-            if isinstance(node, Loops)
+            if isinstance(node, FamilyLoops)
         )
         return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
 
@@ -205,7 +205,7 @@ class CandidateSet:
     def body(self, tree: Tree) -> Body:
         """Return one mapping of the group, with what is kept around it."""
         group, around = replace(self.group, tree=tree), tuple(self._around())
-        return (Around(keeps=around, groups=(group,)) if around else group,)
+        return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
     def _around(self) -> Iterator[Keep]:
         """Yield what is kept around, by the group's own tensor where that is made in it."""
@@ -238,11 +238,11 @@ class CandidateSet:
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
 
-    def scored(self, number: int, cycles: float) -> Scored:
+    def scored(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate by its number, with its cycles."""
         which = ints([number])
         leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
-        return Scored(
+        return ScoredTree(
             tree=self.tree(number),
             value=float(self.values(which, np.array([cycles]))[0]),
             cycles=int(cycles),

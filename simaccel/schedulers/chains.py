@@ -14,11 +14,21 @@ from itertools import count
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Entry, Family, Forked, Ints, Kept, Loops, ints, take
+from simaccel.analytic.family import (
+    Branch,
+    Entry,
+    Family,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
+    Ints,
+    ints,
+    take,
+)
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers.sizes import nested, tile_sizes
@@ -30,7 +40,7 @@ _MANY = 2
 
 
 @dataclass(frozen=True)
-class Chain:
+class OperatorChain:
     """Operators in order, each behind the first reading what another of them makes.
 
     ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
@@ -38,12 +48,12 @@ class Chain:
     """
 
     group: Group
-    space: Space
+    space: IterationSpace
     rows: tuple[str, ...]
     between: frozenset[str]
 
 
-def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
+def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
     """Return operators as a chain; None if they are none, or nothing could be shared."""
     try:
         merged = mergeable(workload, names)
@@ -76,7 +86,7 @@ def chain_of(workload: Workload, names: Sequence[str]) -> Chain | None:
     )
     first = space.operators[0]
     order = [rank for rank in first.ranks if rank in rows]
-    return Chain(group, space, tuple(order), between) if order else None
+    return OperatorChain(group, space, tuple(order), between) if order else None
 
 
 def left_out(workload: Workload, names: Sequence[str]) -> str:
@@ -98,7 +108,7 @@ def _apart(workload: Workload, names: Sequence[str]) -> str:
     return next(findings, "").removeprefix("another group: ")
 
 
-def chain_families(chain: Chain, accelerator: Accelerator) -> Iterator[Family]:
+def chain_families(chain: OperatorChain, accelerator: Accelerator) -> Iterator[Family]:
     """Yield the families of a chain."""
     for branch, held in (_whole(chain, accelerator), _streamed(chain, accelerator)):
         if branch is not None:
@@ -121,19 +131,19 @@ class _Grid:
         return ints(list(values)).reshape(-1, *(1 for _ in range(next(self.next))))
 
 
-def _row_blocks(chain: Chain, grid: _Grid, accelerator: Accelerator) -> list[Loops]:
+def _row_blocks(chain: OperatorChain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
     every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
     return nested(chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows)))
 
 
-def _whole(chain: Chain, accelerator: Accelerator) -> Made:
+def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
     """Return the family in which intermediates have all their columns."""
     grid, space = _Grid(), chain.space
     slots = grid.axis([2, 1])
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
     shared = _shared_inputs(chain)
-    outer += [Kept(name, BUFFER, slots) for name in shared]
-    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, slots) for name in shared]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
@@ -141,7 +151,7 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
     held = {einsum.name: every for einsum in einsums}
     for seen in space.operators:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
-        keeps = [Kept(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
+        keeps = [FamilyKeep(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
         if not isinstance(seen.operator, Einsum):
             branches.append((*keeps, Do(seen.name, "sfu")))
             continue
@@ -160,17 +170,17 @@ def _whole(chain: Chain, accelerator: Accelerator) -> Made:
                 Do(seen.name, "array", STATIONARITIES[0]),
             )
         )
-    return (*outer, Forked(tuple(branches))), held
+    return (*outer, FamilyFork(tuple(branches))), held
 
 
 def _cut(
-    chain: Chain,
+    chain: OperatorChain,
     axis: Callable[[Sequence[int]], Ints],
     ranks: Sequence[str],
     accelerator: Accelerator,
     *,
     few: bool,
-) -> list[Loops]:
+) -> list[FamilyLoops]:
     """Return loops over ranks of one operator alone, of four or of two sizes."""
     every = int(np.prod([chain.space.sizes[rank] for rank in ranks]))
     if every == 1:
@@ -180,7 +190,7 @@ def _cut(
     return nested(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
 
-def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
+def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:
     """Return the family in which two einsums share the columns of what is between them."""
     einsums = [
         operator for operator in chain.space.operators if isinstance(operator.operator, Einsum)
@@ -202,13 +212,17 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
         return None, {}
     shared = _shared_inputs(chain)
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
-    outer += [Kept(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))]
-    outer.append(Loops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
+    outer += [
+        FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))
+    ]
+    outer.append(FamilyLoops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
     names = [name for seen in chain.space.operators for name in _outside(chain, seen, shared)]
     outer += [
-        Kept(name, BUFFER, slots) for name in dict.fromkeys(names) if name != second.output.name
+        FamilyKeep(name, BUFFER, slots)
+        for name in dict.fromkeys(names)
+        if name != second.output.name
     ]
-    outer += [Kept(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
     branches: list[Branch] = [
         (Do(seen.name, "array", STATIONARITIES[0]),)
@@ -216,10 +230,10 @@ def _streamed(chain: Chain, accelerator: Accelerator) -> Made:
         else (Do(seen.name, "sfu"),)
         for seen in chain.space.operators
     ]
-    return (*outer, Forked(tuple(branches))), held
+    return (*outer, FamilyFork(tuple(branches))), held
 
 
-def _shared_inputs(chain: Chain) -> list[str]:
+def _shared_inputs(chain: OperatorChain) -> list[str]:
     """Return what comes from outside and has rows: it lives above all operators."""
     return list(
         dict.fromkeys(
@@ -231,7 +245,7 @@ def _shared_inputs(chain: Chain) -> list[str]:
     )
 
 
-def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
+def _outside(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
     """Return what an operator alone brings or takes away."""
     return list(
         dict.fromkeys(
@@ -242,13 +256,13 @@ def _outside(chain: Chain, seen: Seen, shared: Sequence[str]) -> list[str]:
     )
 
 
-def _kept_between(chain: Chain) -> list[str]:
+def _kept_between(chain: OperatorChain) -> list[str]:
     """Return intermediates that have tiles of their own: those that aren't made in place."""
     made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
     return [seen.output.name for seen in made if not made_in_place(chain, seen)]
 
 
-def made_in_place(chain: Chain, seen: Seen) -> bool:
+def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
     """Return whether an operator writes over its first input, which nobody reads after it."""
     source = seen.inputs[0]
     return (

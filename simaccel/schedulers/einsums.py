@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from simaccel.analytic.family import Branch, Family, Ints, Kept, Loops, ints
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Seen, Space, joined, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
-from simaccel.schedulers.alike import NameList, Names, key_of, names_of, renamed
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored
+from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
+from simaccel.schedulers.canonical import NameList, Names, key_of, names_of, renamed
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
@@ -34,7 +34,7 @@ class NotMappableError(SimaccelError):
 
 
 @dataclass(frozen=True)
-class Roles:
+class RankRoles:
     """The ranks of an einsum by what they play on a systolic array, those of size 1 left out."""
 
     g: tuple[str, ...]
@@ -43,7 +43,7 @@ class Roles:
     n: tuple[str, ...]
 
 
-def roles(space: Space, seen: Seen) -> Roles:
+def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
     """Return which ranks play g, m, k and n.
 
     Raises:
@@ -69,10 +69,10 @@ def roles(space: Space, seen: Seen) -> Roles:
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"
         )
-    return Roles(*(tuple(ranks) for ranks in by_part.values()))
+    return RankRoles(*(tuple(ranks) for ranks in by_part.values()))
 
 
-def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
+def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[dict[str, int]]:
     """Return tiles of ranks that play one part: outer ones are cut first, inner ones stay whole."""
     tiles: list[dict[str, int]] = []
     for at, rank in enumerate(ranks):
@@ -88,8 +88,8 @@ def tilings(space: Space, ranks: tuple[str, ...], side: int) -> list[dict[str, i
 
 
 def einsum_families(
-    space: Space,
-    seen: Seen,
+    space: IterationSpace,
+    seen: BoundOperator,
     accelerator: Accelerator,
     *,
     kept: Sequence[str] = (),
@@ -114,11 +114,11 @@ def einsum_families(
     outer: Branch = ()
     if parts.g:
         ones = tuple(ints(1) for _ in parts.g)
-        outer = (Loops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
-    loops = Loops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
+        outer = (FamilyLoops(parts.g, ones, tuple(ints(at) for at in range(len(parts.g)))),)
+    loops = FamilyLoops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
     keeps = tuple(
-        Kept(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
+        FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
     )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
@@ -127,8 +127,8 @@ def einsum_families(
 
 
 def vector_families(
-    space: Space,
-    seen: Seen,
+    space: IterationSpace,
+    seen: BoundOperator,
     vector: Vector,
     accelerator: Accelerator,
     *,
@@ -165,13 +165,15 @@ def vector_families(
         tiles = [ints(1) for _ in outer]
         tiles += [ints(heights).reshape(1, -1, 1)] if inner else []
         tiles += [ints(part).reshape(1, 1, -1)] if axis else []
-        loops = Loops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
-        keeps = tuple(Kept(name, BUFFER, slots) for name in dict.fromkeys(names))
+        loops = FamilyLoops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
+        keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
         aliases = {seen.output.name: seen.names[0]} if in_place else {}
         yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
 
 
-def widths_of(space: Space, seen: Seen, vector: Vector, accelerator: Accelerator) -> list[int]:
+def widths_of(
+    space: IterationSpace, seen: BoundOperator, vector: Vector, accelerator: Accelerator
+) -> list[int]:
     """Return the sizes of an axis's pieces, the largest first: all of it, and if it may be cut.
 
     Cut, it takes a pass for statistics and one to normalise, where a whole row takes three.
@@ -199,7 +201,7 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass
-class Searched:
+class OperatorCandidateSet:
     """The candidates of one operator, and the names under which they were made."""
 
     group: Group
@@ -224,7 +226,7 @@ class Searched:
         found: CandidateSet = self.known["grid"]
         return found
 
-    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> Scored | None:
+    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
         """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
 
         What is not below ``limit`` may be missing.
@@ -245,12 +247,12 @@ class Searched:
         return best
 
     @property
-    def found(self) -> dict[int, tuple[Scored | None, float]]:
+    def found(self) -> dict[int, tuple[ScoredTree | None, float]]:
         """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
-        found: dict[int, tuple[Scored | None, float]] = self.known.setdefault("found", {})
+        found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
         return found
 
-    def _found(self, held_bytes: int, limit: float) -> tuple[Scored | None, float] | None:
+    def _found(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
         """Return what was found: also beside fewer bytes, where the best of that fits here."""
         room = self.goal.room - held_bytes
         for taken in sorted(self.found, reverse=True):
@@ -264,7 +266,7 @@ class Searched:
         return None
 
 
-class Search:
+class TreeSearch:
     """Best trees of single operators on one accelerator; those that are alike are searched once."""
 
     def __init__(self, goal: Goal) -> None:
@@ -276,7 +278,7 @@ class Search:
         """The accelerator that operators are mapped on."""
         return self.goal.accelerator
 
-    def quiet(self) -> Search:
+    def quiet(self) -> TreeSearch:
         """Return the same search, with what is known, that tells nobody of what it does."""
         found = copy(self)
         found.goal = replace(self.goal, note=unnoted)
@@ -288,7 +290,7 @@ class Search:
         name: str,
         kept: Sequence[str] = (),
         merged: Merged | None = None,
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         """Return an einsum's candidates; ``kept`` tensors are around the group.
 
         ``merged``: ranks to be seen as one, where not all that can be.
@@ -315,7 +317,7 @@ class Search:
         kept: Sequence[str] = (),
         *,
         over: bool = False,
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
 
         ``kept`` and ``over`` as of `vector_families`.
@@ -342,11 +344,11 @@ class Search:
     def known(
         self,
         group: Group,
-        space: Space,
+        space: IterationSpace,
         kept: Sequence[str],
         families: Callable[[], list[Family]],
         more: object = (),
-    ) -> Searched:
+    ) -> OperatorCandidateSet:
         """Return a group's candidates, those of one that is mapped alike where it is known.
 
         ``more``: what else decides the families, beside the operators and what is kept around.
@@ -359,14 +361,14 @@ class Search:
             self._seen[key] = names, group, families(), {}
         first, made, candidates, known = self._seen[key]
         new = dict(zip(first, (name for _, name in names), strict=True))
-        return Searched(group, made, candidates, self.goal, new, known)
+        return OperatorCandidateSet(group, made, candidates, self.goal, new, known)
 
-    def one(self, workload: Workload, name: str) -> Searched:
+    def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
         """Return the candidates of an operator on its own; errors as of ``einsum``."""
         is_vector = isinstance(workload.operator(name), Vector)
         return (self.vector if is_vector else self.einsum)(workload, name)
 
-    def fastest(self, workload: Workload, name: str) -> tuple[Group, Scored]:
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
         """Return an operator's group, and its best tree with its figures.
 
         Raises:

@@ -10,12 +10,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from simaccel.analytic.family import Branch, Family, Forked, Kept, Loops, ints, take, tree_of
+from simaccel.analytic.family import (
+    Branch,
+    Family,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
+    ints,
+    take,
+    tree_of,
+)
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import Space, aliases_of
+from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
-from simaccel.schedulers.chains import Chain, chain_of, made_in_place
-from simaccel.schedulers.einsums import Roles, Search, Searched, roles, tilings
+from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
+from simaccel.schedulers.einsums import OperatorCandidateSet, RankRoles, TreeSearch, roles, tilings
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Vector, Workload
 
@@ -23,7 +32,7 @@ LONGEST = 8
 """Vector operators that follow an einsum, at most."""
 
 
-def epilogue(workload: Workload, names: Sequence[str]) -> Chain | None:
+def epilogue(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
     """Return an einsum and elementwise operators behind it as a chain; None if they are none."""
     others = [workload.operator(name) for name in names[1:]]
     if not all(isinstance(one, Vector) and not one.axis for one in others):
@@ -32,7 +41,7 @@ def epilogue(workload: Workload, names: Sequence[str]) -> Chain | None:
     return chain if chain is not None and is_epilogue(chain) else None
 
 
-def is_epilogue(chain: Chain) -> bool:
+def is_epilogue(chain: OperatorChain) -> bool:
     """Return whether all of a chain but an einsum at its beginning is elementwise on its output."""
     first, *others = chain.space.operators
     vectors = [isinstance(one.operator, Vector) for one in (first, *others)]
@@ -42,9 +51,9 @@ def is_epilogue(chain: Chain) -> bool:
     return alike and first.output.names == set(chain.rows)
 
 
-def chains(workload: Workload) -> dict[str, Chain]:
+def chains(workload: Workload) -> dict[str, OperatorChain]:
     """Return einsums with as many operators behind each as can follow it, by the einsum's name."""
-    known: dict[str, Chain] = {}
+    known: dict[str, OperatorChain] = {}
     names = [operator.name for operator in workload.operators]
     for at in range(len(names)):
         for stop in range(min(at + 1 + LONGEST, len(names)), at + 1, -1):
@@ -55,14 +64,18 @@ def chains(workload: Workload) -> dict[str, Chain]:
     return known
 
 
-def searched(search: Search, chain: Chain, kept: Sequence[str] = ()) -> Searched:
+def searched(
+    search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
+) -> OperatorCandidateSet:
     """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
     return search.known(
         chain.group, chain.space, kept, lambda: families_of(chain, search.accelerator, kept)
     )
 
 
-def families_of(chain: Chain, accelerator: Accelerator, kept: Sequence[str] = ()) -> list[Family]:
+def families_of(
+    chain: OperatorChain, accelerator: Accelerator, kept: Sequence[str] = ()
+) -> list[Family]:
     """Return the family in which the sums of a tile are complete before what follows them.
 
     None of a chain that is no epilogue. Axes: stationarity, order of the output's loops, slots,
@@ -79,15 +92,15 @@ def families_of(chain: Chain, accelerator: Accelerator, kept: Sequence[str] = ()
     outer, sums = _loops(space, parts, accelerator)
     slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
 
-    def keeps(names: Iterable[str]) -> list[Kept]:
+    def keeps(names: Iterable[str]) -> list[FamilyKeep]:
         own = dict.fromkeys(name for name in names if name.partition("#")[0] not in kept)
-        return [Kept(name, BUFFER, slots) for name in own]
+        return [FamilyKeep(name, BUFFER, slots) for name in own]
 
     made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
     beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
     own: Branch = (*sums, *keeps(first.names), Do(first.name, "array", STATIONARITIES[0]))
     behind: list[Branch] = [(Do(seen.name, "sfu"),) for seen in space.operators[1:]]
-    branch: Branch = (*outer, *keeps(beside), *keeps(made), Forked((own, *behind)))
+    branch: Branch = (*outer, *keeps(beside), *keeps(made), FamilyFork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)
     family = Family(space, branch, {}, around, {first.name: held})
@@ -95,7 +108,9 @@ def families_of(chain: Chain, accelerator: Accelerator, kept: Sequence[str] = ()
     return [replace(family, aliases=aliases_of(space, tree, around))]
 
 
-def _loops(space: Space, parts: Roles, accelerator: Accelerator) -> tuple[list[Loops], list[Loops]]:
+def _loops(
+    space: IterationSpace, parts: RankRoles, accelerator: Accelerator
+) -> tuple[list[FamilyLoops], list[FamilyLoops]]:
     """Return the loops around a tile of the output, and those over its sums."""
     array = accelerator.systolic
     side = max(1, min(array.rows, array.cols))
@@ -109,15 +124,17 @@ def _loops(space: Space, parts: Roles, accelerator: Accelerator) -> tuple[list[L
             tiles[rank] = ints([sizes[rank] for sizes in choices]).reshape(shape)
             places[rank] = first * count + number
 
-    def loops(ranks: Sequence[str]) -> list[Loops]:
+    def loops(ranks: Sequence[str]) -> list[FamilyLoops]:
         every = (tuple(made[rank] for rank in ranks) for made in (tiles, places))
-        return [Loops(tuple(ranks), *every)] if ranks else []
+        return [FamilyLoops(tuple(ranks), *every)] if ranks else []
 
-    ones = Loops(parts.g, tuple(ints(1) for _ in parts.g), tuple(map(ints, range(len(parts.g)))))
+    ones = FamilyLoops(
+        parts.g, tuple(ints(1) for _ in parts.g), tuple(map(ints, range(len(parts.g))))
+    )
     return [*([ones] if parts.g else []), *loops((*parts.m, *parts.n))], loops(parts.k)
 
 
-def fused(workload: Workload, chain: Chain, search: Search) -> Group | None:
+def fused(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:
     """Return an einsum with its epilogue as one group, or None where they are better apart.
 
     Apart they take no less than their bounds; only where that may be less are they searched.

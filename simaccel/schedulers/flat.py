@@ -15,20 +15,20 @@ import numpy as np
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.schedulers.accounts import Account, together, unnoted
+from simaccel.schedulers.accounts import SearchAccount, together, unnoted
 from simaccel.schedulers.attention import (
+    AttentionProblem,
     FlatTile,
-    Problem,
     flat_families,
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, Scored, capacity
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.problems import Attention, Options, Scheduler
-from simaccel.schedulers.resident import GRANULARITIES
+from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
@@ -48,7 +48,7 @@ _GAIN = 0.001
 
 
 def flat_tiles(
-    problem: Problem, granularity: str, accelerator: Accelerator, keys: Sequence[int] = ()
+    problem: AttentionProblem, granularity: str, accelerator: Accelerator, keys: Sequence[int] = ()
 ) -> list[FlatTile]:
     """Return candidate FLAT-tiles of one granularity; heads and rows need not divide.
 
@@ -59,14 +59,16 @@ def flat_tiles(
     return [(heads, rows, k) for heads, rows in blocks for k in keys]
 
 
-def _key_tiles(problem: Problem, accelerator: Accelerator) -> list[int]:
+def _key_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[int]:
     """Return sizes of key tiles; whole array sides, as what rows leave of a buffer is little."""
     every, side = problem.size((problem.c,)), accelerator.array.cols
     sides = {side * n for n in range(1, _KEY_SIDES + 1) if side * n < every}
     return sorted({*tile_sizes(every, side), *sides})
 
 
-def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> list[tuple[int, int]]:
+def _blocks(
+    problem: AttentionProblem, granularity: str, accelerator: Accelerator
+) -> list[tuple[int, int]]:
     """Return the heads and rows that are on chip at once."""
     g, q, sample = problem.size(problem.heads), problem.size(problem.rows), problem.per_sample
     if granularity == "m":
@@ -80,13 +82,13 @@ def _blocks(problem: Problem, granularity: str, accelerator: Accelerator) -> lis
     return [(1, r) for r in sorted(rows)]
 
 
-def _may_fit(problem: Problem, granularity: str, accelerator: Accelerator) -> bool:
+def _may_fit(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> bool:
     """Return whether the intermediate of a granularity's fewest rows leaves room for others."""
     fewest = min(heads * rows for heads, rows in _blocks(problem, granularity, accelerator))
     return fewest * problem.row_bytes < capacity(accelerator)
 
 
-def other_rows(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
     """Return FLAT-tiles of all row counts that fit and that `flat_tiles` leaves out.
 
     Where they are many, of those that make as many blocks the smallest, and whole array sides: the
@@ -117,20 +119,20 @@ def block_sizes(extent: int) -> list[int]:
     return sizes
 
 
-def flash_tiles(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+def flash_tiles(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
     """Return candidate row and key blocks of flash; keys in one block are `_whole_keys`."""
     c = problem.size((problem.c,))
     keys = [k for k in tile_sizes(c, accelerator.array.cols) if k < c]
     return [(heads, r, k) for heads, r in _flash_rows(problem, accelerator) for k in keys]
 
 
-def _whole_keys(problem: Problem, accelerator: Accelerator) -> list[FlatTile]:
+def _whole_keys(problem: AttentionProblem, accelerator: Accelerator) -> list[FlatTile]:
     """Return the row blocks of flash whose keys are in one block: softmax is plain."""
     every = problem.size((problem.c,))
     return [(heads, r, every) for heads, r in _flash_rows(problem, accelerator)]
 
 
-def _flash_rows(problem: Problem, accelerator: Accelerator) -> list[tuple[int, int]]:
+def _flash_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[tuple[int, int]]:
     """Return heads and rows that are on chip at once: rows of a head, or some whole heads."""
     g, q = problem.size(problem.heads), problem.size(problem.rows)
     rows = [(1, r) for r in tile_sizes(q, accelerator.array.rows)]
@@ -138,7 +140,7 @@ def _flash_rows(problem: Problem, accelerator: Accelerator) -> list[tuple[int, i
 
 
 @dataclass(frozen=True)
-class Kind:
+class GridKind:
     """The candidates of a kind: a first grid, and others that are searched if they promise."""
 
     name: str
@@ -149,17 +151,23 @@ class Kind:
         return min(grid.bound(room) for grid in self.grids)
 
 
-def grids(problem: Problem, goal: Goal, options: Options, granularities: str) -> list[Kind]:
+def grids(
+    problem: AttentionProblem, goal: Goal, options: Options, granularities: str
+) -> list[GridKind]:
     """Return the candidates of each kind; without granularities those of flash."""
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
     return [
-        Kind(name, tuple(goal.grid(empty, some) for some in families))
+        GridKind(name, tuple(goal.grid(empty, some) for some in families))
         for name, families in _kinds(problem, goal.accelerator, options, granularities)
     ]
 
 
 def attention(
-    problem: Problem, goal: Goal, kinds: Sequence[Kind], name: str, limit: float = float("inf")
+    problem: AttentionProblem,
+    goal: Goal,
+    kinds: Sequence[GridKind],
+    name: str,
+    limit: float = float("inf"),
 ) -> tuple[list[Group], float]:
     """Return an attention as one group, and its objective: the best of all kinds.
 
@@ -167,8 +175,8 @@ def attention(
         NothingFitsError: says what the smallest FLAT-tile needs.
 
     """
-    accounts: list[Account] = []
-    best: Scored | None = None
+    accounts: list[SearchAccount] = []
+    best: ScoredTree | None = None
     sets: list[CandidateSet] = []
     left = float("inf")
     for kind in sorted(kinds, key=lambda kind: kind.bound(goal.room)):
@@ -199,7 +207,7 @@ def attention(
 
 
 def families(
-    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+    problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
 ) -> list[Family]:
     """Return all families of FLAT-tiles; without granularities those of flash."""
     kinds = _kinds(problem, accelerator, options, granularities)
@@ -207,7 +215,7 @@ def families(
 
 
 def _kinds(
-    problem: Problem, accelerator: Accelerator, options: Options, granularities: str
+    problem: AttentionProblem, accelerator: Accelerator, options: Options, granularities: str
 ) -> Iterator[tuple[str, list[list[Family]]]]:
     """Yield each kind's name, and families: of a grid, and of others."""
     fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
@@ -231,7 +239,7 @@ def _kinds(
                     yield called, all_of
 
 
-def _inner(problem: Problem, granularity: str, accelerator: Accelerator) -> list[Family]:
+def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[Family]:
     """Return the family of one granularity in which L and A have tiles of their own."""
     array = accelerator.array
     rows = tile_sizes(problem.size(problem.rows), array.rows)
@@ -267,7 +275,7 @@ def _schedule(
 ) -> Mapping:
     goal = Goal.of(accelerator, options, workload)
     some = choices(workload, goal, options, granularities, name)
-    return schedule(workload, name, Search(goal), some)
+    return schedule(workload, name, TreeSearch(goal), some)
 
 
 SCHEDULERS: dict[str, Scheduler] = {

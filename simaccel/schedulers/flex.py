@@ -10,25 +10,32 @@ from contextlib import suppress
 from functools import partial
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Group, Mapping
-from simaccel.schedulers.accounts import BOUND, Account
-from simaccel.schedulers.attention import Problem, problem_of
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
+from simaccel.schedulers.accounts import BOUND, SearchAccount
+from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
-from simaccel.schedulers.einsums import Search, Searched
+from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.epilogues import chains, fused
-from simaccel.schedulers.held import best_held
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
-from simaccel.schedulers.resident import GRANULARITIES, Placed, Stage, chosen, parts_of, units
+from simaccel.schedulers.residency import best_held
+from simaccel.schedulers.resident_attention import (
+    GRANULARITIES,
+    Placed,
+    ResidentSearch,
+    chosen,
+    parts_of,
+    units,
+)
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.wholes import best_of, finished
+from simaccel.schedulers.sequences import best_of, finished
 from simaccel.workload import Workload
 
-AttentionChoice = Callable[[Workload, Attention], Sequence[Group | Around]]
+AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]
 
 
 def schedule(
-    workload: Workload, dataflow: str, search: Search, choices: Sequence[AttentionChoice]
+    workload: Workload, dataflow: str, search: TreeSearch, choices: Sequence[AttentionChoice]
 ) -> Mapping:
     """Schedule all operators, attentions by the one of ``choices`` with which all take the least.
 
@@ -44,8 +51,8 @@ def schedule(
 
 
 def sequences(
-    workload: Workload, search: Search, choices: Sequence[AttentionChoice]
-) -> list[Sequence[Group | Around]]:
+    workload: Workload, search: TreeSearch, choices: Sequence[AttentionChoice]
+) -> list[Sequence[Group | ResidentScope]]:
     """Return all operators with attentions by each choice, after the first by those that fit."""
     first, *others = choices
     found = [_sequence(workload, search, first)]
@@ -57,9 +64,9 @@ def sequences(
 
 
 def _sequence(
-    workload: Workload, search: Search, attention: AttentionChoice
-) -> Sequence[Group | Around]:
-    body: list[Group | Around] = []
+    workload: Workload, search: TreeSearch, attention: AttentionChoice
+) -> Sequence[Group | ResidentScope]:
+    body: list[Group | ResidentScope] = []
     behind = chains(workload) if search.accelerator.groups.epilogues else {}
     done: set[str] = set()
     for part in parts(workload):
@@ -89,7 +96,9 @@ def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
     return [granularities]
 
 
-def _searched(problem: Problem, search: Search, *, whole: bool) -> Iterator[tuple[Searched, str]]:
+def _searched(
+    problem: AttentionProblem, search: TreeSearch, *, whole: bool
+) -> Iterator[tuple[OperatorCandidateSet, str]]:
     """Yield L, softmax and A alone; ``whole``: all of what is between them is around them."""
     workload = problem.workload
     for name, held in parts_of(problem):
@@ -102,7 +111,7 @@ def _searched(problem: Problem, search: Search, *, whole: bool) -> Iterator[tupl
 
 
 def placed(
-    problem: Problem, search: Search, rows: int, room: int, limit: float = float("inf")
+    problem: AttentionProblem, search: TreeSearch, rows: int, room: int, limit: float = float("inf")
 ) -> list[Placed] | None:
     """Return the best trees of L, softmax and A in so much room.
 
@@ -122,7 +131,7 @@ def placed(
     return places
 
 
-def _spilled(problem: Problem, search: Search, rows: int, limit: float) -> float:
+def _spilled(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
     """Return what all rows of L, softmax and A alone are below, if with resident ones they are."""
     if not search.goal.is_timed:
         return float("inf")
@@ -130,12 +139,12 @@ def _spilled(problem: Problem, search: Search, rows: int, limit: float) -> float
     return (limit + _beside(search) - rest) / share
 
 
-def every_row(problem: Problem) -> int:
+def every_row(problem: AttentionProblem) -> int:
     """Return the rows of the intermediate of all samples and heads."""
     return problem.size(problem.heads) * problem.size(problem.rows)
 
 
-def bound(problem: Problem, search: Search) -> float:
+def bound(problem: AttentionProblem, search: TreeSearch) -> float:
     """Return what no objective of L, softmax and A is below; infinite where nothing fits."""
     every, (_, most) = every_row(problem), units(problem, "r", search.accelerator)
     room = capacity(search.accelerator)
@@ -146,7 +155,7 @@ def bound(problem: Problem, search: Search) -> float:
     return min(found, _promise(problem, search, every, room - every * problem.row_bytes))
 
 
-def _promise(problem: Problem, search: Search, rows: int, room: int) -> float:
+def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int) -> float:
     """Return what no objective with so many resident rows, beside so many bytes, is below.
 
     The others take no less than their share of all rows would; resident ones no less than array
@@ -165,7 +174,7 @@ def _promise(problem: Problem, search: Search, rows: int, room: int) -> float:
     return max(alone - _beside(search), work)
 
 
-def _beside(search: Search) -> float:
+def _beside(search: TreeSearch) -> float:
     """Return the cycles that L, softmax and A together save: two transfers of a buffer full."""
     accelerator = search.accelerator
     room = accelerator.buffer.capacity_bytes
@@ -175,7 +184,7 @@ def _beside(search: Search) -> float:
     return float(2 * once * accelerator.groups.overlap)
 
 
-def _share(problem: Problem, search: Search, rows: int) -> tuple[float, float]:
+def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[float, float]:
     """Return the share of all rows that isn't resident, and what the others take at least."""
     every = every_row(problem)
     share = 1.0 if rows == every else 1 - rows / every
@@ -191,7 +200,7 @@ def attention(
     workload: Workload,
     part: Attention,
     *,
-    search: Search,
+    search: TreeSearch,
     granularities: str = GRANULARITIES,
     limit: float = float("inf"),
 ) -> tuple[Body, float]:
@@ -205,7 +214,7 @@ def attention(
     """
     problem, goal, quiet = problem_of(workload, part), search.goal, search.quiet()
     before = len(goal.judge.outcomes)
-    stage = Stage(
+    stage = ResidentSearch(
         problem,
         goal,
         lambda rows, room, limit: placed(problem, quiet, rows, room, limit),
@@ -220,7 +229,7 @@ def attention(
         for operator_search, _ in _searched(problem, quiet, whole=False)
     )
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
-    account = Account(
+    account = SearchAccount(
         name="flex",
         operators=part,
         space=space,
@@ -235,7 +244,7 @@ def attention(
 
 
 def choices(
-    workload: Workload, search: Search, granularities: str = GRANULARITIES
+    workload: Workload, search: TreeSearch, granularities: str = GRANULARITIES
 ) -> list[AttentionChoice]:
     """Return how attentions are mapped: by all granularities, and by each that may be better."""
     quiet = search.quiet()
@@ -250,7 +259,7 @@ def choices(
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = Search(Goal.of(accelerator, options, workload))
+    search = TreeSearch(Goal.of(accelerator, options, workload))
     return schedule(workload, name, search, choices(workload, search, granularities))
 
 

@@ -51,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Asked:
+class FrontFigures:
     """Two figures of which a front is made."""
 
     x: Figure
@@ -157,7 +157,7 @@ def _layers(least: Floats, left: Ints, size: int) -> Ints:
     return found
 
 
-def best_of(asked: Asked, found: Sequence[Alternative]) -> list[Alternative]:
+def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternative]:
     """Return the alternatives that no other one equals or beats."""
     if not found:
         return []
@@ -178,7 +178,7 @@ def evenly(numbers: Ints, most: int) -> Ints:
 
 
 def joined(
-    asked: Asked, first: Sequence[Alternative], second: Sequence[Alternative]
+    asked: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
 ) -> list[Alternative]:
     """Return the front of all pairs: an alternative of the first operators, and one of the next."""
     if not first or not second:

@@ -13,15 +13,15 @@ from simaccel.mapping.tree import Group
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
-from simaccel.schedulers.alternatives import Explorer, Front
-from simaccel.schedulers.attention import Problem, problem_of
+from simaccel.schedulers.alternatives import AlternativeFront, FrontSearch
+from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.einsums import Search
-from simaccel.schedulers.front import Asked, Figure
+from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.front import Figure, FrontFigures
 from simaccel.schedulers.judge import Body
 from simaccel.schedulers.problems import Attention, Options, attention_of, parts
-from simaccel.schedulers.resident import GRANULARITIES, few_counts, staged
+from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -43,8 +43,8 @@ def front(
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
-    asked: Asked,
-) -> Front:
+    asked: FrontFigures,
+) -> AlternativeFront:
     """Return the mappings of a scheduler that no other one it sees beats in both figures.
 
     Of each part of the workload (operators that are mapped together) the front is found alone, with
@@ -55,7 +55,7 @@ def front(
         SimaccelError: as of ``make_mapping``.
 
     """
-    explorer = Explorer(workload, Goal.of(accelerator, options, workload), asked)
+    explorer = FrontSearch(workload, Goal.of(accelerator, options, workload), asked)
     best = _front(explorer, dataflow, options)
     if not best.found:
         raise NothingFitsError(
@@ -64,7 +64,7 @@ def front(
     return best
 
 
-def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
+def _front(explorer: FrontSearch, dataflow: str, options: Options) -> AlternativeFront:
     if dataflow in STRATEGIES:
         return _mapspace(explorer, _strategy(dataflow), options)
     if dataflow == "best":
@@ -75,7 +75,7 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
         return _naive(explorer, options, which)
     if name not in ("flex", "flat", "flash"):
         return _one(explorer, dataflow, options)
-    attention: Callable[[Attention], Front]
+    attention: Callable[[Attention], AlternativeFront]
     if name == "flex":
         attention = partial(_staged, explorer, granularities=which)
     else:
@@ -89,11 +89,11 @@ def _front(explorer: Explorer, dataflow: str, options: Options) -> Front:
     )
 
 
-def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
+def _naive(explorer: FrontSearch, options: Options, granularities: str) -> AlternativeFront:
     """Return the front of the rows that stay on chip beside fixed tiles."""
     workload = explorer.workload
     tiles = [
-        naive.Fixed.of(replace(explorer.goal, objective=objective), options)
+        naive.FixedTiles.of(replace(explorer.goal, objective=objective), options)
         for objective in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
     ]
 
@@ -107,7 +107,7 @@ def _naive(explorer: Explorer, options: Options, granularities: str) -> Front:
     return explorer.joined([explorer.bodies(bodies(part)) for part in parts(workload)])
 
 
-def _one(explorer: Explorer, dataflow: str, options: Options) -> Front:
+def _one(explorer: FrontSearch, dataflow: str, options: Options) -> AlternativeFront:
     """Return the one mapping that a scheduler makes which says no others."""
     mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
     return explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
@@ -117,7 +117,9 @@ def _strategy(name: str) -> Strategy:
     return next(one for one in STRATEGIES if one == name)
 
 
-def _fused(explorer: Explorer, part: Attention, *, options: Options, granularities: str) -> Front:
+def _fused(
+    explorer: FrontSearch, part: Attention, *, options: Options, granularities: str
+) -> AlternativeFront:
     """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
     problem = problem_of(explorer.workload, part)
     families = flat.families(problem, explorer.accelerator, options, granularities)
@@ -125,14 +127,16 @@ def _fused(explorer: Explorer, part: Attention, *, options: Options, granulariti
     return explorer.grids(families, empty)
 
 
-def _staged(explorer: Explorer, part: Attention, *, granularities: str) -> Front:
+def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> AlternativeFront:
     """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
     problem = problem_of(explorer.workload, part)
     alone = explorer.joined([explorer.operator(name, problem.merged_of(name)) for name in part])
     return explorer.either([alone, explorer.bodies(_resident(explorer, problem, granularities))])
 
 
-def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Iterator[Body]:
+def _resident(
+    explorer: FrontSearch, problem: AttentionProblem, granularities: str
+) -> Iterator[Body]:
     rows = {
         rows
         for granularity in granularities
@@ -140,7 +144,7 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
     }
     objectives = {OBJECTIVE_OF[axis] for axis in (explorer.asked.x, explorer.asked.y)}
     for objective in sorted(objectives - {"footprint"} or objectives):
-        search = Search(replace(explorer.goal, objective=objective))
+        search = TreeSearch(replace(explorer.goal, objective=objective))
         for count in sorted(rows - {0}):
             left = capacity(explorer.accelerator) - count * problem.row_bytes
             for at in range(_ROOMS):
@@ -149,12 +153,12 @@ def _resident(explorer: Explorer, problem: Problem, granularities: str) -> Itera
                     yield staged(problem, count, placed)
 
 
-def _best(explorer: Explorer, options: Options) -> Front:
+def _best(explorer: FrontSearch, options: Options) -> AlternativeFront:
     """Return the front of all ways to cut the operators into runs, each mapped in all its ways."""
     names = [operator.name for operator in explorer.workload.operators]
-    ends: list[Front] = [Front(found=(), seen=0, proved=True)]
+    ends: list[AlternativeFront] = [AlternativeFront(found=(), seen=0, proved=True)]
     for stop in range(1, len(names) + 1):
-        ways: list[Front] = []
+        ways: list[AlternativeFront] = []
         for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1):
             if explorer.goal.is_over and any(way.found for way in ways):
                 break
@@ -164,7 +168,9 @@ def _best(explorer: Explorer, options: Options) -> Front:
     return replace(ends[-1], proved=False)
 
 
-def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterator[Front]:
+def _runs(
+    explorer: FrontSearch, names: Sequence[str], options: Options
+) -> Iterator[AlternativeFront]:
     """Yield the fronts of a run of operators: alone, as an attention, or fused by their rows."""
     workload = explorer.workload
     if len(names) == 1:
@@ -183,7 +189,7 @@ def _runs(explorer: Explorer, names: Sequence[str], options: Options) -> Iterato
     yield explorer.grids(list(chain_families(chain, explorer.accelerator)), chain.group)
 
 
-def _mapspace(explorer: Explorer, strategy: Strategy, options: Options) -> Front:
+def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> AlternativeFront:
     """Return the front of what searches for each of the figures, and for their product, found."""
     asked = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapping.tree import Around, Group, Mapping, WorkloadReference
+from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
 from simaccel.mapspace.search import Each
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 
-Body = Sequence[Group | Around]
+Body = Sequence[Group | ResidentScope]
 FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The cycles of a run; one that was given up takes at least so many."""
 
     cycles: float
@@ -35,7 +35,7 @@ class Judge:
 
     accelerator: Accelerator
     each: Each = map
-    outcomes: dict[object, Outcome] = field(default_factory=dict)
+    outcomes: dict[object, RunOutcome] = field(default_factory=dict)
 
     def cycles(
         self, workload: Workload, bodies: Sequence[Body], below: float = FOREVER
@@ -49,7 +49,7 @@ class Judge:
             for one in self.judged(workload, bodies, below)
         ]
 
-    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[Outcome]:
+    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
         keys = [(workload.fingerprint, key_of_body(body)) for body in bodies]
         new = {
@@ -81,13 +81,13 @@ class _Task:
     below: float
 
 
-def _run(task: _Task) -> Outcome:
+def _run(task: _Task) -> RunOutcome:
     try:
         machine = Machine(task.accelerator, lower(task.workload, task.mapping), accounts=False)
         cycles = machine.cycles_below(task.below)
     except SimaccelError as error:
-        return Outcome(FOREVER, refused=error)
-    return Outcome(task.below, is_exact=False) if cycles is None else Outcome(cycles)
+        return RunOutcome(FOREVER, refused=error)
+    return RunOutcome(task.below, is_exact=False) if cycles is None else RunOutcome(cycles)
 
 
 def mapping_of(workload: Workload, dataflow: str, body: Body) -> Mapping:
@@ -100,7 +100,7 @@ def operators_of(body: Body) -> list[str]:
     """Return the operators of some groups, in order."""
     found: list[str] = []
     for one in body:
-        found += operators_of(one.groups) if isinstance(one, Around) else one.operators
+        found += operators_of(one.groups) if isinstance(one, ResidentScope) else one.operators
     return found
 
 
@@ -108,7 +108,7 @@ def key_of_body(body: Body) -> tuple[object, ...]:
     """Return what decides the cycles of some groups of one workload."""
     found: list[object] = []
     for one in body:
-        if isinstance(one, Around):
+        if isinstance(one, ResidentScope):
             found.append((one.keeps, key_of_body(one.groups)))
         else:
             ranks = (tuple(sorted(some.items())) for some in (one.merged, one.padded))

@@ -21,17 +21,17 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
-from simaccel.mapping.tree import Around, Do, Group, Keep, Loop, Mapping, Tree
-from simaccel.schedulers.alike import renamed
-from simaccel.schedulers.attention import Problem, problem_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
+from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity, with_one_slot
-from simaccel.schedulers.einsums import Merged, Search, roles
+from simaccel.schedulers.canonical import renamed
+from simaccel.schedulers.einsums import Merged, TreeSearch, roles
 from simaccel.schedulers.judge import Body, mapping_of
 from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
-from simaccel.schedulers.resident import (
+from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
-    Stage,
+    ResidentSearch,
     chosen,
     few_counts,
     objective_of,
@@ -46,14 +46,14 @@ _FOLDS_HIGH = 4
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedTiles:
     """The fixed tiles of operators on one accelerator; ``holds``: what the array does."""
 
-    search: Search
+    search: TreeSearch
     holds: Stationarity = "ws"
 
     @classmethod
-    def of(cls, goal: Goal, options: Options) -> Fixed:
+    def of(cls, goal: Goal, options: Options) -> FixedTiles:
         """Return the tiles that a user asks for.
 
         Raises:
@@ -65,10 +65,10 @@ class Fixed:
             raise InputError(
                 [Fault("--constrain", "dataflow", ", ".join(options.constraints), allowed)]
             )
-        return cls(Search(goal), options.stationarity or "ws")
+        return cls(TreeSearch(goal), options.stationarity or "ws")
 
     def group(self, workload: Workload, name: str, merged: Merged | None = None) -> Group:
-        """Return an operator with its tile; ``merged`` as of `Search.einsum`.
+        """Return an operator with its tile; ``merged`` as of `TreeSearch.einsum`.
 
         Raises:
             NotMappableError: the array can't do the operator.
@@ -97,7 +97,7 @@ class Fixed:
             trees.setdefault(with_one_slot(tree), tree)
         return [replace(group, tree=tree) for tree in trees.values()]
 
-    def ways(self, problem: Problem) -> list[list[Placed]]:
+    def ways(self, problem: AttentionProblem) -> list[list[Placed]]:
         """Return L, softmax and A with their tiles, those of softmax in each of their heights.
 
         Errors as of ``group``.
@@ -126,7 +126,7 @@ class Fixed:
             raise NothingFitsError(f"{'+'.join(part)}: fixed tiles need more than the buffer")
         return best.body
 
-    def _stage(self, problem: Problem, way: list[Placed], limit: float) -> Stage:
+    def _stage(self, problem: AttentionProblem, way: list[Placed], limit: float) -> ResidentSearch:
         need = max(self._need(problem.workload, group) for group, _, _ in way)
         goal = self.search.goal
 
@@ -136,7 +136,7 @@ class Fixed:
             predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
             return objective_of(predicted, goal, predicted.bound_cycles)
 
-        return Stage(problem, goal, lambda _rows, _room, _limit: way, promise, need, limit)
+        return ResidentSearch(problem, goal, lambda _rows, _room, _limit: way, promise, need, limit)
 
     def _need(self, workload: Workload, group: Group) -> int:
         family = family_of(space_of(workload, group), group)
@@ -153,17 +153,17 @@ class Fixed:
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    """Schedule each operator on its own with the fixed tile; errors as of ``Fixed``."""
+    """Schedule each operator on its own with the fixed tile; errors as of ``FixedTiles``."""
     goal = Goal.of(accelerator, options, workload)
     return mapping_of(workload, name, sequence(workload, goal, options, granularities))
 
 
 def sequence(
     workload: Workload, goal: Goal, options: Options, granularities: str = GRANULARITIES
-) -> list[Group | Around]:
-    """Return all operators, each with its fixed tile; errors as of ``Fixed``."""
-    fixed = Fixed.of(goal, options)
-    body: list[Group | Around] = []
+) -> list[Group | ResidentScope]:
+    """Return all operators, each with its fixed tile; errors as of ``FixedTiles``."""
+    fixed = FixedTiles.of(goal, options)
+    body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
             body += fixed.attention(workload, part, granularities)

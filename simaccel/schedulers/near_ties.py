@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.mapping.tree import Around
+from simaccel.mapping.tree import ResidentScope
 from simaccel.mapspace.costs import Floats, Objective
-from simaccel.schedulers.accounts import GivenUp
-from simaccel.schedulers.candidates import EXACT, UNLIMITED, CandidateSet, Scored
+from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.schedulers.candidates import EXACT, UNLIMITED, CandidateSet, ScoredTree
 from simaccel.schedulers.judge import Body, key_of_body, operators_of
 from simaccel.schedulers.neighbours import neighbours
 from simaccel.workload import Workload
@@ -32,49 +32,49 @@ _REASONS: Final = ("alone", "together")
 Cost = tuple[float, float, float, float]
 
 
-def cost_of(scored: Scored, objective: Objective) -> Cost:
+def cost_of(scored: ScoredTree, objective: Objective) -> Cost:
     """Return what decides between near-ties of an objective; less is better."""
     first = 0.0 if objective == "cycles" else float(scored.cycles)
     return first, scored.energy_pj, float(scored.dram_bytes), float(scored.buffer_bytes)
 
 
 @dataclass
-class Trades:
+class GroupLosses:
     """Losses of groups that were found by one goal, by what decides their cycles."""
 
-    known: dict[tuple[str, object], GivenUp] = field(default_factory=dict)
+    known: dict[tuple[str, object], ObjectiveLosses] = field(default_factory=dict)
 
-    def note(self, body: Body, chosen: Scored, reason: str = "alone") -> None:
+    def note(self, body: Body, chosen: ScoredTree, reason: str = "alone") -> None:
         """Note what some groups give up, if anything."""
         if chosen.instead is not None:
             best = chosen.instead
-            self.known[reason, key_of_body(body)] = GivenUp(
+            self.known[reason, key_of_body(body)] = ObjectiveLosses(
                 chosen.cycles - best.cycles,
                 chosen.dram_bytes - best.dram_bytes,
                 chosen.energy_pj - best.energy_pj,
             )
 
-    def note_way(self, body: Body, gave: GivenUp) -> None:
+    def note_way(self, body: Body, gave: ObjectiveLosses) -> None:
         """Note what the groups of a workload give up for being these, whatever their trees."""
         self.known["way", _split(body)] = gave
 
-    def total(self, workload: Workload, body: Body) -> GivenUp:
+    def total(self, workload: Workload, body: Body) -> ObjectiveLosses:
         """Return what all groups of a workload give up, as often as they run."""
-        found = self.known.get(("whole", key_of_body(body)), GivenUp())
-        found += self.known.get(("way", _split(body)), GivenUp())
+        found = self.known.get(("whole", key_of_body(body)), ObjectiveLosses())
+        found += self.known.get(("way", _split(body)), ObjectiveLosses())
         for one in body:
             found += self.of((one,)).times(workload.times(operators_of((one,))[0]))
         return found
 
-    def of(self, body: Body) -> GivenUp:
+    def of(self, body: Body) -> ObjectiveLosses:
         """Return what some groups give up, one by one and together, each once."""
         key = key_of_body(body)
-        found = [self.known.get((reason, key), GivenUp()) for reason in _REASONS]
+        found = [self.known.get((reason, key), ObjectiveLosses()) for reason in _REASONS]
         if len(body) > 1:
             found += [self.of((one,)) for one in body]
-        elif isinstance(body[0], Around):
+        elif isinstance(body[0], ResidentScope):
             found += [self.of((one,)) for one in body[0].groups]
-        return sum(found, start=GivenUp())
+        return sum(found, start=ObjectiveLosses())
 
 
 def _split(body: Body) -> tuple[tuple[str, ...], ...]:
@@ -82,7 +82,7 @@ def _split(body: Body) -> tuple[tuple[str, ...], ...]:
 
 
 def preferred(
-    candidates: Sequence[Scored],
+    candidates: Sequence[ScoredTree],
     objective: Objective,
     tolerance: float,
     least: float = float("inf"),
@@ -105,12 +105,12 @@ def decides(objective: Objective, tolerance: float) -> bool:
 
 
 def settled(
-    best: Scored,
+    best: ScoredTree,
     sets: Sequence[CandidateSet],
     room: int,
     most: float = float("inf"),
     left: float = float("inf"),
-) -> Scored:
+) -> ScoredTree:
     """Return what a user would choose of all candidates that fit, or the best itself.
 
     ``most``: what its objective is below in any case; ``left``: what no candidate is below, where
@@ -135,7 +135,9 @@ def settled(
     return best if choice.chosen is best else replace(choice.chosen, instead=best)
 
 
-def settled_among(candidates: CandidateSet, number: int, best: Scored) -> tuple[int, Scored]:
+def settled_among(
+    candidates: CandidateSet, number: int, best: ScoredTree
+) -> tuple[int, ScoredTree]:
     """Return what a user would choose of a set, by its number and with its figures."""
     if not decides(candidates.objective, candidates.tolerance):
         return number, best
@@ -146,10 +148,10 @@ def settled_among(candidates: CandidateSet, number: int, best: Scored) -> tuple[
     return choice.place[1], replace(choice.chosen, instead=best)
 
 
-def within(sets: Sequence[CandidateSet], room: int, limit: float) -> Scored | None:
+def within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree | None:
     """Return what costs least of candidates whose objective is below a limit, as far as is seen."""
     inf = float("inf")
-    nothing = Scored((), inf, 2**62, 2**62, 2**62, inf)
+    nothing = ScoredTree((), inf, 2**62, 2**62, 2**62, inf)
     choice = _Choice(nothing, sets[0].objective, limit)
     for one in sets:
         choice.look(one, room)
@@ -167,7 +169,7 @@ def _near(candidates: CandidateSet, number: int) -> CandidateSet | None:
 class _Choice:
     """The candidate chosen so far; ``limit``: what its objective is not above."""
 
-    chosen: Scored
+    chosen: ScoredTree
     objective: Objective
     limit: float
     place: tuple[CandidateSet, int] | None = None

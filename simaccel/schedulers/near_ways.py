@@ -10,20 +10,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from simaccel.schedulers.accounts import GivenUp
-from simaccel.schedulers.near_ties import Trades, within
+from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.schedulers.near_ties import GroupLosses, within
+from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.steps import Step, value_of
 
 _MOST: Final = 6
 """Steps that are searched because they promise fewer bytes, at most."""
 _STATES: Final = 64
 """Ways up to an operator that are weighed at once, at most."""
-_State = tuple[float, tuple[float, float], list[Step]]
+_State = tuple[float, tuple[float, float], list[ScheduleStep]]
 """A way: its cycles, its energy and bytes, its steps."""
 
 
-def near_way(steps: Sequence[Step], way: list[Step], goal: Goal) -> list[Step]:
+def near_way(
+    steps: Sequence[ScheduleStep], way: list[ScheduleStep], goal: Goal
+) -> list[ScheduleStep]:
     """Return the way that costs least of those that are not slower than the fastest by more.
 
     ``way``: the fastest; all values are cycles.
@@ -35,7 +37,7 @@ def near_way(steps: Sequence[Step], way: list[Step], goal: Goal) -> list[Step]:
     return _cheapest_within(some, way[-1].stop, max(limit, value_of(way, sum))) or way
 
 
-def _near(step: Step, goal: Goal, most: float) -> Step:
+def _near(step: ScheduleStep, goal: Goal, most: float) -> ScheduleStep:
     """Return a step with what costs least of its candidates, as far as is seen."""
     best = within(step.sets, goal.room, most)
     if best is None:
@@ -44,23 +46,23 @@ def _near(step: Step, goal: Goal, most: float) -> Step:
     return replace(step, value=best.value, body=body)
 
 
-def between(chosen: Sequence[Step], best: Sequence[Step]) -> GivenUp:
+def between(chosen: Sequence[ScheduleStep], best: Sequence[ScheduleStep]) -> ObjectiveLosses:
     """Return what a way takes beyond another."""
     each = [
         [(one.cycles, one.dram_bytes, one.energy_pj) for step in way if (one := step.scored)]
         for way in (chosen, best)
     ]
     new, old = ([sum(column) for column in zip(*rows, strict=True)] for rows in each)
-    return GivenUp(*(a - b for a, b in zip(new, old, strict=True)))
+    return ObjectiveLosses(*(a - b for a, b in zip(new, old, strict=True)))
 
 
-def _least(step: Step, trades: Trades) -> float:
+def _least(step: ScheduleStep, trades: GroupLosses) -> float:
     return step.value - trades.of(step.body or ()).cycles
 
 
 def _promising(
-    steps: Sequence[Step], way: Sequence[Step], limit: float, room: int
-) -> Iterator[tuple[float, Step, float]]:
+    steps: Sequence[ScheduleStep], way: Sequence[ScheduleStep], limit: float, room: int
+) -> Iterator[tuple[float, ScheduleStep, float]]:
     """Yield how many bytes more steps move, if fewer, than the part of a way that they replace.
 
     With each the objective that it is not above in a way within the limit.
@@ -77,7 +79,7 @@ def _promising(
                 yield more, step, most
 
 
-def _cheapest_within(steps: Sequence[Step], count: int, limit: float) -> list[Step]:
+def _cheapest_within(steps: Sequence[ScheduleStep], count: int, limit: float) -> list[ScheduleStep]:
     """Return the way with least energy, then fewest bytes, of those within a limit of cycles."""
     states: dict[int, list[_State]] = {0: [(0.0, (0.0, 0.0), [])]}
     for stop in range(1, count + 1):
@@ -95,6 +97,6 @@ def _cheapest_within(steps: Sequence[Step], count: int, limit: float) -> list[St
     return min(states[count], key=lambda state: state[1])[2] if states[count] else []
 
 
-def _added(cost: tuple[float, float], step: Step) -> tuple[float, float]:
+def _added(cost: tuple[float, float], step: ScheduleStep) -> tuple[float, float]:
     assert step.scored is not None  # noqa: S101 - callers have looked
     return cost[0] + step.scored.energy_pj, cost[1] + step.scored.dram_bytes

@@ -14,7 +14,15 @@ from itertools import combinations, product
 
 import numpy as np
 
-from simaccel.analytic.family import Family, Ints, Kept, Loops, branches_of, ints, with_arrays
+from simaccel.analytic.family import (
+    Family,
+    FamilyKeep,
+    FamilyLoops,
+    Ints,
+    branches_of,
+    ints,
+    with_arrays,
+)
 from simaccel.hardware import STATIONARITIES, Accelerator
 
 _SLOTS = (1, 2, 3)
@@ -117,9 +125,9 @@ def _arrays(one: Family) -> Iterator[tuple[Ints, _Axis]]:
     for array in one.held.values():
         yield array, _Axis(id(array), "held")
     for node in branches_of(one.branch):
-        if isinstance(node, Kept):
+        if isinstance(node, FamilyKeep):
             yield node.slots, _Axis(id(node.slots), "slots")
-        elif isinstance(node, Loops):
+        elif isinstance(node, FamilyLoops):
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
                 yield tile, _Axis(id(tile), "tile", one.space.sizes[rank])
             for place in node.places:
@@ -165,7 +173,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
 def _swapped(one: Family, here: Row) -> Iterator[Row]:
     """Yield the orders in which two loops have changed places."""
     for node in branches_of(one.branch):
-        if isinstance(node, Loops):
+        if isinstance(node, FamilyLoops):
             keys = [id(place) for place in node.places if id(place) in here]
             for first, second in combinations(keys, 2):
                 yield {**here, first: here[second], second: here[first]}

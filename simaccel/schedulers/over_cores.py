@@ -21,14 +21,14 @@ from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.memory import DramSpec, MemorySpec
 from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, apart
-from simaccel.mapping.space import Space, space_of
-from simaccel.mapping.tree import Around, Group, Mapping, Spread
+from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.accounts import ungiven, unnoted
-from simaccel.schedulers.alike import key_of
+from simaccel.schedulers.canonical import key_of
 from simaccel.schedulers.judge import Body, mapping_of, operators_of
 from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.wholes import finished, measured
+from simaccel.schedulers.sequences import finished, measured
 from simaccel.workload import Operator, Workload
 
 _ASKED: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
@@ -135,12 +135,12 @@ class _Search:
         self.known: dict[object, int | None] = {}
         """By what alike operators have in common the number of the rank that is spread."""
 
-    def part(self, part: Group | Around) -> Body:
+    def part(self, part: Group | ResidentScope) -> Body:
         """Return what takes the place of a group, or of groups between which a tensor stays."""
         if isinstance(part, Group):
             return self._best(part)
         whole = self.workload.alone(operators_of([part]))
-        groups: list[Group | Around] = []
+        groups: list[Group | ResidentScope] = []
         alone = _with(self.accelerator, cores=CoresSpec())
         for group in part.groups:
             single = self.schedule(self.workload.alone(group.operators), alone)
@@ -173,7 +173,9 @@ class _Search:
             self.known.setdefault(key, chosen)
         return best
 
-    def _asked(self, whole: Workload, group: Group, space: Space, ranks: Sequence[str]) -> Body:
+    def _asked(
+        self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
+    ) -> Body:
         """Return the best of what takes a group's place with one of some ranks spread."""
         bodies = [
             (self._value(whole, body), rank, body)
@@ -196,10 +198,12 @@ class _Search:
             return math.inf
 
     @staticmethod
-    def _key(space: Space) -> object:
+    def _key(space: IterationSpace) -> object:
         return key_of(space, ()) if len(space.operators) == 1 else None
 
-    def _bodies(self, whole: Workload, group: Group, space: Space, rank: str) -> Iterator[Body]:
+    def _bodies(
+        self, whole: Workload, group: Group, space: IterationSpace, rank: str
+    ) -> Iterator[Body]:
         """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
         size = space.sizes[rank]
         tile = -(-size // self.asked.get(rank, self.accelerator.cores.count))
@@ -220,7 +224,7 @@ class _UncutError(Exception):
     """A group's ranks are merged so that a piece of one of them is no piece."""
 
 
-def _parallel(rank: str, space: Space) -> bool:
+def _parallel(rank: str, space: IterationSpace) -> bool:
     """Return whether all operators of a group have a rank and cores may have pieces of it."""
     every = all(
         any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
@@ -229,7 +233,7 @@ def _parallel(rank: str, space: Space) -> bool:
     return every and space.sizes[rank] > 1 and not any(apart(rank, space))
 
 
-def _piece(whole: Workload, space: Space, sizes: dict[str, int]) -> Workload:
+def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:
     """Return the workload of a core whose piece has these sizes."""
     wide = space.widen(sizes)
     operators: list[Operator] = []
@@ -240,7 +244,7 @@ def _piece(whole: Workload, space: Space, sizes: dict[str, int]) -> Workload:
     return Workload(whole.name, tuple(operators), whole.tensors)
 
 
-def _spread(whole: Workload, group: Group, unit: Space, rank: str, tile: int) -> Group:
+def _spread(whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int) -> Group:
     """Return a group with pieces of a rank of its unit on cores.
 
     Raises:

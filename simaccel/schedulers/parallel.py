@@ -20,7 +20,7 @@ from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.chips.keeps import renamed
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
-from simaccel.mapping.classes import Classes
+from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Operator, Workload
@@ -36,14 +36,14 @@ Spreads = Mapping[str, tuple[tuple[str, int], ...]]
 
 
 @dataclass(frozen=True)
-class Degrees:
+class ParallelDegrees:
     """Chips that share a layer, and groups of such chips that share a batch."""
 
     tensor: int
     data: int
 
 
-def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> Degrees:
+def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> ParallelDegrees:
     """Return how chips are used; what isn't asked for is the rest of them.
 
     Raises:
@@ -58,10 +58,10 @@ def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> Degree
         value = f"tensor {tensor} x data {data}"
         allowed = f"a product of chips.count, {chips.count}"
         raise InputError([Fault("--tensor-parallel, --data-parallel", "degrees", value, allowed)])
-    return Degrees(tensor, data)
+    return ParallelDegrees(tensor, data)
 
 
-def spread_over(workload: Workload, degrees: Degrees) -> Spreads:
+def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     """Return the spreads of each operator of a transformer.
 
     Raises:
@@ -99,7 +99,7 @@ def _heads(workload: Workload, tensor: int) -> dict[str, int]:
 
 
 def _cuts(
-    operator: Operator, degrees: Degrees, heads: Mapping[str, int]
+    operator: Operator, degrees: ParallelDegrees, heads: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
     if degrees.data > 1 and _BATCH in operator.ranks:
         if operator.ranks[_BATCH] % degrees.data:
@@ -159,7 +159,7 @@ def whole_mapping(
 
     def outside(group: Group) -> Group:
         operators = [workload.operator(name) for name in group.operators]
-        classes = Classes(operators)
+        classes = RankClasses(operators)
         nodes: tuple[Spread, ...] = ()
         for at, operator in enumerate(operators):
             inner = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Family, Ints, Kept, Loops, branches_of, ints
+from simaccel.analytic.family import Bools, Family, FamilyKeep, FamilyLoops, Ints, branches_of, ints
 
 _MOST_CODES = 2**62
 """Codes of rows beyond which they are counted anew."""
@@ -23,9 +23,9 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
         note(array)
     sizes = dict(family.space.sizes)
     for node in branches_of(family.branch):
-        if isinstance(node, Kept):
+        if isinstance(node, FamilyKeep):
             note(node.slots)
-        if not isinstance(node, Loops):
+        if not isinstance(node, FamilyLoops):
             continue
         real = [tile < sizes[rank] for rank, tile in zip(node.ranks, node.tiles, strict=True)]
         for tile in node.tiles:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simaccel.analytic.family import Family, Loops, branches_of, ints
+from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.costs import Objective
@@ -21,20 +21,20 @@ from simaccel.schedulers.accounts import (
     BOUND,
     ROOM,
     SAME,
-    Account,
     Gave,
     Note,
+    SearchAccount,
     floor_of_group,
     ungiven,
     unnoted,
 )
-from simaccel.schedulers.asked import NOTHING, Asked
-from simaccel.schedulers.candidates import EXACT, CandidateSet, Scored, capacity
+from simaccel.schedulers.candidates import EXACT, CandidateSet, ScoredTree, capacity
 from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.near_ties import Trades, decides, settled
+from simaccel.schedulers.near_ties import GroupLosses, decides, settled
 from simaccel.schedulers.neighbours import neighbours
 from simaccel.schedulers.problems import Options, parts
-from simaccel.schedulers.walk import GAP, Stopping, Walk
+from simaccel.schedulers.tree_constraints import NOTHING, TreeConstraints
+from simaccel.schedulers.walk import GAP, CandidateWalk, StoppingRule
 from simaccel.workload import Workload
 
 _STARTS = 3
@@ -66,7 +66,7 @@ class Goal:
     judge: Judge
     objective: Objective = "cycles"
     stationarity: Stationarity | None = None
-    asked: Asked = NOTHING
+    asked: TreeConstraints = NOTHING
     patience: int | None = None
     until: float | None = None
     note: Note = unnoted
@@ -76,7 +76,7 @@ class Goal:
     """Of the objective, what a search may leave: little of what a whole workload takes."""
     tolerance: float = 0.0
     """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
-    trades: Trades = field(default_factory=Trades)
+    trades: GroupLosses = field(default_factory=GroupLosses)
     gave: Gave = ungiven
     """Told what the whole workload gives up."""
 
@@ -92,7 +92,7 @@ class Goal:
             Judge(accelerator, options.each),
             options.objective,
             options.stationarity,
-            Asked.of(options.constraints),
+            TreeConstraints.of(options.constraints),
             options.patience,
             options.until(),
             options.note,
@@ -140,16 +140,16 @@ class Goal:
         """The optimality gap; half of what is given up anyway, so that the choice is within it."""
         return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
 
-    def stopping(self, grid: CandidateSet, room: int) -> Stopping:
+    def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
         """Return when the walk through a grid ends.
 
         Small ones that are complete have no gap, but for what is given up anyway.
         """
         if self.patience is not None:
-            return Stopping(0.0, self.patience, gain=0.0, until=self.until)
+            return StoppingRule(0.0, self.patience, gain=0.0, until=self.until)
         if grid.is_complete() and grid.fitting(room).size <= EXACT:
-            return Stopping(self.gap - GAP, float("inf"), self.slack, until=self.until)
-        return Stopping(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
+            return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
+        return StoppingRule(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
 
     @property
     def most_near(self) -> int:
@@ -157,10 +157,10 @@ class Goal:
         return _MOST_NEAR if self.gap == GAP else _MOST_NEAR // 4
 
     @property
-    def near(self) -> Stopping:
+    def near(self) -> StoppingRule:
         """When the walk through neighbours ends; sooner where much is given up anyway."""
         patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
-        return Stopping(self.gap, patience, gain=self.gap / 2, until=self.until)
+        return StoppingRule(self.gap, patience, gain=self.gap / 2, until=self.until)
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
@@ -177,22 +177,24 @@ def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best candidate of a search, None if none fits or is below the limit, and its account.
 
     ``sets``: the candidates that were looked at.
     """
 
-    best: Scored | None
-    account: Account
+    best: ScoredTree | None
+    account: SearchAccount
     sets: tuple[CandidateSet, ...] = ()
 
-    def settled(self, room: int, limit: float = float("inf")) -> Scored | None:
+    def settled(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
         """Return the best, or a near-tie that a user would choose, below the limit."""
         return self.best and settled(self.best, self.sets, room, limit, self.account.left)
 
 
-def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = "") -> Found:
+def search(
+    grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = ""
+) -> SearchResult:
     """Return the best candidate of a grid, or near it, that fits.
 
     ``limit``: what its objective is to be below; ``name``: what the account calls the search.
@@ -201,10 +203,10 @@ def search(grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: st
     for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
-    return Found(climb.best, climb.account(name), climb.sets)
+    return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
-def floored(account: Account, grid: CandidateSet, goal: Goal) -> Account:
+def floored(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
     """Return an account with what no mapping of the operators at all is below."""
     if goal.held_bytes:  # what is held between groups need not move
         return account
@@ -220,8 +222,8 @@ class _Climb:
     grid: CandidateSet
     goal: Goal
     limit: float
-    best: Scored | None = None
-    walks: list[Walk] = field(default_factory=list)
+    best: ScoredTree | None = None
+    walks: list[CandidateWalk] = field(default_factory=list)
 
     @property
     def below(self) -> float:
@@ -257,8 +259,8 @@ class _Climb:
                 numbers = _different(candidates, walked.numbers(), _STARTS)
                 beam = [candidates.alone(number) for number in numbers]
 
-    def _walk(self, candidates: CandidateSet, room: int, stopping: Stopping) -> Walk:
-        walk = Walk(candidates)
+    def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
+        walk = CandidateWalk(candidates)
         walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:
             best = walk.scored(number)
@@ -272,13 +274,13 @@ class _Climb:
         """All candidates that were walked through."""
         return tuple({id(walk.candidates): walk.candidates for walk in self.walks}.values())
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str) -> SearchAccount:
         """Return how the search went."""
         grid, first = self.grid, self.walks[0]
         of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
         fits = grid.fitting(self.goal.room).size
         values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
-        return Account(
+        return SearchAccount(
             name=name,
             operators=grid.group.operators,
             space=len(grid),
@@ -299,7 +301,7 @@ class _Climb:
         )
 
 
-def _joined_curves(walks: Sequence[Walk]) -> tuple[tuple[int, float], ...]:
+def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], ...]:
     """Return the improvements of walks one after the other, by the candidates that ran."""
     before, best, found = 0, float("inf"), []
     for walk in walks:
@@ -326,7 +328,7 @@ def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[in
         tiles = tuple(
             int(tile.ravel()[0])
             for node in branches_of(grid.alone(number).branch)
-            if isinstance(node, Loops)
+            if isinstance(node, FamilyLoops)
             for tile in node.tiles
         )
         found.setdefault(tiles, number)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simaccel.analytic.family import Ints, Loops, ints
-from simaccel.mapping.space import Space
+from simaccel.analytic.family import FamilyLoops, Ints, ints
+from simaccel.mapping.space import IterationSpace
 
 FEW: Final = 16
 """Ranks of so many positions have all tile sizes."""
@@ -57,7 +57,7 @@ def filling(extent: int, whole: int, side: int) -> list[int]:
     return sorted(size for size in sizes if 1 <= size < extent)
 
 
-def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
+def nested(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> list[FamilyLoops]:
     """Return loops of several ranks whose blocks have so many positions together.
 
     Inner ranks stay whole as long as the block is larger than they are.
@@ -71,4 +71,4 @@ def nested(space: Space, ranks: Sequence[str], tile: Ints) -> list[Loops]:
     if not ranks:
         return []
     places = tuple(ints(at) for at in range(len(ranks)))
-    return [Loops(tuple(ranks), tuple(reversed(tiles)), places)]
+    return [FamilyLoops(tuple(ranks), tuple(reversed(tiles)), places)]

@@ -15,22 +15,28 @@ from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.hardware import Accelerator, SpatialArraySpec, Stationarity
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import Hierarchy, Level, Temporal
+from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.mapspace.limits import limits
-from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum, mapped_as
-from simaccel.mapspace.search import Found
+from simaccel.mapspace.nests import (
+    EmptyMapspaceError,
+    MappingTarget,
+    NestResult,
+    map_einsum,
+    mapped_as,
+)
+from simaccel.mapspace.search import MapspaceResult
 from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
-from simaccel.schedulers.accounts import ROOM, Account, together
-from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, Scored
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.accounts import ROOM, SearchAccount, together
+from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
 from simaccel.schedulers.near_ties import decides, settled_among
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.walk import Stopping, Walk
+from simaccel.schedulers.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2
@@ -44,7 +50,7 @@ class NotNestedError(SimaccelError):
     """An operator that no spatial array takes; the message says which and why."""
 
 
-Choice = tuple[Target, ...]
+Choice = tuple[MappingTarget, ...]
 """One einsum on one array, by what the array holds if it is systolic."""
 
 
@@ -82,7 +88,7 @@ def choices(
         )
         every.append(
             tuple(
-                Target(
+                MappingTarget(
                     einsum=operator,
                     tensors=workload.tensors,
                     accelerator=accelerator,
@@ -103,14 +109,14 @@ def choices(
     return every
 
 
-def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
+def search_all(choices: list[Choice], options: Options) -> list[NestResult]:
     """Search each operator; those of one shape once.
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
 
     """
-    seen: dict[object, Mapped] = {}
+    seen: dict[object, NestResult] = {}
     waiting = len({shape_of(choice[0]) for choice in choices})
     best = []
     for at, choice in enumerate(choices):
@@ -133,15 +139,15 @@ def search_all(choices: list[Choice], options: Options) -> list[Mapped]:
 class _Picked:
     """The best of some mappings with all slots that there is room for, and its objective."""
 
-    mapped: Mapped
-    scored: Scored
+    mapped: NestResult
+    scored: ScoredTree
 
 
-Searched = list[tuple[Target, Found]]
+Searched = list[tuple[MappingTarget, MapspaceResult]]
 """What was found of one einsum: a search for each stationarity and room."""
 
 
-def _best(choice: Choice, options: Options) -> Mapped:
+def _best(choice: Choice, options: Options) -> NestResult:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
 
     A search counts one slot a tile, and that everything else happens behind the busiest resource.
@@ -182,12 +188,14 @@ def _best(choice: Choice, options: Options) -> Mapped:
     return _pick(every, strategy, options, judge, {}).mapped
 
 
-def _founds(target: Target, options: Options, *, inner: bool) -> dict[Strategy, Found]:
+def _founds(
+    target: MappingTarget, options: Options, *, inner: bool
+) -> dict[Strategy, MapspaceResult]:
     """Search a mapspace; with ``inner`` also give what was found in those inside."""
     inside = INSIDE[target.strategy] if target.strategy != "padded" and inner else ()
     effort = options.share(1 + len(inside)).effort
     result = map_einsum(target, effort, options.each, options.watch).found
-    known: dict[Strategy, Found] = {target.strategy: result}
+    known: dict[Strategy, MapspaceResult] = {target.strategy: result}
     if inside:
         known |= {inner_result.space.mapspace: inner_result for inner_result in result.inside}
     for at, name in enumerate(inside):
@@ -237,20 +245,26 @@ def _pick(
     return best
 
 
-def _walk(mapped: Mapped, options: Options, judge: Judge, best: _Picked | None) -> Walk:
+def _walk(
+    mapped: NestResult, options: Options, judge: Judge, best: _Picked | None
+) -> CandidateWalk:
     """Run the good ones of a search, with two slots a tile where there is room."""
-    found, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
-    assert found.good is not None  # noqa: S101 - narrows the type
-    family = setting.family(found.space, found.good, double=True)
-    group = setting.empty(found.space)
-    walk = Walk(CandidateSet(group, [family], judge, objective, tolerance=options.tolerance))
-    walk.go(UNLIMITED, Stopping(gap=0.0, patience=_RUNS), best.scored.value if best else FOREVER)
+    result, setting, objective = mapped.found, mapped.target.setting, options.effort.aim
+    assert result.good is not None  # noqa: S101 - narrows the type
+    family = setting.family(result.space, result.good, double=True)
+    group = setting.empty(result.space)
+    walk = CandidateWalk(
+        CandidateSet(group, [family], judge, objective, tolerance=options.tolerance)
+    )
+    walk.go(
+        UNLIMITED, StoppingRule(gap=0.0, patience=_RUNS), best.scored.value if best else FOREVER
+    )
     return walk
 
 
-def _account(target: Target, result: Found) -> Account:
+def _account(target: MappingTarget, result: MapspaceResult) -> SearchAccount:
     """Return how the search of a mapspace went; its score is a bound where all was seen."""
-    return Account(
+    return SearchAccount(
         name=target.strategy,
         operators=(target.einsum.name,),
         space=result.size,
@@ -281,7 +295,7 @@ def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
 
 def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
     for level in levels:
-        if level.name in names and isinstance(level, Temporal):
+        if level.name in names and isinstance(level, TemporalLevel):
             memories = tuple(
                 replace(one, capacity_bytes=one.capacity_bytes and one.capacity_bytes // 2)
                 for one in level.memories
@@ -291,7 +305,7 @@ def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
             yield level
 
 
-def shape_of(target: Target) -> object:
+def shape_of(target: MappingTarget) -> object:
     """Return what einsums have in common that are searched once."""
     einsum = target.einsum
     operands = (*einsum.inputs, einsum.output)
@@ -300,7 +314,7 @@ def shape_of(target: Target) -> object:
 
 
 def mapping_from(
-    workload: Workload, accelerator: Accelerator, strategy: Strategy, mapped: list[Mapped]
+    workload: Workload, accelerator: Accelerator, strategy: Strategy, mapped: list[NestResult]
 ) -> WholeMapping:
     """Put the mapping of a workload together; vector operators get the fastest blocks.
 
@@ -309,7 +323,7 @@ def mapping_from(
 
     """
     known = {each.target.einsum.name: each for each in mapped}
-    search = Search(Goal(Judge(accelerator)))
+    search = TreeSearch(Goal(Judge(accelerator)))
     groups: list[Group] = []
     for operator in workload.operators:
         if isinstance(operator, Vector):
@@ -319,14 +333,14 @@ def mapping_from(
     return mapping_of(workload, strategy, groups)
 
 
-def double_buffered(mapped: Mapped) -> Group:
+def double_buffered(mapped: NestResult) -> Group:
     """Return the mapping with two slots for tiles where the memory has room, inputs first."""
     found = mapped.found
     assert found.best is not None  # noqa: S101 - narrows the type
     return mapped.target.setting.group(found.space, found.best, double=True)
 
 
-def elite(mapped: Mapped) -> Iterator[tuple[Group]]:
+def elite(mapped: NestResult) -> Iterator[tuple[Group]]:
     """Yield the best mappings of a search that spread the work differently, two slots a tile."""
     found, setting = mapped.found, mapped.target.setting
     assert found.good is not None  # noqa: S101 - narrows the type

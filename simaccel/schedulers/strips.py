@@ -15,12 +15,12 @@ from dataclasses import replace
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, Space, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.candidates import NothingFitsError, capacity
-from simaccel.schedulers.einsums import Roles, Search, roles
+from simaccel.schedulers.einsums import RankRoles, TreeSearch, roles
 from simaccel.schedulers.judge import mapping_of
 from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal
@@ -38,7 +38,7 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
         NothingFitsError: not even one row beside a fold of weights fits.
 
     """
-    search, body = Search(Goal.of(accelerator, options, workload)), []
+    search, body = TreeSearch(Goal.of(accelerator, options, workload)), []
     for names in _parts(workload):
         try:
             body.append(_fused(workload, names, accelerator, search))
@@ -81,7 +81,7 @@ def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
 
 
 def _fused(
-    workload: Workload, names: Sequence[str], accelerator: Accelerator, search: Search
+    workload: Workload, names: Sequence[str], accelerator: Accelerator, search: TreeSearch
 ) -> Group:
     """Schedule some operators as a group."""
     if not isinstance(workload.operator(names[0]), Vector):
@@ -147,7 +147,7 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     )
 
 
-def _down(space: Space, seen: Seen, parts: Roles) -> tuple[str, ...]:
+def _down(space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
     """Return the rank along the rows: the channels of one position of a window."""
     windows = {
         rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
@@ -156,7 +156,9 @@ def _down(space: Space, seen: Seen, parts: Roles) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda rank: -space.sizes[rank])[:1])
 
 
-def _trees(space: Space, seen: Seen, parts: Roles, accelerator: Accelerator) -> Iterator[Tree]:
+def _trees(
+    space: IterationSpace, seen: BoundOperator, parts: RankRoles, accelerator: Accelerator
+) -> Iterator[Tree]:
     """Yield trees from the one that holds most to the one that holds least."""
     array, down, across = accelerator.systolic, _down(space, seen, parts), parts.n[-1:]
     reduction = [rank for rank in parts.k if rank not in down]
@@ -192,7 +194,7 @@ def _slots(accelerator: Accelerator, kind: str, fold_bytes: int) -> int:
     return _SLOTS if staging is None else max(1, staging // fold_bytes)
 
 
-def _pieces(space: Space, ranks: tuple[str, ...], most: int) -> Iterator[Loop]:
+def _pieces(space: IterationSpace, ranks: tuple[str, ...], most: int) -> Iterator[Loop]:
     """Yield loops that leave at most so many positions of some ranks, in pieces of one size."""
     tiles = {}
     for rank in reversed(ranks):

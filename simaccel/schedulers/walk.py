@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.schedulers.candidates import PATIENCE, CandidateSet, Scored, Values
+from simaccel.schedulers.candidates import PATIENCE, CandidateSet, ScoredTree, Values
 
 GAP: Final = 0.001
 """The optimality gap: by so much, relative to its bound, the best may be above what is left."""
@@ -28,7 +28,7 @@ _AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
-class Stopping:
+class StoppingRule:
     """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too.
 
     ``until``: the monotonic time at which it does in any case, in seconds.
@@ -46,7 +46,7 @@ class Stopping:
 
 
 @dataclass
-class Walk:
+class CandidateWalk:
     """A walk through the candidates that fit into a room, from the lowest bound on.
 
     ``cycles``: of those that ran, by number; infinite where they are no better than what was known.
@@ -62,7 +62,7 @@ class Walk:
     first: Ints = field(default_factory=lambda: ints([]))
     """The first few in the order of the walk, whether they ran or not."""
 
-    def go(self, room: int, stopping: Stopping, below: float = float("inf")) -> None:
+    def go(self, room: int, stopping: StoppingRule, below: float = float("inf")) -> None:
         """Run candidates until none can be better by much, or ``below`` something that is known."""
         candidates = self.candidates
         fits = candidates.fitting(room)
@@ -88,7 +88,7 @@ class Walk:
             at += step
         self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
 
-    def _is_over(self, lowest: float, stopping: Stopping, idle: int) -> bool:
+    def _is_over(self, lowest: float, stopping: StoppingRule, idle: int) -> bool:
         if lowest >= self.best:
             self.ended = "bounds"
         elif lowest >= self.best - stopping.allowed(self.best) and self.cycles:
@@ -149,6 +149,6 @@ class Walk:
         ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]
         return sorted(ran, key=lambda number: self.scored(number).rank)
 
-    def scored(self, number: int) -> Scored:
+    def scored(self, number: int) -> ScoredTree:
         """Return a candidate that ran."""
         return self.candidates.scored(number, self.cycles[number])

@@ -2,27 +2,27 @@
 
 from typing import TYPE_CHECKING
 
-from simaccel.later import of_modules
+from simaccel.lazy import lazy_attributes
 
 if TYPE_CHECKING:
     from simaccel.trace.events import Event
     from simaccel.trace.forest import RepeatedSegment
     from simaccel.trace.opening import TraceError
     from simaccel.trace.questions import Stall
-    from simaccel.trace.reader import Trace
+    from simaccel.trace.reader import TraceReader
     from simaccel.trace.schema import SCHEMA_VERSION, CommandSite, TraceHeader
     from simaccel.trace.series import BandwidthSeries, OccupancySeries, UtilisationSeries
     from simaccel.trace.sites import program_sites
     from simaccel.trace.writer import TraceWriter
 
-__getattr__ = of_modules(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "events": ("Event",),
         "forest": ("RepeatedSegment",),
         "opening": ("TraceError",),
         "questions": ("Stall",),
-        "reader": ("Trace",),
+        "reader": ("TraceReader",),
         "schema": ("SCHEMA_VERSION", "CommandSite", "TraceHeader"),
         "series": ("BandwidthSeries", "OccupancySeries", "UtilisationSeries"),
         "sites": ("program_sites",),
@@ -39,9 +39,9 @@ __all__ = [
     "OccupancySeries",
     "RepeatedSegment",
     "Stall",
-    "Trace",
     "TraceError",
     "TraceHeader",
+    "TraceReader",
     "TraceWriter",
     "UtilisationSeries",
     "program_sites",

@@ -51,8 +51,8 @@ MAX_BINS = 100_000
 _SHOWN_FAULTS = 5
 
 
-class Trace(RunRecord):
-    """An open trace. Use ``Trace.open``; a context manager that closes the file.
+class TraceReader(RunRecord):
+    """An open trace. Use ``TraceReader.open``; a context manager that closes the file.
 
     Attributes:
         header: what reproduces the run; of older versions (``schema_version``) only as texts.

@@ -6,15 +6,15 @@ from itertools import chain
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import early_site
-from simaccel.machine.steps import Act
-from simaccel.machine.walks import Walks, make_walks
+from simaccel.machine.steps import Action
+from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text
 from simaccel.trace.schema import CommandSite
 
 
 def program_sites(
-    program: Program, accelerator: Accelerator, walks: Walks | None = None
+    program: Program, accelerator: Accelerator, walks: InstructionStreams | None = None
 ) -> dict[int, CommandSite]:
     """Number the commands, and the ends of operators (no command), as the machine does.
 
@@ -26,9 +26,9 @@ def program_sites(
     sites: dict[int, CommandSite] = {}
     every = (steps for core in walks.distinct for steps in core.steps.values())
     for step in chain.from_iterable(every):
-        if step.act is Act.COMMAND and step.command is not None:
+        if step.act is Action.COMMAND and step.command is not None:
             sites[step.site] = CommandSite(step.operator, _command_text(step.command))
-        elif step.act is Act.MEET:
+        elif step.act is Action.MEET:
             sites[step.site] = CommandSite(step.operator, "")
     places = {name: at for at, name in enumerate(dict.fromkeys(walks.operators))}
     early = {

@@ -19,8 +19,8 @@ from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.mapspace.space import STRATEGIES
-from simaccel.report.comparison import ACCELERATOR, Axis, Compared, Point, varied
-from simaccel.report.figures.slope import Slope
+from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
+from simaccel.report.figures.slope import SkiSlope
 from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
@@ -40,11 +40,14 @@ _FEW_OPERATORS: Final = 4
 """Operators of which fused bounds over every tile size take a second."""
 _MANY_OPERATORS: Final = 12
 """More operators have no fused bound in a figure, which would take minutes."""
-Each = Callable[[Callable[["Task"], Compared], Sequence["Task"]], Iterable[Compared]]
+Each = Callable[
+    [Callable[["ComparisonTask"], ComparisonRow], Sequence["ComparisonTask"]],
+    Iterable[ComparisonRow],
+]
 
 
 @dataclass(frozen=True)
-class Task:
+class ComparisonTask:
     """One run, as it may be sent to another process.
 
     ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
@@ -54,14 +57,14 @@ class Task:
 
     workload: Workload
     accelerator: Accelerator
-    point: Point | None
+    point: SweepPoint | None
     dataflow: str | Tree
     options: Options = field(default_factory=Options)
     fast_forward: bool = True
     seq_len: int | None = None
     given: float | None = None
     title: str = ""
-    also: tuple[Point, ...] = ()
+    also: tuple[SweepPoint, ...] = ()
     label: str = ""
 
     def __post_init__(self) -> None:
@@ -73,9 +76,9 @@ class Task:
         return self.dataflow if isinstance(self.dataflow, str) else self.dataflow.dataflow
 
     @property
-    def row(self) -> Compared:
+    def row(self) -> ComparisonRow:
         """Its row, without a result."""
-        return Compared(
+        return ComparisonRow(
             self.label or self._name,
             self.seq_len,
             point=self.point,
@@ -85,7 +88,7 @@ class Task:
         )
 
 
-def run_task(task: Task) -> Compared:
+def run_task(task: ComparisonTask) -> ComparisonRow:
     """Run one task; what the user can cause becomes a row with its reason."""
     try:
         result = simulated(
@@ -105,7 +108,7 @@ class Comparison:
     """Runs side by side: a row each, in order; one that does not run has its reason."""
 
     title: str
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparisonRow, ...]
 
     def __repr__(self) -> str:
         ran = [row for row in self.rows if row.result is not None]
@@ -122,7 +125,7 @@ class Comparison:
         lines = (*terms_lines(self.rows), *problem_lines(self.rows))
         return parts_html(self.title, (comparison_table(self.rows), *lines))
 
-    def __iter__(self) -> Iterator[Compared]:
+    def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)
 
     def __len__(self) -> int:
@@ -185,7 +188,7 @@ def compare(
     return Comparison(title_of(tasks), tuple(run_all(run_task, tasks)))
 
 
-def title_of(tasks: Sequence[Task]) -> str:
+def title_of(tasks: Sequence[ComparisonTask]) -> str:
     """Return what all tasks have in common."""
     rows = [task.row for task in tasks]
     point = rows[0].point
@@ -202,20 +205,20 @@ def title_of(tasks: Sequence[Task]) -> str:
     return title
 
 
-def slopes_of(tasks: Sequence[Task]) -> dict[int | None, tuple[Slope, ...]]:
+def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SkiSlope, ...]]:
     """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
 
     None where weights or caches have memories of their own, which a bound doesn't tell apart, and
     of operators whose bound isn't known.
     """
-    found: dict[int | None, tuple[Slope, ...]] = {}
+    found: dict[int | None, tuple[SkiSlope, ...]] = {}
     for task in tasks:
         if task.seq_len not in found and not task.accelerator.memories.by_class():
             found[task.seq_len] = tuple(_slopes(task.workload))
     return found
 
 
-def _slopes(workload: Workload) -> Iterator[Slope]:
+def _slopes(workload: Workload) -> Iterator[SkiSlope]:
     """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
     windows = any(
         len(dim.terms) > 1
@@ -232,17 +235,17 @@ def _slopes(workload: Workload) -> Iterator[Slope]:
         mapspace = Mapspace(uneven=True, imperfect=every)
         label = labels[fuse] + ("" if every else ",\ntiles that divide")
         try:
-            yield Slope(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
+            yield SkiSlope(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
         except NoBoundError:
             return
 
 
-def operators_alone(workload: Workload) -> Iterator[tuple[Point, Workload]]:
+def operators_alone(workload: Workload) -> Iterator[tuple[SweepPoint, Workload]]:
     """Return each operator of a workload as a workload of its own, that runs once."""
     for at, operator in enumerate(workload.operators):
         alone = workload.alone([operator.name])
         document = einsums_document(alone.name, alone.operators, alone.tensors.values())
-        point = Point(_OPERATOR, operator.name, operator.name, at)
+        point = SweepPoint(_OPERATOR, operator.name, operator.name, at)
         yield point, replace(alone, parameters=document)
 
 
@@ -271,7 +274,7 @@ def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anyth
 
 def _places(
     workloads: Sequence[WorkloadLike], accelerators: Sequence[AcceleratorLike], each: str | None
-) -> list[Task]:
+) -> list[ComparisonTask]:
     """Read everything; give a task without a dataflow for each workload on each accelerator."""
     single = len(workloads) * len(accelerators) == 1
     if each is not None and not single:
@@ -292,23 +295,29 @@ def _places(
         return alone_tasks(workload, accelerator, each, estimates)
     axis = ACCELERATOR if len(workloads) == 1 else _WORKLOAD if len(there) == 1 else _RUN
     return [
-        Task(a, b, Point(axis, _name(axis, a, b), _name(axis, a, b), at), "", seq_len=seq_len_of(a))
+        ComparisonTask(
+            a,
+            b,
+            SweepPoint(axis, _name(axis, a, b), _name(axis, a, b), at),
+            "",
+            seq_len=seq_len_of(a),
+        )
         for at, (a, b) in enumerate(pairs)
     ]
 
 
 def alone_tasks(
     workload: Workload, accelerator: Accelerator, each: str | None, estimates: Mapping[str, float]
-) -> list[Task]:
+) -> list[ComparisonTask]:
     """Return a task without a dataflow, or one for each operator, with its own estimate."""
     length = seq_len_of(workload)
     if each is None:
         complete = all(operator.name in estimates for operator in workload.operators)
         whole = sum(estimates.values()) if complete else None
-        return [Task(workload, accelerator, None, "", seq_len=length, given=whole)]
+        return [ComparisonTask(workload, accelerator, None, "", seq_len=length, given=whole)]
     title = experiment_title(workload, accelerator, varied=("seq-len",))
     return [
-        Task(
+        ComparisonTask(
             alone,
             accelerator,
             point,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, gather, require_none, suggest
-from simaccel.experiment.exploration.explore import Exploration as Points
 from simaccel.experiment.exploration.explore import ExplorationObjective
+from simaccel.experiment.exploration.explore import ExploredDesigns as Points
 from simaccel.experiment.exploration.explore import explore as explored
 from simaccel.experiment.exploration.figures import OBJECTIVES
 from simaccel.experiment.exploration.limits import read_limit

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_BARS: Final = 40
 
 
-class Result(experiment.Result):
+class Result(experiment.ExperimentResult):
     """The result of one run; a notebook shows it as tables."""
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class Result(experiment.Result):
         return Plot(self._draw)
 
     def _draw(self) -> Figure:
-        from simaccel.report.comparison import Axis, Compared, Point
+        from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint
         from simaccel.report.figures.comparison import draw_comparison
 
         figures, axis = result_json(self), Axis("operator", "operator", "operator", named=True)
@@ -85,7 +85,9 @@ class Result(experiment.Result):
         named = [(parts[at]["name"], parts[at]) for at in sorted(longest)]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [
-            Compared(self.mapping.dataflow, result=result, point=Point(axis, name, name, at))
+            ComparisonRow(
+                self.mapping.dataflow, result=result, point=SweepPoint(axis, name, name, at)
+            )
             for at, (name, result) in enumerate(named)
         ]
         shortened = len(longest) < len(parts)
@@ -93,7 +95,7 @@ class Result(experiment.Result):
         return draw_comparison(rows, f"{self.title}{more}")
 
 
-def shown(found: experiment.Result) -> Result:
+def shown(found: experiment.ExperimentResult) -> Result:
     """Return a result as one that a notebook shows."""
     return Result(**{field.name: getattr(found, field.name) for field in fields(found)})
 

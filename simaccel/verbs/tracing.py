@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from simaccel.report.stalls import Analysis
+    from simaccel.report.stalls import StallAnalysis
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,7 +23,7 @@ class StallReport:
     """Cycles of a run by cause, the reasons, and what freeing a resource would gain."""
 
     title: str
-    analysis: Analysis
+    analysis: StallAnalysis
     operator: str | None
 
     @property
@@ -85,7 +85,7 @@ class StallReport:
         )
 
 
-class Trace(trace.Trace):
+class Trace(trace.TraceReader):
     """An open trace. Use ``Trace.open``; a context manager that closes the file."""
 
     @property
@@ -137,12 +137,12 @@ class Trace(trace.Trace):
 
         """
         from simaccel.report.figures import KINDS
-        from simaccel.report.figures.page import Asked, draw_page, what_is_shown
+        from simaccel.report.figures.page import FigureOptions, draw_page, what_is_shown
 
         if kind is not None and kind not in KINDS:
             raise InputError([Fault("plot", "kind", kind, suggest(kind, KINDS))])
         kinds = KINDS if kind is None else (kind,)
-        asked = Asked(kinds=kinds, start=start, end=end, operator=operator, columns=2)
+        asked = FigureOptions(kinds=kinds, start=start, end=end, operator=operator, columns=2)
         shown = what_is_shown(self, asked)
 
         def draw() -> Figure:

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from simaccel.later import of_modules
+from simaccel.lazy import lazy_attributes
 from simaccel.workload.attention import (
     MODELS,
     SCOPES,
-    Dimensions,
     Model,
+    ModelDimensions,
     Scope,
     attention,
     attention_model,
@@ -15,7 +15,7 @@ from simaccel.workload.attention import (
 )
 from simaccel.workload.building import (
     PLUGGED,
-    Sizes,
+    WorkloadSizes,
     build,
     is_described,
     is_file,
@@ -25,14 +25,14 @@ from simaccel.workload.building import (
 from simaccel.workload.conv import Conv, conv2d, parse_conv
 from simaccel.workload.describe import OperatorRow, describe
 from simaccel.workload.einsum import (
-    Affine,
+    AffineDimension,
     Einsum,
     Kind,
     Operand,
     Operator,
     Tensor,
     Vector,
-    Visible,
+    VisibleSpan,
     operand,
     operands_of,
     softmax,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from simaccel.workload.files import load_document, parse_workload
     from simaccel.workload.topology import load_estimates, load_topology, read_topology
 
-__getattr__ = of_modules(
+__getattr__ = lazy_attributes(
     __name__,
     {
         "described": ("DescribedLayer", "load_described"),
@@ -83,16 +83,16 @@ __all__ = [
     "SCOPES",
     "TRANSFORMERS",
     "VECTORS",
-    "Affine",
+    "AffineDimension",
     "Conv",
     "DescribedLayer",
-    "Dimensions",
     "Einsum",
     "FrozenDict",
     "GemmShape",
     "Kind",
     "Layers",
     "Model",
+    "ModelDimensions",
     "Network",
     "Operand",
     "Operator",
@@ -101,13 +101,13 @@ __all__ = [
     "Precision",
     "Product",
     "Scope",
-    "Sizes",
     "Tensor",
     "Transformer",
     "Vector",
     "VectorKind",
-    "Visible",
+    "VisibleSpan",
     "Workload",
+    "WorkloadSizes",
     "attention",
     "attention_model",
     "bmm",

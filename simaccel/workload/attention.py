@@ -57,7 +57,7 @@ _BLOCK_KINDS: dict[str, Kind] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dimensions:
+class ModelDimensions:
     """The sizes of a model's attention blocks; `head_size` need not be `hidden` / `heads`."""
 
     hidden: int
@@ -73,15 +73,15 @@ class Model:
 
     name: str
     aliases: tuple[str, ...]
-    dimensions: Dimensions
+    dimensions: ModelDimensions
     source: str
 
 
 def parse_model(document: Mapping[str, Any]) -> Model:
     """Return the model of a document, which is that of an attention block with a source."""
-    sizes = {size.name: document[size.name] for size in fields(Dimensions)}
+    sizes = {size.name: document[size.name] for size in fields(ModelDimensions)}
     aliases = tuple(document.get("aliases", ()))
-    return Model(document["name"], aliases, Dimensions(**sizes), document["source"])
+    return Model(document["name"], aliases, ModelDimensions(**sizes), document["source"])
 
 
 MODELS: Final = Catalogue("attention", parse_model)
@@ -120,7 +120,7 @@ def attention_model(
 
 
 def attention(
-    dimensions: Dimensions,
+    dimensions: ModelDimensions,
     *,
     batch: int,
     seq_len: int,

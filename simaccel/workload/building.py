@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
@@ -30,7 +30,7 @@ SCOPE: Final = "block"
 """What is used where nothing is given."""
 
 
-class Sizes(TypedDict, total=False):
+class WorkloadSizes(TypedDict, total=False):
     """Sizes and choices of a workload beside its name; None is as if it was not given.
 
     ``seq_len``, ``batch``, ``scope``: of models (512 tokens, a batch of 1, scope ``block``).
@@ -142,13 +142,13 @@ def _refuse_unknown(
 
 
 def load_workload(
-    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[Sizes]
+    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
 ) -> Workload:
     """Return the workload of a name (see ``build``) or of a file of any kind.
 
     Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), a MAESTRO description (.m). ``Sizes`` says what else can be given. What of a file is
-    not taken is in the workload's ``account``; more than 1% of its MACs runs only if
+    (.onnx), a MAESTRO description (.m). ``WorkloadSizes`` says what else can be given. What of a
+    file is not taken is in the workload's ``account``; more than 1% of its MACs runs only if
     ``allow_unmodelled``.
 
     Raises:
@@ -168,7 +168,7 @@ def load_workload(
     return replace(precise, account=replace(precise.account, allowed=allow_unmodelled))
 
 
-def build(name: str | Transformer, **sizes: Unpack[Sizes]) -> Workload:
+def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
     """Return a workload of the catalogue, of a shape, or of a plug-in, by its name.
 
     A transformer of one's own stands for its name.
@@ -225,7 +225,7 @@ def kind_of_file(name: str) -> str | None:
     """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
     if not is_file(name):
         return None
-    from simaccel.files.looks import look_of  # noqa: PLC0415 - a parser
+    from simaccel.files.file_kinds import look_of  # noqa: PLC0415 - a parser
 
     look = look_of(Path(name))
     if look is not None and look in _READERS:
@@ -236,7 +236,7 @@ def kind_of_file(name: str) -> str | None:
 
 def _refuse_look(name: str, kind: str) -> None:
     """Refuse a file by what it looks like, where that is nothing that is read here."""
-    from simaccel.files.looks import WORDS, look_of  # noqa: PLC0415 - a parser
+    from simaccel.files.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
 
     look = look_of(Path(name))
     if look is not None and look != kind:
@@ -257,7 +257,7 @@ def is_described(name: str) -> bool:
 
 def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and refuse what is no size."""
-    known = Sizes.__annotations__
+    known = WorkloadSizes.__annotations__
     require_none(
         Fault("workload", name, value, f"no such size; {suggest(name, known)}")
         for name, value in sizes.items()
@@ -342,7 +342,7 @@ def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
 
     model, account = load_config(path)
     made = transformer(model, **options)
-    entries = [Entry("sizes", "taken", "a transformer", "model", made.macs)]
+    entries = [AccountEntry("sizes", "taken", "a transformer", "model", made.macs)]
     whole = made.parameters["scope"] == "model"
     for entry in account.entries:
         macs = entry.macs if whole or entry.kind != PART else 0

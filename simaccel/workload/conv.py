@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simaccel.errors import Fault, InputError
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand
+from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.sizes import MAX_LAYER_SIZE, parse_sizes, size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors
 from simaccel.workload.workload import Workload
@@ -66,7 +66,10 @@ class Conv:
     def einsum(self, name: str, tensors: tuple[str, str, str] = ("I", "W", "O")) -> Einsum:
         """Return the einsum over the tensors of these names: input, filters, output."""
         (sh, sw), (dh, dw) = self.stride, self.dilation
-        rows, columns = Affine((("p", sh), ("r", dh))), Affine((("q", sw), ("s", dw)))
+        rows, columns = (
+            AffineDimension((("p", sh), ("r", dh))),
+            AffineDimension((("q", sw), ("s", dw))),
+        )
         image, filters, result = tensors
         inputs = (
             Operand(image, (*_units("ngc"), rows, columns)),
@@ -157,5 +160,5 @@ def positions(size: int, reach: int, stride: int, padding: int = 0) -> int:
     return (size + 2 * padding - reach) // stride + 1
 
 
-def _units(ranks: str) -> tuple[Affine, ...]:
-    return tuple(Affine(((rank, 1),)) for rank in ranks)
+def _units(ranks: str) -> tuple[AffineDimension, ...]:
+    return tuple(AffineDimension(((rank, 1),)) for rank in ranks)

@@ -24,17 +24,17 @@ from simaccel.errors import ABSENT, Fault, require_none, suggest
 from simaccel.files.directives.syntax import (
     DataflowBlock,
     Description,
-    Dimensions,
-    Entry,
+    DimensionsNode,
+    EntryNode,
     Layer,
-    Name,
+    NameNode,
     Node,
-    Number,
-    SizeOf,
-    Stride,
+    NumberNode,
+    SizeNode,
+    StrideNode,
     Term,
-    Type,
-    Value,
+    TypeNode,
+    ValueNode,
 )
 from simaccel.workload.conv import Conv, positions
 from simaccel.workload.layers import (
@@ -54,7 +54,7 @@ SLIDING: Final[Mapping[str, str]] = {"Y": "R", "X": "S"}
 """The dimension of the filter that slides over a dimension of the input."""
 OF_INPUT: Final[Mapping[str, str]] = {"Y'": "Y", "X'": "X"}
 """Dimensions of the output, and those of the input that they stand for."""
-_AnyMember = TypeVar("_AnyMember", Type, Stride, Dimensions, DataflowBlock)
+_AnyMember = TypeVar("_AnyMember", TypeNode, StrideNode, DimensionsNode, DataflowBlock)
 _CONV = ("K", "C", "R", "S", "Y", "X")
 _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "CONV": _CONV,
@@ -165,7 +165,7 @@ class Evaluator:
                 self.fault(one.name, one.name.text, "each constant once")
             self.constants[one.name.text] = self.value(one.value, {}, at_least=None)
 
-    def value(self, value: Value, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
+    def value(self, value: ValueNode, sizes: Mapping[str, int], *, at_least: int | None = 1) -> int:
         """Return a value; 1 where it is none, with a fault."""
         known = len(self.faults)
         total = self._term(value.first, sizes)
@@ -185,11 +185,11 @@ class Evaluator:
         self.faults.append(Fault(self.file, str(node.place), value, allowed))
 
     def _term(self, term: Term, sizes: Mapping[str, int]) -> int:
-        if isinstance(term, Number):
+        if isinstance(term, NumberNode):
             if term.digits.isascii() and term.digits.isdigit() and len(term.digits) <= _DIGITS:
                 return int(term.digits)
             self.fault(term, term.digits, f"a whole number from 1 to {MAX_LAYER_SIZE}")
-        elif isinstance(term, SizeOf):
+        elif isinstance(term, SizeNode):
             if term.dim.text in sizes:
                 return sizes[term.dim.text]
             self.fault(term.dim, term.dim.text, f"a declared dimension; {_listed(sizes)}")
@@ -255,7 +255,7 @@ def load_described(
 
 def choices_of(node: Layer) -> tuple[str, ...]:
     """Return the dimensions that a layer can have by its type; those of all types without one."""
-    named = next((one.kind.text for one in node.members if isinstance(one, Type)), "")
+    named = next((one.kind.text for one in node.members if isinstance(one, TypeNode)), "")
     kinds = [kind for kind in LAYER_KINDS if kind == named] or LAYER_KINDS
     found = (dim for kind in kinds for dim in (*_NEEDED[kind], *_OPTIONAL[kind]))
     outer = OF_INPUT if any("Y" in _NEEDED[kind] for kind in kinds) else ()
@@ -272,11 +272,11 @@ def _sound_layers(
 
 def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | None:
     kind = _kind(node, evaluator)
-    dimensions = _only(node, Dimensions, evaluator)
+    dimensions = _only(node, DimensionsNode, evaluator)
     if kind is None or dimensions is None:
         _values(dimensions, evaluator)
         return None
-    stride_node = _only(node, Stride, evaluator)
+    stride_node = _only(node, StrideNode, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
         evaluator.fault(stride_node, "Stride behind Dimensions", "Stride before Dimensions")
     sizes = _sizes(kind, dimensions, evaluator)
@@ -290,14 +290,14 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
     return layer if _fits(layer, dimensions, evaluator) else None
 
 
-def _values(node: Dimensions | None, evaluator: Evaluator) -> None:
+def _values(node: DimensionsNode | None, evaluator: Evaluator) -> None:
     """Note values that are none, of dimensions whose names can't be checked."""
     for _, value in () if node is None else _entries(node.entries, evaluator):
         evaluator.value(value, {})
 
 
 def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
-    found = _only(node, Type, evaluator)
+    found = _only(node, TypeNode, evaluator)
     if found is None:
         return None
     for kind in LAYER_KINDS:
@@ -309,16 +309,18 @@ def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
 
 def _only(node: Layer, member: type[_AnyMember], evaluator: Evaluator) -> _AnyMember | None:
     """Return the one member of its kind."""
-    name = "Dataflow" if member is DataflowBlock else member.__name__
+    name = member.keyword
     found = [one for one in node.members if isinstance(one, member)]
     for one in found[1:]:
         evaluator.fault(one, name, f"one {name} in a layer")
-    if not found and member is not Stride:
+    if not found and member is not StrideNode:
         evaluator.fault(node, f"Layer {node.name} without {name}", f"a {name} in each layer")
     return found[0] if found else None
 
 
-def _entries(entries: tuple[Entry, ...], evaluator: Evaluator) -> Iterator[tuple[Name, Value]]:
+def _entries(
+    entries: tuple[EntryNode, ...], evaluator: Evaluator
+) -> Iterator[tuple[NameNode, ValueNode]]:
     """Yield the entries, each name once."""
     seen: set[str] = set()
     for one in entries:
@@ -329,7 +331,7 @@ def _entries(entries: tuple[Entry, ...], evaluator: Evaluator) -> Iterator[tuple
             yield one.dim, one.value
 
 
-def _sizes(kind: LayerKind, node: Dimensions, evaluator: Evaluator) -> dict[str, int] | None:
+def _sizes(kind: LayerKind, node: DimensionsNode, evaluator: Evaluator) -> dict[str, int] | None:
     """Read the dimensions; Y' and X' become Y and X."""
     outer = OF_INPUT if "Y" in _NEEDED[kind] else {}
     choices = (*_NEEDED[kind], *_OPTIONAL[kind], *outer)
@@ -360,7 +362,7 @@ def _sizes(kind: LayerKind, node: Dimensions, evaluator: Evaluator) -> dict[str,
     return sizes
 
 
-def _stride(kind: LayerKind, node: Stride | None, evaluator: Evaluator) -> tuple[int, int]:
+def _stride(kind: LayerKind, node: StrideNode | None, evaluator: Evaluator) -> tuple[int, int]:
     if node is None:
         return 1, 1
     strides = {"Y": 1, "X": 1}
@@ -378,7 +380,7 @@ def _stride(kind: LayerKind, node: Stride | None, evaluator: Evaluator) -> tuple
     return strides["Y"], strides["X"]
 
 
-def _fits(layer: DescribedLayer, node: Dimensions, evaluator: Evaluator) -> bool:
+def _fits(layer: DescribedLayer, node: DimensionsNode, evaluator: Evaluator) -> bool:
     """Refuse a filter larger than the input, and layers beyond what can be counted."""
     places = {OF_INPUT.get(entry.dim.text, entry.dim.text): entry for entry in node.entries}
     for dim, reach in SLIDING.items() if layer.slides else ():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
@@ -29,10 +29,11 @@ _FILE = "workload"
 
 
 @dataclass(frozen=True)
-class Affine:
+class AffineDimension:
     """A tensor dimension: the sum of coefficient * rank over its terms (rank, coefficient).
 
-    >>> str(Affine((("p", 2), ("r", 1)))), Affine((("p", 2), ("r", 1))).size({"p": 4, "r": 3})
+    >>> window = AffineDimension((("p", 2), ("r", 1)))
+    >>> str(window), window.size({"p": 4, "r": 3})
     ('2*p+r', 9)
     """
 
@@ -99,7 +100,7 @@ class Operand:
     """
 
     tensor: str
-    projection: tuple[Affine, ...]
+    projection: tuple[AffineDimension, ...]
     start: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -143,7 +144,7 @@ def operand(text: str) -> Operand:
     'Q[b,h,n,d]'
     """
     tensor, *ranks = text.split()
-    return Operand(tensor, tuple(Affine(((rank, 1),)) for rank in ranks))
+    return Operand(tensor, tuple(AffineDimension(((rank, 1),)) for rank in ranks))
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class Einsum:
 
 
 @dataclass(frozen=True)
-class Visible:
+class VisibleSpan:
     """The part of the axis that a row sees: of position p of ``row``, all up to p + ``before``.
 
     With a ``window``: the last so many of them. A causal mask, and one of a sliding window; it is
@@ -236,7 +237,7 @@ class Vector:
     output: Operand
     axis: str | None = None
     scale: float = 1.0
-    visible: Visible | None = None
+    visible: VisibleSpan | None = None
 
     def __post_init__(self) -> None:
         """Refuse what an einsum refuses, unknown kinds, and what does not suit the kind."""
@@ -281,7 +282,7 @@ def softmax(
     output: Operand,
     axis: str,
     scale: float = 1.0,
-    visible: Visible | None = None,
+    visible: VisibleSpan | None = None,
 ) -> Vector:
     """Return the softmax of `scale` times an operand along the rank `axis`."""
     return Vector(name, "softmax", ranks, (given,), output, axis, scale, visible)

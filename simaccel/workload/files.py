@@ -95,10 +95,18 @@ from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
-from simaccel.workload.attention import Dimensions, attention, attention_model
+from simaccel.workload.attention import ModelDimensions, attention, attention_model
 from simaccel.workload.conv import conv2d
 from simaccel.workload.documents import einsums_document
-from simaccel.workload.einsum import Affine, Einsum, Operand, Operator, Tensor, Vector, Visible
+from simaccel.workload.einsum import (
+    AffineDimension,
+    Einsum,
+    Operand,
+    Operator,
+    Tensor,
+    Vector,
+    VisibleSpan,
+)
 from simaccel.workload.forms import (
     ConvForm,
     Document,
@@ -277,7 +285,7 @@ def _attention(form: Document, parameters: dict[str, Any]) -> Workload:
     if isinstance(form, ModelAttentionForm):
         return attention_model(parameters.pop("model"), **parameters)
     names = ("hidden", "heads", "head_size", "ff_size", "layers")
-    dimensions = Dimensions(**{name: parameters.pop(name) for name in names})
+    dimensions = ModelDimensions(**{name: parameters.pop(name) for name in names})
     for name in ("aliases", "source"):
         del parameters[name]
     return attention(dimensions, **parameters)
@@ -354,9 +362,9 @@ def _operator(name: str, operator_form: OperatorForm) -> Operator:
 
 
 def _operand(given: OperandForm) -> Operand:
-    projection = tuple(Affine(tuple(dim.items())) for dim in given.projection)
+    projection = tuple(AffineDimension(tuple(dim.items())) for dim in given.projection)
     return Operand(given.tensor, projection, tuple(given.start))
 
 
-def _visible(given: VisibleForm | None) -> Visible | None:
-    return Visible(given.row, given.before, given.window) if given else None
+def _visible(given: VisibleForm | None) -> VisibleSpan | None:
+    return VisibleSpan(given.row, given.before, given.window) if given else None

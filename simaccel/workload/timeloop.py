@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.accounting import Account, Entry, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.workload.documents import einsums_document
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Tensor
+from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Tensor
 from simaccel.workload.sizes import size_faults
 from simaccel.workload.workload import Workload
 
@@ -124,9 +124,9 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
     kinds[out.tensor] = "output"
     tensors = {tensor: Tensor(tensor, kind=kind, assumed=True) for tensor, kind in kinds.items()}
     parameters = einsums_document(name, (einsum,), tensors.values())
-    taken = Entry("problem", "taken", "an einsum", macs=einsum.macs)
+    taken = AccountEntry("problem", "taken", "an einsum", macs=einsum.macs)
     entries = (taken, *_entries(document, shape, instance, {**ranks, **coefficients}))
-    account = Account(source, entries)
+    account = FileAccount(source, entries)
     return Workload(name, (einsum,), tensors, parameters=parameters, account=account)
 
 
@@ -177,7 +177,7 @@ def _entries(
     shape: Mapping[Any, Any],
     instance: Mapping[Any, Any],
     sizes: Mapping[str, int],
-) -> Iterator[Entry]:
+) -> Iterator[AccountEntry]:
     """Yield what became of every key."""
     others = dict.fromkeys(_OF_HARDWARE, "no part of the problem")
     yield from account_keys(document, ("problem",), others, macs=0)
@@ -185,19 +185,19 @@ def _entries(
     names = (*_OF_PROBLEM, "instance", *(instance if flat else ()))
     yield from account_keys(problem, names, within="problem", macs=None)
     if "shape" not in problem:
-        yield Entry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
+        yield AccountEntry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
     if isinstance(problem.get("shape"), Mapping):
         yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
     for name, value in instance.items():
         path = f"problem.instance.{name}"
         if name in sizes:
-            yield Entry(path, "taken", "a size")
+            yield AccountEntry(path, "taken", "a size")
         elif name in _DENSITIES:
-            yield Entry(path, "not taken", "all is dense here", macs=None)
+            yield AccountEntry(path, "not taken", "all is dense here", macs=None)
         elif name in _INPUT_SIZES:
-            yield Entry(path, "harmless", _INPUT_SIZES[name])
+            yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
         elif value == 1:
-            yield Entry(path, "harmless", "1, of nothing that there is")
+            yield AccountEntry(path, "harmless", "1, of nothing that there is")
 
 
 def _kind(given: Operand) -> Kind:
@@ -276,5 +276,5 @@ def _operand(
                 what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
                 raise _fault(source, f"{path}.projection[{number}]", dim, what)
             terms[known[0]] = next((number for number in factors if number is not None), 1)
-        projection.append(Affine(tuple(terms.items())))
+        projection.append(AffineDimension(tuple(terms.items())))
     return Operand(space["name"], tuple(projection))

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from simaccel.errors import ABSENT, Fault, InputError
-from simaccel.files.accounting import Account, Entry
+from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.files.documents import read_text
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
@@ -85,7 +85,7 @@ class _Sheet:
     columns: dict[str, int]
     header: list[str]
     faults: list[Fault] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[AccountEntry] = field(default_factory=list)
 
     def cell(self, row: "_Row", key: str) -> str:
         at = self.columns.get(key)
@@ -120,7 +120,7 @@ class _Topology:
 
     layers: Layers
     estimates: Mapping[str, float]
-    account: Account
+    account: FileAccount
 
 
 def load_topology(
@@ -199,10 +199,10 @@ def _read(path: str | Path) -> _Topology:
     names = distinct_names(names)
     layers = dict(zip(names, shapes, strict=True))
     taken = [
-        Entry(name, "taken", "a layer", "row", prod(shape.ranks.values()))
+        AccountEntry(name, "taken", "a layer", "row", prod(shape.ranks.values()))
         for name, shape in layers.items()
     ]
-    account = Account(sheet.file, (*taken, *sheet.entries, *_left(sheet, rows)))
+    account = FileAccount(sheet.file, (*taken, *sheet.entries, *_left(sheet, rows)))
     pairs = zip(names, estimates, strict=True)
     return _Topology(layers, {name: n for name, n in pairs if n is not None}, account)
 
@@ -308,17 +308,17 @@ def _is_heading(sheet: _Sheet, row: _Row) -> bool:
     if at < 0 or any(cell for place, cell in enumerate(row.cells) if place != at):
         return False
     name = f"line {row.line} ({row.cells[at]})"
-    sheet.entries.append(Entry(name, "harmless", "a heading: a name without sizes", "row"))
+    sheet.entries.append(AccountEntry(name, "harmless", "a heading: a name without sizes", "row"))
     return True
 
 
-def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[Entry]:
+def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
     """Yield what became of the columns that are none of the known ones, or have other titles."""
     for name, at in sheet.columns.items():
         title = sheet.header[at] if at < len(sheet.header) else ""
         if title and _key(title) != _key(sheet.titles[name]):
             why = f"read as {sheet.titles[name]}, by its position"
-            yield Entry(f"column {at + 1} ({title})", "harmless", why, "column")
+            yield AccountEntry(f"column {at + 1} ({title})", "harmless", why, "column")
     first = max(sheet.columns.values()) + 1
     width = max((len(row.cells) for row in rows), default=0)
     for at in range(width):
@@ -330,12 +330,12 @@ def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[Entry]:
         if not (cells or title):
             continue
         if all(map(_DENSE.fullmatch, cells)):
-            yield Entry(name, "harmless", "nothing, or dense (1:1)", "column")
+            yield AccountEntry(name, "harmless", "nothing, or dense (1:1)", "column")
         elif at > first or not any(cell.isdecimal() or ":" in cell for cell in cells):
-            yield Entry(name, "not taken", "SCALE-Sim reads no such column", "column")
+            yield AccountEntry(name, "not taken", "SCALE-Sim reads no such column", "column")
         else:
             why = "SCALE-Sim's sparsity, or a batch: name it Batch, or take it out"
-            yield Entry(name, "not taken", why, "column", None)
+            yield AccountEntry(name, "not taken", why, "column", None)
 
 
 def _name(sheet: _Sheet, row: _Row) -> str:
@@ -395,4 +395,4 @@ def _account_sparsity(sheet: _Sheet, row: _Row) -> None:
     if not _DENSE.fullmatch(text):
         name = f"line {row.line}, column {sheet.columns['sparsity'] + 1} (Sparsity)"
         why = f"{text}: all is dense here, also where SCALE-Sim leaves out zeros"
-        sheet.entries.append(Entry(name, "not taken", why, "sparsity", None))
+        sheet.entries.append(AccountEntry(name, "not taken", why, "sparsity", None))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simaccel.workload.conv import Conv
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand, Operator, Vector
+from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Operator, Vector
 
 Window = Literal["pooling", "average_pooling"]
 IMAGE = "image"
@@ -173,8 +173,8 @@ def _ranks(sizes: Conv, names: str) -> dict[str, int]:
     return {name: sizes.ranks[name] for name in names}
 
 
-def _units(ranks: str) -> tuple[Affine, ...]:
-    return tuple(Affine(((rank, 1),)) for rank in ranks)
+def _units(ranks: str) -> tuple[AffineDimension, ...]:
+    return tuple(AffineDimension(((rank, 1),)) for rank in ranks)
 
 
 def _input(
@@ -182,7 +182,11 @@ def _input(
 ) -> Operand:
     """Return what windows read of some channels."""
     (sh, sw), (dh, dw) = node.sizes.stride, node.sizes.dilation
-    dims = (*_units(f"n{rank}"), Affine((("p", sh), ("r", dh))), Affine((("q", sw), ("s", dw))))
+    dims = (
+        *_units(f"n{rank}"),
+        AffineDimension((("p", sh), ("r", dh))),
+        AffineDimension((("q", sw), ("s", dw))),
+    )
     start = _start(node, tensors[node.given[0]], channel, channels)
     return Operand(_tensor(node.given[0]), dims, start)
 

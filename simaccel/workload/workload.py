@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.accounting import Account
+from simaccel.files.accounting import FileAccount
 from simaccel.numbers import in_bytes
 from simaccel.workload.einsum import Operand, Operator, Tensor, Vector, operands_of
 from simaccel.workload.frozen import FrozenDict
@@ -45,7 +45,7 @@ class Workload:
     repeat: int = 1
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
     once: frozenset[str] = frozenset()
-    account: Account = field(default=Account(), compare=False, repr=False)
+    account: FileAccount = field(default=FileAccount(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what does not fit together; order the operators."""

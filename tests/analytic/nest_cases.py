@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.hierarchy import levels as levels_of
-from simaccel.hardware.levels import ROLES, Hierarchy, Role, Spatial, Temporal
-from simaccel.workload import Affine, Conv, Einsum, Operand, operand
+from simaccel.hardware.levels import ROLES, Hierarchy, Role, SpatialLevel, TemporalLevel
+from simaccel.workload import AffineDimension, Conv, Einsum, Operand, operand
 
 MOST_POINTS = 400
 
@@ -64,14 +64,16 @@ def draw_einsum(draw: random.Random) -> Einsum:
             found = conv.einsum("conv")
         elif kind == "line":  # one dimension only, with long remainders
             ranks = {"p": draw.randint(5, 23), "r": draw.randint(1, 9), "m": draw.choice([1, 2])}
-            line = Affine((("p", draw.randint(1, 3)), ("r", draw.randint(1, 3))))
+            line = AffineDimension((("p", draw.randint(1, 3)), ("r", draw.randint(1, 3))))
             found = Einsum(
                 "line", ranks, (Operand("I", (line,)), operand("W r m")), operand("O p m")
             )
         else:  # three ranks in one index, and a rank that is stretched alone
             ranks = {"p": sizes[0], "r": sizes[1], "t": sizes[2], "m": sizes[3]}
-            three = Affine((("p", draw.randint(1, 2)), ("r", 1), ("t", draw.randint(1, 3))))
-            alone = Affine((("m", draw.randint(1, 2)),))
+            three = AffineDimension(
+                (("p", draw.randint(1, 2)), ("r", 1), ("t", draw.randint(1, 3)))
+            )
+            alone = AffineDimension((("m", draw.randint(1, 2)),))
             found = Einsum(
                 "odd",
                 ranks,
@@ -140,14 +142,14 @@ def draw_mapping(draw: random.Random, einsum: Einsum, hierarchy: Hierarchy) -> N
         level = hierarchy.levels[index]
         factors = {}
         for rank in einsum.ranks if index else ():
-            if draw.random() < (0.35 if isinstance(level, Spatial) else 0.5):
-                most = min(left[rank], 4) if isinstance(level, Spatial) else left[rank]
+            if draw.random() < (0.35 if isinstance(level, SpatialLevel) else 0.5):
+                most = min(left[rank], 4) if isinstance(level, SpatialLevel) else left[rank]
                 pieces = draw.randint(1, most) + (draw.random() < 0.03)
                 factors[rank] = pieces
                 left[rank] = -(-left[rank] // pieces)
         order: tuple[str, ...] = ()
         keep: tuple[Role, ...] = ()
-        if isinstance(level, Temporal):
+        if isinstance(level, TemporalLevel):
             order = tuple(draw.sample(sorted(einsum.ranks), len(einsum.ranks)))
             keep = tuple(
                 r for r in ROLES if r in level.roles and (not index or draw.random() < 0.75)

@@ -9,8 +9,8 @@ import pytest
 
 from simaccel.analytic.array import edges, folded
 from simaccel.analytic.evaluation import evaluate
-from simaccel.analytic.family import Branch, Family, Kept, Loops, family_of, ints
-from simaccel.analytic.totals import Counts
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, family_of, ints
+from simaccel.analytic.totals import FamilyCounts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import space_of
@@ -37,7 +37,7 @@ def work(
     order: str,
     slots: tuple[int, int, int] = (2, 2, 2),
     kept: Sequence[str] = (),
-) -> Counts:
+) -> FamilyCounts:
     """Count tiles of m, k and n; ``kept`` tensors are on chip."""
     m, k, n = tile
     a, b, c = slots
@@ -49,7 +49,7 @@ def work(
     return evaluate(family_of(space_of(given, group), group, around), TOY).counts
 
 
-def dram(found: Counts) -> dict[tuple[str, str], int]:
+def dram(found: FamilyCounts) -> dict[tuple[str, str], int]:
     return {
         level: int(n) for level, n in found.moved.items() if level[0].startswith("dram") and int(n)
     }
@@ -205,9 +205,9 @@ def test_100_000_candidates_in_one_call() -> None:
     count, shape = 100_000, (500, 64, 500)
     given = gemm(m=500, k=64, n=500, batch=12)
     m, k, n = (rng.integers(1, extent + 1, count) for extent in shape)
-    loops = Loops(tuple("mnk"), (m, n, k), tuple(map(ints, range(3))))
-    keeps = tuple(Kept(name, "buffer", ints(2)) for name in "ABC")
-    outer = Loops(("b",), (ints(1),), (ints(0),))
+    loops = FamilyLoops(tuple("mnk"), (m, n, k), tuple(map(ints, range(3))))
+    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
     branch: Branch = (outer, loops, *keeps, Do("gemm", "array", "os"))
     space = space_of(given, Group(operators=("gemm",), tree=()))
     found = evaluate(Family(space, branch, {}), load_accelerator("edge"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import family_of, ints, take, tree_of
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
@@ -28,7 +28,7 @@ from tests.program.programs import LA, Case, attention_workload, case, fused_cas
 from tests.trees import einsum, mapping, vector, workload
 
 
-def totals(of: Workload, one: Mapping, on: Accelerator) -> Totals:
+def totals(of: Workload, one: Mapping, on: Accelerator) -> FamilyTotals:
     """Count a mapping of one group."""
     ((group, around),) = one.placed()
     return evaluate(family_of(space_of(of, group), group, around), on)

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simaccel.analytic.evaluation import Totals
+from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
-from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.costs import Setting
-from simaccel.mapspace.space import Space, spaces
+from simaccel.mapspace.space import EinsumMapspace, spaces
 from simaccel.workload import Einsum, Tensor
 from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output
@@ -30,18 +30,18 @@ def _tensors(einsum: Einsum) -> dict[str, Tensor]:
     return found | {einsum.output.tensor: Tensor(einsum.output.tensor, WIDTHS[-1])}
 
 
-def _candidates(case: Case, mapping: NestMapping) -> Candidates:
+def _candidates(case: Case, mapping: NestMapping) -> TilingBatch:
     ranks, hierarchy = list(case.einsum.ranks), case.hierarchy
     factors = [[level.factors.get(rank, 1) for rank in ranks] for level in mapping.levels]
     memories = [mapping.levels[at] for at in hierarchy.temporal]
-    return Candidates(
+    return TilingBatch(
         factors=np.array([factors]),
         orders=np.array([[[ranks.index(rank) for rank in one.order] for one in memories]]),
         keeps=np.array([[[role in one.keep for role in ROLES] for one in memories]]),
     )
 
 
-def _made(case: Case, mapping: NestMapping) -> tuple[Setting, Space, Candidates, Group]:
+def _made(case: Case, mapping: NestMapping) -> tuple[Setting, EinsumMapspace, TilingBatch, Group]:
     setting = Setting(
         einsum=case.einsum,
         tensors=_tensors(case.einsum),
@@ -55,7 +55,7 @@ def _made(case: Case, mapping: NestMapping) -> tuple[Setting, Space, Candidates,
     return setting, space, candidates, setting.group(space, candidates)
 
 
-def _moved(totals: Totals) -> dict[tuple[str, str], int]:
+def _moved(totals: FamilyTotals) -> dict[tuple[str, str], int]:
     return {
         level: int(np.max(n))
         for level, n in totals.counts.moved.items()

@@ -10,7 +10,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, make_mapping
-from simaccel.workload import Dimensions, Workload, attention, build, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, build, gemm
 from tests.draws import some
 from tests.machine.accelerators import accelerator
 from tests.program.programs import attention_workload, gemm_case
@@ -43,7 +43,7 @@ def test_sfu_energy_counts_every_pass() -> None:
 
 def test_repetitions_multiply() -> None:
     """A model of 5 layers is 5 times its block, but needs no more buffer."""
-    sizes = Dimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=5)
+    sizes = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=5)
     on = load_accelerator("toy", ["groups.overlap=false"])
     block, model = (attention(sizes, batch=2, seq_len=6, scope=s) for s in ("block", "model"))
     one, all_ = (predict(w, make_mapping(w, on, "flex"), on) for w in (block, model))
@@ -55,7 +55,9 @@ def test_repetitions_multiply() -> None:
 
 
 def test_totals_are_the_sums_of_the_operators() -> None:
-    workload = attention(Dimensions(hidden=8, heads=2, head_size=4, ff_size=12), batch=1, seq_len=7)
+    workload = attention(
+        ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12), batch=1, seq_len=7
+    )
     on = load_accelerator("toy", ["groups.overlap=false"])
     predicted = predict(workload, make_mapping(workload, on, "flat-r"), on)
     names = ["Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"]

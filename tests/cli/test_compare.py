@@ -13,9 +13,9 @@ from click.testing import Result
 from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import STALLS
-from simaccel.report.comparison import Axis, Point, dram_bytes
-from simaccel.verbs.comparing import Task, run_task, slopes_of
-from simaccel.workload import Dimensions, attention, build
+from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
+from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of
+from simaccel.workload import ModelDimensions, attention, build
 
 Call = Callable[[str], Result]
 
@@ -264,11 +264,13 @@ def test_what_is_predicted_is_that_of_the_run(cli: Call) -> None:
 
 def test_no_run_of_a_swept_buffer_is_below_the_fused_slope() -> None:
     """And operators alone, of which nothing stays, are not below theirs."""
-    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     workload = attention(dimensions, batch=1, seq_len=3, scope="la")
     axis = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
     tasks = [
-        Task(workload, there, Point(axis, size, f"{size} B", size), dataflow, seq_len=3)
+        ComparisonTask(
+            workload, there, SweepPoint(axis, size, f"{size} B", size), dataflow, seq_len=3
+        )
         for size in (512, 1024)
         for there in [load_accelerator("toy", [f"buffer.capacity_bytes={size}"])]
         for dataflow in ("strips", "naive", "flex", "flat-h")

@@ -247,7 +247,7 @@ def test_a_plug_in_that_searches_nothing_has_no_figure(
     cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is known afterwards only: what a plug-in does, it alone knows."""
-    monkeypatch.setattr("simaccel.cli.asked.SEARCHING", (*DATAFLOWS,))
+    monkeypatch.setattr("simaccel.cli.experiment_options.SEARCHING", (*DATAFLOWS,))
     line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
     result = cli(f"{line} --plot {tmp_path / 'search.png'}")
     assert result.exit_code == 2

@@ -10,7 +10,7 @@ import pytest
 
 from simaccel.cli import main
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.report.layout import add_row, make_table
 
 
@@ -91,4 +91,4 @@ def test_nothing_runs_where_the_output_is_closed(
 
 def test_no_progress_where_the_errors_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    assert Bar("simulating").hidden
+    assert ProgressBar("simulating").hidden

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from simaccel.cli import main, progress
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import SearchAccount
 from simaccel.workload import Workload
 
 
@@ -47,7 +47,7 @@ def _called(line: str) -> None:
 def test_what_is_over_soon_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _look(monkeypatch)
     monkeypatch.setattr(progress, "SILENT_SECONDS", 60.0)
-    with Bar("working") as bar:
+    with ProgressBar("working") as bar:
         bar.line("one")
         bar.show(1.0)
     assert terminal.getvalue() == ""
@@ -56,7 +56,7 @@ def test_what_is_over_soon_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_was_finished_before_the_bar_is_told_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _look(monkeypatch)
     monkeypatch.setattr(progress, "SILENT_SECONDS", 60.0)
-    with Bar("working") as bar:
+    with ProgressBar("working") as bar:
         bar.line("[b]one[/b]")
         monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
         bar.line("two")
@@ -70,7 +70,7 @@ def test_nobody_is_told_outside_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     plain = io.StringIO()
     monkeypatch.setattr(sys, "stderr", plain)
     monkeypatch.setattr(progress, "SILENT_SECONDS", 0.0)
-    with Bar("working") as bar:
+    with ProgressBar("working") as bar:
         bar.line("one")
         bar.show(0.5)
     assert plain.getvalue() == ""
@@ -95,7 +95,9 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
     def searched(workload: Workload, on: Accelerator, _: str, options: Options) -> Mapping:
         for at, operator in enumerate(workload.operators):
             name = operator.name
-            options.note(Account(name=name, operators=(name,), space=9, ran=1 + at, value=100 + at))
+            options.note(
+                SearchAccount(name=name, operators=(name,), space=9, ran=1 + at, value=100 + at)
+            )
         return make_mapping(workload, on, "naive")
 
     monkeypatch.setattr("simaccel.experiment.run.scheduled", searched)

@@ -19,7 +19,7 @@ from simaccel.machine.machine import DeadlockError
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Program
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.workload import load_workload
 from tests.program.changed import changed, unstored
 
@@ -183,7 +183,7 @@ def test_a_saved_mapping_runs_as_the_dataflow_did(cli: Call, tmp_path: Path) -> 
 def test_a_trace_holds_the_run(cli: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.h5"
     figures = json.loads(cli(f"run {GEMM} --trace {file} --json").stdout)
-    with Trace.open(file) as trace:
+    with TraceReader.open(file) as trace:
         trace.check()
         assert trace.cycles == figures["cycles"]
         workload = tmp_path / "workload.yaml"

@@ -19,11 +19,12 @@ import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
 from simaccel.__main__ import _again
 from simaccel.__main__ import main as start
-from simaccel.cli import kept, main
+from simaccel.cli import main
+from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
 from simaccel.mapspace.space import STRATEGIES
-from simaccel.report.comparison import Compared
+from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
 from simaccel.trace.interrupts import undisturbed
@@ -184,11 +185,11 @@ def test_the_package_loads_what_is_used() -> None:
         assert getattr(simaccel, name)
 
 
-def _stop(finished: int) -> Callable[..., Compared]:
+def _stop(finished: int) -> Callable[..., ComparisonRow]:
     """Make what runs a point, and is interrupted after some."""
     run, count = comparing.run_task, iter(range(100))
 
-    def one(task: comparing.Task) -> Compared:
+    def one(task: comparing.ComparisonTask) -> ComparisonRow:
         if next(count) == finished:
             raise KeyboardInterrupt
         return run(task)
@@ -228,7 +229,7 @@ def test_a_full_disk_leaves_what_it_took_of_the_finished_points_and_no_more(
     monkeypatch.setattr(comparing, "run_task", _stop(2))
     written = []
 
-    def table(rows: Sequence[Compared]) -> str:
+    def table(rows: Sequence[ComparisonRow]) -> str:
         written.append(rows)
         if len(written) > taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

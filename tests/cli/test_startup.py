@@ -13,7 +13,8 @@ import pytest
 from simaccel.analytic.bounds.halo import HALOS
 from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED
 from simaccel.analytic.directives.hardware import DirectiveHardware
-from simaccel.cli import main, words
+from simaccel.cli import choices as words
+from simaccel.cli import main
 from simaccel.cli.command import Commands
 from simaccel.cli.parameters import PARAMETERS
 from simaccel.dataflows import DATAFLOWS

@@ -8,24 +8,24 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.cli.asked import Asked
-from simaccel.cli.asked_workload import AskedWorkload
+from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
+from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import build, gemm, parse_workload
-from simaccel.workload.building import Sizes
+from simaccel.workload.building import WorkloadSizes
 
 REPOSITORY = Path(__file__).parents[2]
-ASKED = Asked("edge", (), AskedWorkload("bert"))
+ASKED = ExperimentOptions("edge", (), WorkloadOptions("bert"))
 SIZE = "a whole number from 1 to 1099511627776"
 BYTES = "a positive amount with a unit (B, KiB, MiB, GiB), whole and at most 2^50 B"
 STEP = "xK with a whole K >= 2, or +STEP with a STEP that FROM and TO could be, not 0"
 FORMS = "FROM:TO:xK, FROM:TO:+STEP or A,B,..., as in 64KiB:64MiB:x2"
 
 
-def swept(text: str, asked: Asked = ASKED) -> Sweep:
+def swept(text: str, asked: ExperimentOptions = ASKED) -> Sweep:
     found = read_sweep((text,), asked)
     assert found is not None
     return found
@@ -41,7 +41,7 @@ def texts(text: str) -> list[str]:
     return [sweep.parameter.point(values).text for values in sweep.points]
 
 
-def refused(*sweeps: str, asked: Asked = ASKED) -> list[str]:
+def refused(*sweeps: str, asked: ExperimentOptions = ASKED) -> list[str]:
     with pytest.raises(InputError) as caught:
         read_sweep(sweeps, asked)
     return [str(one) for one in caught.value.faults]
@@ -212,22 +212,24 @@ def test_two_sweeps_are_refused() -> None:
     [
         (
             "seq-len=1,2",
-            Asked("edge", (), AskedWorkload("bert", seq_len="7,8")),
+            ExperimentOptions("edge", (), WorkloadOptions("bert", seq_len="7,8")),
             "--seq-len: got '7,8'; allowed: nothing beside --sweep seq-len, which says it",
         ),
         (
             "batch=1,2",
-            Asked("edge", (), AskedWorkload("bert", batch="7")),
+            ExperimentOptions("edge", (), WorkloadOptions("bert", batch="7")),
             "--batch: got '7'; allowed: nothing beside --sweep batch, which says it",
         ),
         (
             "array=16,32",
-            Asked("edge", ("clock_hz=7", "array.cols=7"), AskedWorkload("bert")),
+            ExperimentOptions("edge", ("clock_hz=7", "array.cols=7"), WorkloadOptions("bert")),
             "--set: got 'array.cols=7'; allowed: nothing beside --sweep array, which says it",
         ),
     ],
 )
-def test_what_the_sweep_decides_is_not_given_twice(text: str, asked: Asked, message: str) -> None:
+def test_what_the_sweep_decides_is_not_given_twice(
+    text: str, asked: ExperimentOptions, message: str
+) -> None:
     assert refused(text, asked=asked) == [f"command line: {message}"]
     both = refused(f"{text.partition('=')[0]}=0,0", asked=asked)
     assert both[-1] == f"command line: {message}"
@@ -235,7 +237,9 @@ def test_what_the_sweep_decides_is_not_given_twice(text: str, asked: Asked, mess
 
 
 def test_other_options_stand_beside_a_sweep() -> None:
-    asked = Asked("edge", ("array.rows=7",), AskedWorkload("bert", seq_len="7", batch="8"))
+    asked = ExperimentOptions(
+        "edge", ("array.rows=7",), WorkloadOptions("bert", seq_len="7", batch="8")
+    )
     assert len(swept("buffer=1,2", asked).points) == 2
 
 
@@ -268,8 +272,8 @@ def test_a_point_is_what_a_file_with_this_value_gives(name: str, tmp_path: Path)
             document[section] = change
     file = tmp_path / "edge.yaml"
     file.write_text(yaml.safe_dump(document))
-    sizes: Sizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
-    expected = sizes | cast(Sizes, {} if changes else {name.replace("-", "_"): int(text)})
+    sizes: WorkloadSizes = {"scope": "la", "bytes_by_tensor": {"Q": 1}, "seq_len": 64, "batch": 2}
+    expected = sizes | cast(WorkloadSizes, {} if changes else {name.replace("-", "_"): int(text)})
     sweep = swept(f"{name}={text}")
     workload, accelerator, point = sweep.apply(
         sweep.points[0],

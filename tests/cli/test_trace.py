@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from simaccel.cli import main
 from simaccel.machine.accounts import NO_WAIT, Cause
-from simaccel.trace import SCHEMA_VERSION, Trace, TraceHeader, TraceWriter
+from simaccel.trace import SCHEMA_VERSION, TraceHeader, TraceReader, TraceWriter
 from tests.cli.conftest import Call
 
 GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16"
@@ -71,7 +71,7 @@ def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
 def test_stalls_of_a_run(cli: Call, traces: dict[str, Path]) -> None:
     shown = cli(f"trace stalls {traces['naive']}")
     assert shown.exit_code == 0, shown.stderr
-    with Trace.open(traces["naive"]) as trace:
+    with TraceReader.open(traces["naive"]) as trace:
         cycles = trace.cycles
         names = [one["name"] for one in trace.figures["operators"]]
     assert names == ["L", "softmax", "A"]
@@ -100,7 +100,7 @@ def test_what_is_not_freed_is_told(cli: Call, tmp_path: Path) -> None:
 
 def test_stalls_as_json_are_the_runs_figures(cli: Call, traces: dict[str, Path]) -> None:
     found = json.loads(cli(f"trace stalls {traces['flat']} --json").stdout)
-    with Trace.open(traces["flat"]) as trace:
+    with TraceReader.open(traces["flat"]) as trace:
         figures = trace.figures
     assert found["total"]["engines"] == figures["engines"]
     for one, operator in zip(found["operators"], figures["operators"], strict=True):
@@ -115,7 +115,7 @@ def test_stalls_as_json_are_the_runs_figures(cli: Call, traces: dict[str, Path])
 def test_stalls_of_an_operator_and_a_window(cli: Call, traces: dict[str, Path]) -> None:
     shown = cli(f"trace stalls {traces['naive']} --operator softmax")
     assert "what if, for softmax:" in shown.stdout
-    with Trace.open(traces["naive"]) as trace:
+    with TraceReader.open(traces["naive"]) as trace:
         end = trace.cycles
     window = json.loads(cli(f"trace stalls {traces['naive']} --from 10 --to 200 --json").stdout)
     assert (window["from"], window["to"], window["cycles"]) == (10, 200, 190)
@@ -148,7 +148,7 @@ def test_an_unknown_operator_is_refused(cli: Call, traces: dict[str, Path]) -> N
 
 
 def test_a_window_outside_of_the_run_is_refused(cli: Call, traces: dict[str, Path]) -> None:
-    with Trace.open(traces["gemm"]) as trace:
+    with TraceReader.open(traces["gemm"]) as trace:
         cycles = trace.cycles
     file = traces["gemm"]
     messages = refused(cli(f"trace stalls {file} --from {cycles} --to {cycles + 1}"))
@@ -214,7 +214,7 @@ def test_traces_of_two_workloads_are_refused(cli: Call, traces: dict[str, Path])
 
 def test_a_trace_without_texts_has_accounts_and_no_what_if(cli: Call, tmp_path: Path) -> None:
     path = tmp_path / "plain.h5"
-    with Trace.open(_gemm(cli, tmp_path)) as trace:
+    with TraceReader.open(_gemm(cli, tmp_path)) as trace:
         rows = trace.decode(trace.events())
         totals, cycles = trace.totals, trace.cycles
     with TraceWriter(path, TraceHeader()) as writer:
@@ -262,7 +262,7 @@ def test_a_trace_of_another_machine_is_compared_with_this_one(
         changed = text.replace("latency_cycles: 5\n", "latency_cycles: 9\n")
         file["header/accelerator"][0] = changed.encode()
         file.attrs["code"] = "other code"
-    with Trace.open(traces["gemm"]) as trace:
+    with TraceReader.open(traces["gemm"]) as trace:
         cycles = trace.cycles
     found = json.loads(cli(f"trace stalls {traces['gemm']} --json").stdout)
     again = found["what_if"]["cycles"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.cli.conftest import Call
 
 TRACES = Path(__file__).parents[2] / "traces"
@@ -16,7 +16,7 @@ TOY = TRACES / "toy_gemm_naive.h5"
 
 
 def _n_events(start: int, end: int, *kinds: str) -> int:
-    with Trace.open(TOY) as trace:
+    with TraceReader.open(TOY) as trace:
         lanes = [lane for lane, kind in trace.lanes.items() if kind in kinds]
         return sum(len(trace.events(start, end, lane)) for lane in lanes)
 

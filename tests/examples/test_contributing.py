@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel import gemm, later, load_accelerator, simulate
+from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
 from simaccel.hardware.spec import Spec
 from simaccel.machine.engines import Engine
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op, Plan
-from simaccel.machine.steps import Act
+from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.steps import Action
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, load_workload, operand
@@ -67,7 +67,7 @@ def test_a_network_is_a_file_of_the_catalogue(tmp_path: Path) -> None:
 
 def test_the_vector_operator_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = _module("RELU6 =")
-    assert recipe.np is later.np  # loaded when it is needed: commands start fast
+    assert recipe.np is lazy.np  # loaded when it is needed: commands start fast
     monkeypatch.setitem(VECTORS, "relu6", recipe.RELU6)
     vector = Vector("v", "relu6", {"m": 3}, (operand("X m"),), operand("Y m"))
     x = np.array([-1.0, 2.0, 7.0])
@@ -118,7 +118,7 @@ def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int)
     program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
     machine = Machine(load_accelerator("toy"), program)
     wires = machine.cores[0]
-    op = Op(Act.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
+    op = Instruction(Action.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
     engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
     engine.meeting = machine.meeting
     wires.clock.process(engine.run())

@@ -10,7 +10,7 @@ import pytest
 
 from simaccel import gemm, load_accelerator
 from simaccel.experiment.recording import record
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.examples.doctests import shown_again
 from tests.examples.documents import blocks, rewrite
 
@@ -35,7 +35,7 @@ def _entered(folder: Path) -> dict[tuple[str, str], int]:
     try:
         workload, toy = gemm(m=9, k=7, n=5), load_accelerator("toy")
         record(folder / "tour.h5", workload, toy, "flex")
-        with Trace.open(folder / "tour.h5") as trace:
+        with TraceReader.open(folder / "tour.h5") as trace:
             trace.stalls()
     finally:
         sys.setprofile(None)

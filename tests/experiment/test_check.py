@@ -15,12 +15,12 @@ from simaccel.experiment.check import (
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
-from simaccel.program.program import Compute, Loop, Node, Operator, Program, Store
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.workload import (
-    Affine,
-    Dimensions,
+    AffineDimension,
+    ModelDimensions,
     Operand,
     Vector,
     Workload,
@@ -32,8 +32,8 @@ from simaccel.workload.attention import Scope
 from tests.draws import DRAWS, some
 from tests.trees import mapping, vector, workload
 
-SMALL = Dimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
-TINY = Dimensions(hidden=3, heads=2, head_size=2, ff_size=5)
+SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
+TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,8 @@ def test_a_missing_reduction_step_is_found() -> None:
     def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
         kept = [n for n in body if not (isinstance(n, Compute) and n.accumulate)]
         return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n for n in kept
+            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
+            for n in kept
         )
 
     with pytest.raises(CheckFailedError, match="check failed: gemm writes"):
@@ -109,7 +110,7 @@ def test_an_output_that_is_not_stored_is_found() -> None:
 
     def without(body: tuple[Node, ...]) -> tuple[Node, ...]:
         return tuple(
-            replace(n, body=without(n.body)) if isinstance(n, Loop | Operator) else n
+            replace(n, body=without(n.body)) if isinstance(n, ProgramLoop | Operator) else n
             for n in body
             if not isinstance(n, Store)
         )
@@ -142,7 +143,9 @@ def test_vector_operators_are_computed_on_whole_tensors() -> None:
     expected = apart / np.sqrt((apart**2).mean(axis=2, keepdims=True) + 1e-5) * gain
     found = vector_values(norm, {"X": x, "G": gain})
     np.testing.assert_allclose(found, expected.transpose(2, 0, 1))
-    windows = Operand("I", (Affine((("p", 2), ("r", 1))), Affine((("q", 1), ("s", 1)))))
+    windows = Operand(
+        "I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("q", 1), ("s", 1))))
+    )
     ranks = {"p": 3, "q": 4, "r": 2, "s": 3}
     pool = Vector("p", "average_pooling", ranks, (windows,), operand("O q p"))
     image = numbers.normal(size=(6, 6))

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.conservation import ConservationError, Conserved
+from simaccel.experiment.conservation import ConservationError, RequiredWork
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import IllegalMappingError, require_legal
 from simaccel.program.accounting import leaves_out
 from simaccel.program.lowering import lower
-from simaccel.program.program import Loop, Node, Operator
+from simaccel.program.program import Node, Operator, ProgramLoop
 from tests.program.changed import changed, unstored
 from tests.trees import einsum, mapping, vector, workload
 
@@ -37,7 +37,7 @@ MAPPING = mapping(
 
 def _shorter(node: Node) -> Node:
     """Take an iteration from each loop over rows."""
-    if isinstance(node, Loop) and node.rank == "m" and node.trips > 1:
+    if isinstance(node, ProgramLoop) and node.rank == "m" and node.trips > 1:
         return replace(node, trips=node.trips - 1)
     return node
 
@@ -52,9 +52,9 @@ def _shorter(node: Node) -> Node:
 def test_a_program_that_does_less(change: Callable[[Node], Node | None], what: str) -> None:
     """By hand: 7 x 5 x 4 MACs; a block of two rows fewer."""
     program = lower(OF, MAPPING)
-    Conserved(OF, MAPPING).require_program(program)
+    RequiredWork(OF, MAPPING).require_program(program)
     with pytest.raises(ConservationError) as error:
-        Conserved(OF, MAPPING).require_program(changed(program, change))
+        RequiredWork(OF, MAPPING).require_program(changed(program, change))
     first, *text = str(error.value).splitlines()
     assert first == f"a mistake of simaccel, please report it: {what}; the mapping:"
     assert "  group one+act" in text
@@ -80,7 +80,7 @@ def test_stores_are_joined_across_loops_and_the_rest() -> None:
 @pytest.mark.parametrize(("field", "kind"), [("macs", "MACs"), ("elements", "elements")])
 def test_a_machine_that_counts_something_else(field: str, kind: str) -> None:
     run = Machine(TOY, lower(OF, MAPPING)).run()
-    predicted, work = predict(OF, MAPPING, TOY), Conserved(OF, MAPPING)
+    predicted, work = predict(OF, MAPPING, TOY), RequiredWork(OF, MAPPING)
     work.require_run(TOY, predicted, run)
     (one,) = run.operators
     wrong = replace(run, operators=(replace(one, **{field: getattr(one, field) - 1}),))
@@ -95,7 +95,7 @@ def test_a_run_below_the_floor() -> None:
     less = replace(predicted, groups=(replace(predicted.groups[0], moved=moved),))
     run = replace(run, operators=(replace(run.operators[0], moved=moved),))
     with pytest.raises(ConservationError, match=r"one[+]act: 210 bytes with DRAM, at least 498"):
-        Conserved(OF, MAPPING).require_run(TOY, less, run)
+        RequiredWork(OF, MAPPING).require_run(TOY, less, run)
 
 
 def test_a_search_that_finds_something_illegal() -> None:

@@ -14,15 +14,15 @@ from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import EngineCycles
-from simaccel.trace import Stall, Trace
-from simaccel.workload import Dimensions, attention
+from simaccel.trace import Stall, TraceReader
+from simaccel.workload import ModelDimensions, attention
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import Case, cases
 from tests.traced import write_trace
 
 FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
-SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
 
 def _causes(engine: EngineCycles) -> dict[str, int]:
@@ -37,7 +37,7 @@ def test_a_whole_run_is_what_the_machine_booked(one: Case, on: Accelerator) -> N
         path = Path(folder) / "run.h5"
         run = write_trace(path, on, one)
         assume(run.cycles > 0)
-        with Trace.open(path) as trace:
+        with TraceReader.open(path) as trace:
             found = diagnose(trace)
     assert found.total.cycles == run.cycles
     booked = {operator.name: operator for operator in run.operators if operator.cycles}
@@ -60,7 +60,7 @@ def test_windows_are_counted_event_by_event(
         assume(run.cycles > 2)
         start = data.draw(st.integers(0, run.cycles - 1))
         end = data.draw(st.integers(start + 1, run.cycles))
-        with Trace.open(path) as trace:
+        with TraceReader.open(path) as trace:
             found = diagnose(trace, start, end)
             events = trace.decode(trace.events(start, end))
             before, after = (
@@ -105,7 +105,7 @@ def block(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_whole_run_knows_its_bytes_and_a_window_those_of_its_channels(block: Path) -> None:
-    with Trace.open(block) as trace:
+    with TraceReader.open(block) as trace:
         whole, figures = diagnose(trace), trace.figures
         half = trace.cycles // 2
         halves = diagnose(trace, 0, half), diagnose(trace, half)
@@ -121,7 +121,7 @@ def test_a_whole_run_knows_its_bytes_and_a_window_those_of_its_channels(block: P
 
 
 def test_an_unknown_operator_gets_a_suggestion(block: Path) -> None:
-    with Trace.open(block) as trace:
+    with TraceReader.open(block) as trace:
         found = diagnose(trace)
     assert found.part(None) is found.total
     assert found.part("softmax").name == "softmax"

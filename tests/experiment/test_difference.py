@@ -15,8 +15,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Run
 from simaccel.schedulers import Options
-from simaccel.trace import Trace, TraceError
-from simaccel.workload import Dimensions, attention
+from simaccel.trace import TraceError, TraceReader
+from simaccel.workload import ModelDimensions, attention
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
@@ -29,7 +29,7 @@ from tests.program.programs import (
 from tests.traced import write_trace
 
 FEW = settings(max_examples=3 * DRAWS, suppress_health_check=[HealthCheck.too_slow])
-SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 QUEUES = {"in_queues": "per_tensor"}
 
 
@@ -59,7 +59,7 @@ def test_the_parts_add_up(
             write_trace(path, one, case, workload="same: one")
             for path, one, case in zip(paths, on, cases, strict=True)
         ]
-        with Trace.open(paths[0]) as a, Trace.open(paths[1]) as b:
+        with TraceReader.open(paths[0]) as a, TraceReader.open(paths[1]) as b:
             found = compare(a, b, engine)
     assert (found.a, found.b) == (runs[0].cycles, runs[1].cycles)
     assert sum(one.difference for one in found.groups) == runs[1].cycles - runs[0].cycles
@@ -96,7 +96,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 
 
 def _compare(a: Path, b: Path, engine: str = "array") -> Difference:
-    with Trace.open(a) as first, Trace.open(b) as second:
+    with TraceReader.open(a) as first, TraceReader.open(b) as second:
         return compare(first, second, engine)
 
 
@@ -167,7 +167,7 @@ def test_an_engine_that_not_both_have_is_refused(recorded: Recorded) -> None:
 
 def test_a_partial_trace_is_refused(recorded: Recorded) -> None:
     whole = recorded("naive-m")
-    with Trace.open(whole) as a, Trace.open(whole) as b:
+    with TraceReader.open(whole) as a, TraceReader.open(whole) as b:
         b.partial = True
         with pytest.raises(TraceError, match="is partial: its run did not end; allowed: a whole"):
             compare(a, b)

@@ -11,7 +11,7 @@ import pytest
 
 from simaccel import gemm, load_accelerator, simulate
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.floor import Floor, floors_of, on_chip_bytes
+from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.experiment.attribution import attribute, streaming
 from simaccel.experiment.disagreement import (
     DirectiveRuntime,
@@ -21,23 +21,23 @@ from simaccel.experiment.disagreement import (
     against_prediction,
 )
 from simaccel.experiment.explanation import GroupExplanation, explain
-from simaccel.experiment.run import Result, result_json
+from simaccel.experiment.run import ExperimentResult, result_json
 from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.text import parse_text
 from simaccel.report.explanation import (
-    Section,
+    PageSection,
     explanation_html,
     explanation_json,
     explanation_sections,
 )
 from simaccel.report.figures.shares import draw_shares, shared_out
 from simaccel.report.figures.style import style
-from simaccel.workload import Dimensions, attention, parse_workload
+from simaccel.workload import ModelDimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
 from tests.draws import some
 
-SMALL = Dimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=1)
+SMALL = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=12, layers=1)
 TREE = """
 mapping mine of {workload.name} {workload.fingerprint}
   group gemm
@@ -79,7 +79,7 @@ THREE = {
 
 
 @pytest.fixture(scope="module")
-def product() -> Result:
+def product() -> ExperimentResult:
     """The first example of docs/guide/mappings.md: 100 x 64 x 48 on 4 x 4 PEs, 2 bytes."""
     workload = gemm(m=100, k=64, n=48)
     hw = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB"])
@@ -87,12 +87,12 @@ def product() -> Result:
 
 
 @pytest.fixture(scope="module")
-def fused() -> Result:
+def fused() -> ExperimentResult:
     return simulate(attention(SMALL, batch=1, seq_len=8, scope="la"), load_accelerator("toy"))
 
 
 @pytest.fixture(scope="module")
-def convolution() -> tuple[Result, tuple[GroupExplanation, ...]]:
+def convolution() -> tuple[ExperimentResult, tuple[GroupExplanation, ...]]:
     net = parse_directives(NET)
     workload = layers_workload("net", {one.name: one.layer.shape() for one in net.layers})
     hw = load_accelerator("maestro_256")
@@ -100,7 +100,9 @@ def convolution() -> tuple[Result, tuple[GroupExplanation, ...]]:
     return result, explain(result, net.layers)
 
 
-def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(product: Result) -> None:
+def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(
+    product: ExperimentResult,
+) -> None:
     """B comes for each of 3 pieces of m; A and C cross once."""
     (one,) = explain(product)
     assert one.floor.least_bytes == one.floor.compulsory_bytes == 2 * (6400 + 3072 + 4800)
@@ -110,7 +112,7 @@ def test_the_bound_names_the_tensor_that_comes_again_and_the_loop(product: Resul
     assert told.assumption.endswith("the mapping moves B 3.00 times (for each piece of m 40)")
 
 
-def test_reuse_of_a_held_and_of_a_streamed_operand(product: Result) -> None:
+def test_reuse_of_a_held_and_of_a_streamed_operand(product: ExperimentResult) -> None:
     """A streams again for each 4 columns, B is sent for each piece of m, sums leave each 4 rows."""
     (one,) = explain(product)
     by_name = {each.tensor: each for each in one.reuse}
@@ -123,7 +125,7 @@ def test_reuse_of_a_held_and_of_a_streamed_operand(product: Result) -> None:
     assert by_name["B"].buffer == 1
 
 
-def test_needs_are_bytes_over_computing(product: Result) -> None:
+def test_needs_are_bytes_over_computing(product: ExperimentResult) -> None:
     (one,) = explain(product)
     computing = product.run.engines["array"].busy
     need = {each.level: each for each in one.needs}
@@ -135,7 +137,7 @@ def test_needs_are_bytes_over_computing(product: Result) -> None:
     assert need["dram"].offered == per_cycle
 
 
-def test_figures_are_those_of_the_run(fused: Result) -> None:
+def test_figures_are_those_of_the_run(fused: ExperimentResult) -> None:
     run, page = result_json(fused), explanation_json(fused, explain(fused))
     assert page["cycles"] == run["cycles"]
     assert page["dram_bound"] == run["dram_bound"]
@@ -152,7 +154,7 @@ def test_figures_are_those_of_the_run(fused: Result) -> None:
     assert json.loads(json.dumps(page, allow_nan=False)) == page
 
 
-def test_what_softmax_makes_in_place_is_used_as_its_input(fused: Result) -> None:
+def test_what_softmax_makes_in_place_is_used_as_its_input(fused: ExperimentResult) -> None:
     """The array reads P where S was: 4 columns take each element."""
     reuse = {each.tensor: each for each in explain(fused)[0].reuse}
     assert "P" not in reuse
@@ -160,7 +162,7 @@ def test_what_softmax_makes_in_place_is_used_as_its_input(fused: Result) -> None
     assert reuse["S"].dram_bytes == 0
 
 
-def test_a_fused_group_is_told_by_operator_softmax_by_its_passes(fused: Result) -> None:
+def test_a_fused_group_is_told_by_operator_softmax_by_its_passes(fused: ExperimentResult) -> None:
     """Of 2 heads of 8 x 8 scores, each by 2 passes of 4 lanes, as flat cuts the softmax."""
     (one,) = explain(fused)
     first, softmax, second = one.directives.operators
@@ -193,7 +195,7 @@ def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None
 
 
 def test_directives_speak_where_the_mapping_was_written_so(
-    convolution: tuple[Result, tuple[GroupExplanation, ...]],
+    convolution: tuple[ExperimentResult, tuple[GroupExplanation, ...]],
 ) -> None:
     """Cycles stand in docs/guide/directives.md. 4 clusters take an input, one PE a weight."""
     result, (one,) = convolution
@@ -220,7 +222,7 @@ def test_directives_are_found_for_a_product_of_a_mapspace() -> None:
 
 
 def test_a_tree_speaks_without_the_directives_that_it_was_made_of(
-    convolution: tuple[Result, tuple[GroupExplanation, ...]], product: Result
+    convolution: tuple[ExperimentResult, tuple[GroupExplanation, ...]], product: ExperimentResult
 ) -> None:
     """Its clusters pass on what one NoC brings: one first fill for all, as on the machine."""
     result, _ = convolution
@@ -251,7 +253,7 @@ mapping mine of {workload.name} {workload.fingerprint}
     assert one.directives.silent == "3 inputs: the notation has one input and one filter"
 
 
-def test_bytes_of_the_directives_are_compared(product: Result) -> None:
+def test_bytes_of_the_directives_are_compared(product: ExperimentResult) -> None:
     """100 x 64 elements of A once, 64 x 48 of B for each of 3 pieces of m; then one byte more."""
     (one,) = explain(product)
     told = {each.tensor: each.told_bytes for each in one.reuse}
@@ -265,7 +267,7 @@ def test_bytes_of_the_directives_are_compared(product: Result) -> None:
 
 
 @pytest.mark.parametrize(("percent", "times"), [(102, 0), (103, 1), (98, 0), (97, 1)])
-def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> None:
+def test_the_tolerance_of_cycles(product: ExperimentResult, percent: int, times: int) -> None:
     run, predicted = product.groups()[0]
     run = replace(run, cycles=10_000)
     there = replace(predicted, bound_terms={"array": 100 * percent})
@@ -275,7 +277,7 @@ def test_the_tolerance_of_cycles(product: Result, percent: int, times: int) -> N
     assert [each.other for each in spoken] == [100 * percent] * times
 
 
-def test_one_byte_is_a_disagreement(product: Result) -> None:
+def test_one_byte_is_a_disagreement(product: ExperimentResult) -> None:
     run, predicted = product.groups()[0]
     level = ("dram_read", "B")
     there = replace(
@@ -291,7 +293,7 @@ def test_one_byte_is_a_disagreement(product: Result) -> None:
     extra = replace(there, moved={**predicted.moved, ("dram_read", "X"): 7})
     (found,) = against_prediction(run, extra)
     assert (found.machine, found.other, found.relative) == (0, 7, None)
-    assert not list(against_floor(Floor(0, 0, None), []))
+    assert not list(against_floor(ByteBound(0, 0, None), []))
 
 
 @pytest.mark.parametrize("dataflow", ["flat-r", *some(["naive-m", "flex-r"])])
@@ -330,9 +332,9 @@ def test_an_operator_that_runs_once_has_its_bytes_once() -> None:
     assert moved >= result.floor.least_bytes
 
 
-def test_html_escapes_and_has_every_row(product: Result) -> None:
+def test_html_escapes_and_has_every_row(product: ExperimentResult) -> None:
     evil = "<script>alert('&')</script>"
-    section = Section(evil, ("a",), ("b",), (), ((evil, "{x}"),))
+    section = PageSection(evil, ("a",), ("b",), (), ((evil, "{x}"),))
     page = explanation_html(evil, explain(product), [section], [evil])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;") == 5
@@ -348,7 +350,9 @@ def test_a_relative_difference_needs_something_to_be_relative_to() -> None:
     assert Disagreement(machine=4, other=1, **kwargs).relative == -0.75
 
 
-def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(product: Result) -> None:
+def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(
+    product: ExperimentResult,
+) -> None:
     """The first share is what the accelerator without that latency saves; nothing is left."""
     (one,) = attribute(product, explain(product))
     told = next(each for each in one.disagreements if each.voice == "directives")
@@ -361,7 +365,7 @@ def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(product
     assert told.rest == 0
 
 
-def test_bytes_are_shared_out_by_tensor(product: Result) -> None:
+def test_bytes_are_shared_out_by_tensor(product: ExperimentResult) -> None:
     """B of 3,072 elements of 2 bytes comes two times more than once."""
     (one,) = explain(product)
     (told,) = (each for each in one.disagreements if each.what == "DRAM bytes")
@@ -371,13 +375,13 @@ def test_bytes_are_shared_out_by_tensor(product: Result) -> None:
     assert told.rest == 0
 
 
-def test_a_streaming_array_takes_as_long_as_its_folds_stream(product: Result) -> None:
+def test_a_streaming_array_takes_as_long_as_its_folds_stream(product: ExperimentResult) -> None:
     """100 rows stream through 64 / 4 folds of each of 48 / 4 strips."""
     toy = streaming(product.accelerator)
     assert toy.systolic.gemm_cycles(m=100, k=64, n=48, stationarity="ws") == 100 * 16 * 12
 
 
-def test_shares_stand_on_the_page(fused: Result) -> None:
+def test_shares_stand_on_the_page(fused: ExperimentResult) -> None:
     explained = attribute(fused, explain(fused))
     told = [each for each in explained[0].disagreements if each.shares and each.unit == "cycles"]
     assert told
@@ -390,7 +394,7 @@ def test_shares_stand_on_the_page(fused: Result) -> None:
     assert sum("unexplained" in text for text in texts) == len(told)
 
 
-def test_bars_of_shares_end_where_the_difference_is(product: Result) -> None:
+def test_bars_of_shares_end_where_the_difference_is(product: ExperimentResult) -> None:
     """Bars to the right less bars to the left are the whole difference, in % of the machine."""
     assert shared_out(explain(product)) == []
     rows = shared_out(attribute(product, explain(product)))

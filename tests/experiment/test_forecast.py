@@ -10,11 +10,11 @@ from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.draws import some
 from tests.program.programs import gemm_case
 
-SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 WORKLOAD = attention(SMALL, batch=2, seq_len=11)
 
 

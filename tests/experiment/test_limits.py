@@ -3,7 +3,7 @@
 from simaccel.experiment.limit_names import LIMITS
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import STALLS
 from simaccel.workload import gemm
@@ -11,7 +11,7 @@ from simaccel.workload import gemm
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 
 
-def _run(m: int, *overrides: str, k: int = 256, n: int = 256) -> Result:
+def _run(m: int, *overrides: str, k: int = 256, n: int = 256) -> ExperimentResult:
     found = load_accelerator("edge", ["array.stationarity=ws", *FREE, *overrides])
     return simulate(gemm(m=m, k=k, n=n), found, "naive")
 

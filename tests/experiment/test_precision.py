@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, least_dram_bytes
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Workload, build, transformer, with_precision
@@ -16,7 +16,7 @@ WEIGHTS = 4 * 4096 * 4096 + 3 * 4096 * 11008
 """Elements of the matrices of a block of Llama-2-7B."""
 
 
-def _decode(weights: str) -> Result:
+def _decode(weights: str) -> ExperimentResult:
     sizes = {"weights": weights, "activations": "fp16", "cache": "fp8"}
     one = build("llama-2-7b", phase="decode", prompt=128, precision=sizes)
     return simulate(one, SLOW, "naive")
@@ -53,7 +53,7 @@ def test_what_moves_is_what_is_predicted_and_no_less_than_the_least() -> None:
 
 @pytest.mark.parametrize("name", ["bf16", "fp8"])
 def test_numbers_of_as_many_bits_cost_the_same(name: str) -> None:
-    def run(of: Workload) -> Result:
+    def run(of: Workload) -> ExperimentResult:
         return simulate(of, load_accelerator("toy"), "naive")
 
     of = build("gemm", shape="M=9,K=7,N=5")

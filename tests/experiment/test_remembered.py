@@ -11,7 +11,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import SearchAccount
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES
 
@@ -49,8 +49,8 @@ def test_all_that_decides_is_part_of_the_key(searches: list[str]) -> None:
 
 
 def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
-    now: list[Account] = []
-    then: list[Account] = []
+    now: list[SearchAccount] = []
+    then: list[SearchAccount] = []
     scheduling.scheduled(_GEMM, _TOY, "flex", told=now.append)
     scheduling.scheduled(_GEMM, _TOY, "flex", told=then.append)
     assert searches == ["flex"]
@@ -59,7 +59,7 @@ def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
 
 
 def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
-    progress: list[Account] = []
+    progress: list[SearchAccount] = []
     for _ in range(2):
         scheduling.scheduled(_GEMM, _TOY, "flex", Options(note=progress.append))
     assert searches == ["flex"]

@@ -14,7 +14,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.schedulers import make_mapping
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.workload import VECTORS, build, gemm
 from tests.experiment.damages import DAMAGES
 from tests.program.programs import gemm_case
@@ -105,7 +105,7 @@ def test_a_trace_that_this_code_wrote_has_the_run_as_it_is(
     monkeypatch.setattr(module, "what_if", with_base)
     monkeypatch.setenv("SIMACCEL_CACHE", "off")
     record(tmp_path / "run.h5", gemm(m=21, k=11, n=6), TOY, "naive")
-    with Trace.open(tmp_path / "run.h5") as trace:
+    with TraceReader.open(tmp_path / "run.h5") as trace:
         program = trace.program()
         found = [remembered_what_if(TOY, program, trace=trace)]
         monkeypatch.setattr(module, "code_digest", lambda: "other code")

@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.experiment.run import Result, energy_pj, moved_tree, result_json, simulate
+from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.accounts import Cause, Wait
-from simaccel.machine.walks import Walks
+from simaccel.machine.walks import InstructionStreams
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping
 from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 
-SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
+SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)
 TOY = load_accelerator("toy")
 
 
 @pytest.fixture(scope="module", params=["naive-m", "flat-r"])
-def result(request: pytest.FixtureRequest) -> Result:
+def result(request: pytest.FixtureRequest) -> ExperimentResult:
     return simulate(attention(SMALL, batch=2, seq_len=5, scope="model"), TOY, request.param)
 
 
 @pytest.fixture(scope="module")
-def figures(result: Result) -> dict[str, Any]:
+def figures(result: ExperimentResult) -> dict[str, Any]:
     return result_json(result)
 
 
@@ -104,7 +104,7 @@ def test_every_cycle_of_every_engine_is_accounted_for(figures: dict[str, Any]) -
         assert +stalls == +Counter(engine["stalls"])
 
 
-def test_ratios(figures: dict[str, Any], result: Result) -> None:
+def test_ratios(figures: dict[str, Any], result: ExperimentResult) -> None:
     assert figures["ideal_cycles"] == -(-figures["macs"] // 16)
     assert figures["utilisation"] == pytest.approx(figures["macs"] / 16 / figures["cycles"])
     assert 0 < figures["utilisation"] <= 1
@@ -135,7 +135,7 @@ def test_where_groups_do_not_overlap_their_bounds_add_up() -> None:
         assert sum(bound["waiting_by_cause"].values()) == bound["waiting_cycles"] >= 0
 
 
-def test_energy_is_counts_times_prices(result: Result, figures: dict[str, Any]) -> None:
+def test_energy_is_counts_times_prices(result: ExperimentResult, figures: dict[str, Any]) -> None:
     """Toy: 1 pJ a MAC and a NoC byte, 2 an SFU element, 5 a buffer byte, 100 a DRAM byte."""
     moved: Counter[str] = Counter()
     for (level, _), n_bytes in result.run.moved.items():
@@ -233,7 +233,7 @@ class _Listener:
 def test_a_listener_is_asked_for_before_the_run() -> None:
     ear, seen = _Listener(), list[tuple[Mapping, Program]]()
 
-    def listener(mapping: Mapping, program: Program, _: Walks) -> _Listener:
+    def listener(mapping: Mapping, program: Program, _: InstructionStreams) -> _Listener:
         assert ear.heard == 0
         seen.append((mapping, program))
         return ear

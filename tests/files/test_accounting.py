@@ -5,16 +5,18 @@ from dataclasses import replace
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.files.accounting import MOST_LISTED, Account, Entry, account_keys
+from simaccel.files.accounting import MOST_LISTED, AccountEntry, FileAccount, account_keys
 
 
-def _account(*left: Entry) -> Account:
-    done = Entry("a", "taken", "conv", "Conv", 990)
-    return Account("net.onnx", (done, Entry("b", "harmless", "addresses", "Reshape"), *left))
+def _account(*left: AccountEntry) -> FileAccount:
+    done = AccountEntry("a", "taken", "conv", "Conv", 990)
+    return FileAccount(
+        "net.onnx", (done, AccountEntry("b", "harmless", "addresses", "Reshape"), *left)
+    )
 
 
-def _left(macs: int | None, elements: int = 0) -> Entry:
-    return Entry("c", "not taken", "no such kind", "Det", macs, elements)
+def _left(macs: int | None, elements: int = 0) -> AccountEntry:
+    return AccountEntry("c", "not taken", "no such kind", "Det", macs, elements)
 
 
 def test_a_hundredth_of_the_macs_may_be_left_out() -> None:
@@ -63,6 +65,6 @@ def test_who_allows_it_leaves_it_out() -> None:
 
 
 def test_a_little_is_not_nothing() -> None:
-    little = Account("f", (Entry("a", "taken", "conv", "Conv", 10**6), _left(3)))
+    little = FileAccount("f", (AccountEntry("a", "taken", "conv", "Conv", 10**6), _left(3)))
     assert little.lines()[0].endswith("below 0.1% of all MACs")
     assert _account(_left(0)).lines()[0].endswith(": 0.0% of all MACs")

@@ -9,7 +9,7 @@ import pytest
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.program.programs import (
     FlatTiles,
     GemmTiles,
@@ -32,7 +32,7 @@ def gemm_partial_sums() -> Program:
 
 def flat_rows() -> Program:
     """Build the example of the design: BERT, 500 tokens, rows in blocks of 64."""
-    bert = Dimensions(hidden=768, heads=12, head_size=64, ff_size=3072)
+    bert = ModelDimensions(hidden=768, heads=12, head_size=64, ff_size=3072)
     of = attention(bert, batch=64, seq_len=500, scope="la")
     return case(of, flat_group(of, FlatTiles(rows=64, keys=500))).program
 

@@ -12,7 +12,7 @@ from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import Accelerator, Rate
 from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.hierarchy import levels
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
 from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm
@@ -153,22 +153,31 @@ def test_memories_are_set_by_name() -> None:
     assert _capacities(levels(accelerator))["pe", "weight"] == 1024
 
 
-FAR = Temporal(name="far", memories=(Memory(),))
+FAR = TemporalLevel(name="far", memories=(Memory(),))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ((), "levels: outermost: got []; allowed: first a memory without a limit"),
-        ((Spatial(name="fan", fanout=2), FAR), "outermost: got ['fan']; allowed: first a memory"),
         (
-            (Temporal(name="far", memories=(Memory(capacity_bytes=1),)),),
+            (SpatialLevel(name="fan", fanout=2), FAR),
+            "outermost: got ['fan']; allowed: first a memory",
+        ),
+        (
+            (TemporalLevel(name="far", memories=(Memory(capacity_bytes=1),)),),
             "outermost: got ['far']; allowed: first a memory",
         ),
-        ((FAR, Spatial(name="far", fanout=2)), "far: got '2 levels'; allowed: one level of a name"),
-        ((FAR, Spatial(name="fan", fanout=0)), "fan.fanout: got 0; allowed: 1 or more"),
         (
-            (FAR, Temporal(name="near", memories=(Memory(), Memory(roles=frozenset({"input"}))))),
+            (FAR, SpatialLevel(name="far", fanout=2)),
+            "far: got '2 levels'; allowed: one level of a name",
+        ),
+        ((FAR, SpatialLevel(name="fan", fanout=0)), "fan.fanout: got 0; allowed: 1 or more"),
+        (
+            (
+                FAR,
+                TemporalLevel(name="near", memories=(Memory(), Memory(roles=frozenset({"input"})))),
+            ),
             "near.memories: got 'input'; allowed: each role in one memory",
         ),
     ],

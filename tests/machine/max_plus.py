@@ -25,10 +25,10 @@ from simaccel.program.program import (
     Compute,
     Folds,
     Link,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Reserve,
     Sfu,
     Store,
@@ -107,7 +107,7 @@ class MaxPlus:
 
     def _outside(self, body: Sequence[Node]) -> None:
         for node in body:
-            if isinstance(node, Loop):
+            if isinstance(node, ProgramLoop):
                 for _ in range(node.trips):
                     self._outside(node.body)
             elif isinstance(node, Operator):
@@ -165,12 +165,12 @@ class MaxPlus:
         for node in nodes:
             if not outer and not self.overlap.free:
                 self._gate(node)
-            if isinstance(node, Loop):
+            if isinstance(node, ProgramLoop):
                 self._loop(node, outer | own)
             elif not isinstance(node, Operator):
                 self._command(node, outer | own)
 
-    def _loop(self, loop: Loop, outer: _Living) -> None:
+    def _loop(self, loop: ProgramLoop, outer: _Living) -> None:
         """Run a loop; a part that is ahead runs an iteration early."""
         if not loop.ahead:
             for _ in range(loop.trips):
@@ -187,7 +187,7 @@ class MaxPlus:
                 self._close({name: one for name, one in behind.items() if name in late})
             behind = own
 
-    def _instances(self, loop: Loop) -> Iterator[_Living]:
+    def _instances(self, loop: ProgramLoop) -> Iterator[_Living]:
         for _ in range(loop.trips):
             yield self._open(loop.body, loop.tiles)
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.program import (
     Command,
     Compute,
     Folds,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Store,
     Tile,
 )
@@ -22,16 +22,20 @@ from tests.program.tree import softmax_of
 
 
 @st.composite
-def _chain(draw: st.DrawFn, name: str, most: int) -> tuple[Tile, list[Command | Loop]]:
+def _chain(draw: st.DrawFn, name: str, most: int) -> tuple[Tile, list[Command | ProgramLoop]]:
     """A tile that is loaded, worked on by array and SFU in any order, and perhaps stored."""
     kind = draw(st.sampled_from(["weight", ""]))
-    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2, kind=kind)
+    view = TensorView(
+        name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2, kind=kind
+    )
     tile = Tile(name=name, view=view, shape=(1, 2, 3), slots=draw(st.integers(1, 3)))
     # perhaps what the operator before has stored
     number = int(name[1])
     other = replace(view, name=f"T{number - 1}{name[2:]}")
     outside = draw(st.sampled_from([None, other])) if number else None
-    nodes: list[Command | Loop] = [Load(tile=tile, queue=draw(st.integers(0, 2)), view=outside)]
+    nodes: list[Command | ProgramLoop] = [
+        Load(tile=tile, queue=draw(st.integers(0, 2)), view=outside)
+    ]
     for work in draw(st.lists(st.sampled_from(["array", "sfu", "inner"]), min_size=1, max_size=4)):
         if work == "sfu":
             elements = draw(st.integers(1, 40))
@@ -63,13 +67,13 @@ def _seen(tile: Tile, ranks: str) -> Tile:
 
 
 @st.composite
-def _reduction(draw: st.DrawFn, out: Tile, most: int) -> Loop:
+def _reduction(draw: st.DrawFn, out: Tile, most: int) -> ProgramLoop:
     """An inner loop that loads tiles of its own and adds them to one of an outer body."""
     name = f"{out.name}_{draw(st.integers(0, 1))}"
-    view = View(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2)
+    view = TensorView(name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2)
     # tiles of one name share their slots, whatever body they are in
     tile = Tile(name=name, view=view, shape=(1, 1, 2), slots=len(name) % 3 + 1)
-    return Loop(
+    return ProgramLoop(
         rank="c",
         trips=draw(st.integers(1, most)),
         tiles=(tile,),
@@ -96,9 +100,9 @@ def _bodies(
 
 
 @st.composite
-def _loops(draw: st.DrawFn, name: str, depth: int, most: int) -> Loop:
+def _loops(draw: st.DrawFn, name: str, depth: int, most: int) -> ProgramLoop:
     tiles, body = draw(_bodies(name, depth, most))
-    return Loop(rank="q", trips=draw(st.integers(1, most + 1)), tiles=tiles, body=body)
+    return ProgramLoop(rank="q", trips=draw(st.integers(1, most + 1)), tiles=tiles, body=body)
 
 
 @st.composite
@@ -110,5 +114,5 @@ def programs(draw: st.DrawFn, most: int = 4) -> Program:
         loops = [draw(_loops(name, draw(st.integers(0, 1)), most)) for name in names]
         operators.append(Operator(name=f"operator{i}", body=tuple(loops)))
     cut, trips = draw(st.integers(0, len(operators))), draw(st.integers(1, most))
-    layers = Loop(rank="layer", trips=trips, body=tuple(operators[:cut]))
+    layers = ProgramLoop(rank="layer", trips=trips, body=tuple(operators[:cut]))
     return Program(name="random", body=((layers,) if cut else ()) + tuple(operators[cut:]))

@@ -11,7 +11,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.load import load_accelerator
@@ -20,13 +20,13 @@ from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.node_text import parse_node
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import (
-    Around,
     Fork,
     Group,
     Keep,
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Tree,
     WorkloadReference,
     nodes,
@@ -57,7 +57,7 @@ def mapped(workload: Workload, *lines: str) -> Mapping:
     return Mapping(workload=reference, dataflow="hand", body=(Group(operators=(name,), tree=tree),))
 
 
-def ran(workload: Workload, accelerator: Accelerator, *lines: str) -> Result:
+def ran(workload: Workload, accelerator: Accelerator, *lines: str) -> ExperimentResult:
     """Run a tree; bytes and MACs of tree, program, closed form and machine are held to another."""
     return simulate(workload, accelerator, mapped(workload, *lines))
 
@@ -103,7 +103,7 @@ def test_a_product_streams_its_rows_as_one_run() -> None:
     assert ran(workload, array, *lines).run.cycles == ran(workload, plain, *lines).run.cycles
 
 
-def moved(result: Result, tensor: str) -> int:
+def moved(result: ExperimentResult, tensor: str) -> int:
     return result.run.moved["dram_read", tensor]
 
 
@@ -206,9 +206,9 @@ def test_drawn_trees_whose_tiles_are_loaded_anew_are_counted_and_bounded(seed: i
     assert least <= run.cycles
 
 
-def _anew(of: Workload, one: Group | Around, seed: int) -> Group | Around:
+def _anew(of: Workload, one: Group | ResidentScope, seed: int) -> Group | ResidentScope:
     """Let some tiles be loaded anew: of what nothing in the group makes and no PE keeps."""
-    if isinstance(one, Around):
+    if isinstance(one, ResidentScope):
         return one
     kept = [node for node in nodes(one.tree) if isinstance(node, Keep)]
     inside = {keep.tensor for keep in kept if keep.level != "buffer"}

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator, Rate
-from simaccel.machine import wires
-from simaccel.machine.batches import Batches
-from simaccel.machine.channel import Channel, Dram, Transfer
+from simaccel.machine import shared_resources as wires
+from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
-from simaccel.machine.turns import READ, WRITE, Entry, Turns
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter, ServiceRequest
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
@@ -27,7 +27,7 @@ def _go_to(clock: Clock, cycle: int) -> None:
     clock._now = cycle
 
 
-def _assert_done_at(channel: Channel, entry: Entry, cycle: int) -> None:
+def _assert_done_at(channel: Channel, entry: ServiceRequest, cycle: int) -> None:
     _go_to(channel.clock, cycle - 1)
     assert not channel.done(entry)
     _go_to(channel.clock, cycle)
@@ -46,14 +46,14 @@ def _assert_done_at(channel: Channel, entry: Entry, cycle: int) -> None:
     ],
 )
 def test_service_is_bytes_by_rate_rounded_up(rate: Rate, n_bytes: int, cycles: int) -> None:
-    channel = Channel(Clock(), Turns(64))
+    channel = Channel(Clock(), RoundRobinArbiter(64))
     entry = channel.request(rate.cycles(n_bytes), READ, "one")
     _assert_done_at(channel, entry, cycles)
     assert channel.served_cycles == cycles
 
 
 def test_an_unlimited_channel_serves_at_once() -> None:
-    channel = Channel(Clock(), Turns(64))
+    channel = Channel(Clock(), RoundRobinArbiter(64))
     entry = channel.request(Rate(1, 0).cycles(10**9), READ, "one")
     assert channel.done(entry)
     assert channel.served_cycles == 0
@@ -61,7 +61,7 @@ def test_an_unlimited_channel_serves_at_once() -> None:
 
 def test_requesters_take_turns() -> None:
     """Turns of 4: aaaa bbbb aaaa b aa: b has 5 cycles and ends at 13, a has 10 and ends at 15."""
-    channel = Channel(Clock(), Turns(4))
+    channel = Channel(Clock(), RoundRobinArbiter(4))
     a = channel.request(10, READ, "a")
     b = channel.request(5, READ, "b")
     _assert_done_at(channel, b, 13)
@@ -71,7 +71,7 @@ def test_requesters_take_turns() -> None:
 
 def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
     """Turns of 4: a has 100 cycles; b comes at 5 and waits for the turn that ends at 8."""
-    channel = Channel(Clock(), Turns(4))
+    channel = Channel(Clock(), RoundRobinArbiter(4))
     a = channel.request(100, READ, "a")
     _go_to(channel.clock, 5)
     b = channel.request(2, READ, "b")
@@ -80,7 +80,7 @@ def test_a_late_small_request_is_not_behind_all_of_a_large_one() -> None:
 
 
 def test_a_change_of_direction_costs_the_turnaround() -> None:
-    channel = Channel(Clock(), Batches((64, 64), 7))
+    channel = Channel(Clock(), ReadWriteArbiter((64, 64), 7))
     read = channel.request(10, READ, "read")
     write = channel.request(10, WRITE, "write")
     _assert_done_at(channel, read, 10)
@@ -111,7 +111,7 @@ class _Requester:
 
 def test_a_small_request_is_woken_before_the_large_one_that_waited_first() -> None:
     """As above, but both wait: the alarm that was set for a at 100 has to ring for b at 10."""
-    channel = Channel(Clock(), Turns(4))
+    channel = Channel(Clock(), RoundRobinArbiter(4))
     a, b = _Requester(channel, [(0, 100)], "a"), _Requester(channel, [(5, 2)], "b")
     for requester in (a, b):
         channel.clock.process(requester.run())
@@ -122,17 +122,19 @@ def test_a_small_request_is_woken_before_the_large_one_that_waited_first() -> No
 _JOBS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=5)
 
 
-def _batches(cycles: int) -> Batches:
-    return Batches((cycles, cycles), 3)
+def _batches(cycles: int) -> ReadWriteArbiter:
+    return ReadWriteArbiter((cycles, cycles), 3)
 
 
 @given(
-    arbiter=st.sampled_from([Turns, _batches]),
+    arbiter=st.sampled_from([RoundRobinArbiter, _batches]),
     turn=st.integers(1, 9),
     jobs=st.lists(_JOBS, min_size=1, max_size=4),
 )
 def test_waiting_and_looking_agree(
-    arbiter: Callable[[int], Turns | Batches], turn: int, jobs: list[list[tuple[int, int]]]
+    arbiter: Callable[[int], RoundRobinArbiter | ReadWriteArbiter],
+    turn: int,
+    jobs: list[list[tuple[int, int]]],
 ) -> None:
     """Looking at a channel every cycle changes nothing; who waits is woken in the right cycle."""
 
@@ -159,17 +161,17 @@ def test_waiting_and_looking_agree(
     assert total <= last or total == 0
 
 
-Pieces = list[tuple[Channel, Entry]]
+Pieces = list[tuple[Channel, ServiceRequest]]
 
 
 @dataclass
 class _Dram:
     clock: Clock
-    dram: Dram
+    dram: DramChannels
 
     def request(self, n_bytes: int, direction: int = READ) -> Pieces:
         """Ask for a transfer; give the part of each channel that there is."""
-        parts = self.dram.parts[Transfer(n_bytes, direction)]
+        parts = self.dram.parts[DramTransfer(n_bytes, direction)]
         asked = {one: one.request(cycles, direction, "a") for one, cycles in parts}
         return [(channel, asked[channel]) for channel in self.dram.by_number]
 
@@ -181,12 +183,12 @@ class _Dram:
         assert all(channel.done(piece) for channel, piece in pieces)
 
 
-def _dram(*transfers: int | Transfer, **fields: Any) -> _Dram:  # noqa: ANN401 - any of the spec
+def _dram(*transfers: int | DramTransfer, **fields: Any) -> _Dram:  # noqa: ANN401 - any of the spec
     """Give a DRAM of a byte per cycle and channel, and the bytes (or more) of its transfers."""
     bandwidth = {"bandwidth_bytes_per_second": fields.get("channels", 1) * 10**9}
     clock = Clock()
-    known = [one if isinstance(one, Transfer) else Transfer(one, READ) for one in transfers]
-    return _Dram(clock, Dram(clock, accelerator(dram=bandwidth | fields), known))
+    known = [one if isinstance(one, DramTransfer) else DramTransfer(one, READ) for one in transfers]
+    return _Dram(clock, DramChannels(clock, accelerator(dram=bandwidth | fields), known))
 
 
 def test_one_channel_serves_a_whole_transfer() -> None:
@@ -228,18 +230,18 @@ def test_channels_with_the_same_part_of_every_transfer_are_one() -> None:
     """4 channels, stripes of 16 B: of 128 B each has 32, of 40 B they have 16, 16, 8 and none."""
     dram = _dram(128, 40, channels=4, interleave_bytes=16).dram
     assert [dram.channels.index(one) for one in dram.by_number] == [0, 0, 1, 2]
-    assert [cycles for _, cycles in dram.parts[Transfer(40, READ)]] == [16, 8, 0]
+    assert [cycles for _, cycles in dram.parts[DramTransfer(40, READ)]] == [16, 8, 0]
     assert len(_dram(128, channels=4, interleave_bytes=16).dram.channels) == 1
 
 
 def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither cycles nor the order of events depend on channels that do the same being one."""
 
-    class Apart(Dram):
+    class Apart(DramChannels):
         """Channels that are all simulated."""
 
         def __init__(
-            self, clock: Clock, accelerator: Accelerator, transfers: Collection[Transfer]
+            self, clock: Clock, accelerator: Accelerator, transfers: Collection[DramTransfer]
         ) -> None:
             super().__init__(clock, accelerator, transfers)
             stands = self.by_number
@@ -269,7 +271,7 @@ def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.Monke
 
 def test_a_batch_is_given_in_bytes() -> None:
     """Batches of 8 B, a turnaround of 2: rrrrrrrr ..wwwwwwww ..rrrrrrrr: 16 read bytes at 28."""
-    dram = _dram(16, Transfer(8, WRITE), batch_bytes=8, turnaround_cycles=2)
+    dram = _dram(16, DramTransfer(8, WRITE), batch_bytes=8, turnaround_cycles=2)
     read, write = dram.request(16), dram.request(8, WRITE)
     dram.assert_moved_at(write, 18)
     dram.assert_moved_at(read, 28)
@@ -286,7 +288,7 @@ def test_loads_get_the_bytes_in_flight_in_each_latency(in_flight: int | str, cyc
 
 
 def test_stores_are_posted_and_don_t_wait_for_answers() -> None:
-    dram = _dram(Transfer(100, WRITE), latency_cycles=10, in_flight_bytes=1)
+    dram = _dram(DramTransfer(100, WRITE), latency_cycles=10, in_flight_bytes=1)
     dram.assert_moved_at(dram.request(100, WRITE), 100)
 
 

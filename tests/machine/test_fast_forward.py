@@ -8,23 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware.load import load_accelerator
+from simaccel.machine.detection_budget import EVENT_POINTS, LOOK_POINTS, PART_POINTS
 from simaccel.machine.fast_forward import FastForward, Repetition, Scope, Snapshot
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.purse import EVENT_POINTS, LOOK_POINTS, PART_POINTS
-from simaccel.machine.turns import Entry, Turns
-from simaccel.mapping.view import View
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter, ServiceRequest
+from simaccel.mapping.view import TensorView
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import (
     Compute,
     Folds,
     Load,
-    Loop,
     Operator,
     Program,
+    ProgramLoop,
     Store,
     Tile,
 )
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
 from tests.machine.trees import cases
@@ -57,7 +57,7 @@ def test_a_gemm_of_100_000_folds_is_the_same() -> None:
 
 @pytest.mark.parametrize("keys", [250, 4096])
 def test_events_do_not_grow_with_the_trips(keys: int) -> None:
-    sizes = Dimensions(hidden=768, heads=12, head_size=64, ff_size=4)
+    sizes = ModelDimensions(hidden=768, heads=12, head_size=64, ff_size=4)
     tiles = FlatTiles(rows=60, keys=keys, online=keys < 4096)
     events = []
     for batch in (64, 6400):
@@ -69,7 +69,7 @@ def test_events_do_not_grow_with_the_trips(keys: int) -> None:
 
 def _tile(name: str, n_bytes: int) -> Tile:
     ranks = {"a": "m+k", "b": "k+n", "o": "m+n"}[name]
-    view = View(name=name, ranks=(ranks,), shape=(1 << 24,), bytes_per_element=1)
+    view = TensorView(name=name, ranks=(ranks,), shape=(1 << 24,), bytes_per_element=1)
     return Tile(name=name, view=view, shape=(n_bytes,), slots=2)
 
 
@@ -80,8 +80,8 @@ def _prefetch(inner: int, trips: int) -> Program:
         out=out, inputs=(large, small), ranks=("m", "k", "n"), shape=(4, 4, 4), on=Folds("ws")
     )
     body = (Load(tile=small, queue=1), fold, Store(tile=out))
-    stream = Loop(rank="n", trips=inner, tiles=(small, out), body=body)
-    rounds = Loop(rank="m", trips=trips, tiles=(large,), body=(Load(tile=large), stream))
+    stream = ProgramLoop(rank="n", trips=inner, tiles=(small, out), body=body)
+    rounds = ProgramLoop(rank="m", trips=trips, tiles=(large,), body=(Load(tile=large), stream))
     return Program(name="prefetch", body=(Operator(name="op", body=(rounds,)),))
 
 
@@ -154,11 +154,11 @@ def test_many_operators_cost_what_they_cost_alone() -> None:
 def test_turns_are_the_same_however_often_one_looks(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible, not secret
     quantum, turnaround = random.choice([1, 3, 4, 64]), random.choice([0, 2, 7])
-    lazy, eager = Turns(quantum, turnaround), Turns(quantum, turnaround)
+    lazy, eager = RoundRobinArbiter(quantum, turnaround), RoundRobinArbiter(quantum, turnaround)
     for number in range(6):
         cycles, direction = random.choice([1, 5, 64, 130, 700]), random.randint(0, 1)
         for turns in (lazy, eager):
-            turns.add(Entry(cycles, direction, str(number)))
+            turns.add(ServiceRequest(cycles, direction, str(number)))
         pause = random.choice([0, 1, 7, 64, 200, 900])
         lazy.advance(pause)
         for _ in range(pause):

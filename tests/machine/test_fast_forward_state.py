@@ -9,14 +9,14 @@ from enum import Enum
 import pytest
 
 import simaccel.machine
-from simaccel.machine.batches import Batches
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward
 from simaccel.machine.machine import Machine
-from simaccel.machine.stateful import Stateful, Stretch
-from simaccel.machine.turns import Turns
+from simaccel.machine.read_write_arbiter import ReadWriteArbiter
+from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
+from simaccel.machine.stateful import GaugeInterval, StatefulPart
 from tests.draws import DRAWS, some
 from tests.machine.trees import Case, cases
 
@@ -74,11 +74,11 @@ def _attributes(part: object) -> dict[str, object]:
     return {name: getattr(part, name) for name in [*slots, *getattr(part, "__dict__", {})]}
 
 
-def _bases(kind: type[Stateful]) -> list[type[Stateful]]:
-    return [base for base in kind.__bases__ if issubclass(base, Stateful)]
+def _bases(kind: type[StatefulPart]) -> list[type[StatefulPart]]:
+    return [base for base in kind.__bases__ if issubclass(base, StatefulPart)]
 
 
-def _declared(kind: type[Stateful]) -> set[str]:
+def _declared(kind: type[StatefulPart]) -> set[str]:
     return {*kind.STATE, *kind.GAUGES, *kind.COUNTERS, *kind.RECORDS, *kind.WIRING}
 
 
@@ -109,7 +109,7 @@ def _running(case: Case) -> Machine:
 
 def test_every_class_that_changes_declares_its_state() -> None:
     kinds = {kind.__name__: kind for kind in _classes()}
-    missing = [n for n, kind in kinds.items() if not issubclass(kind, Stateful)]
+    missing = [n for n, kind in kinds.items() if not issubclass(kind, StatefulPart)]
     assert set(missing) <= NOT_PARTS
 
 
@@ -118,7 +118,7 @@ def test_every_attribute_is_declared_and_every_part_is_compared() -> None:
         machine = _running(case)
         seen: dict[int, object] = {}
         _reach(machine, seen)
-        parts = [part for part in seen.values() if isinstance(part, Stateful)]
+        parts = [part for part in seen.values() if isinstance(part, StatefulPart)]
         assert {type(p).__name__ for p in parts} >= {"Channel", "Turns", "Tokens", "Account"}
         for part in parts:
             assert set(_attributes(part)) <= _declared(type(part)), type(part)
@@ -153,17 +153,17 @@ def test_every_component_is_in_one_of_the_lists() -> None:
     declared = {
         f"{kind.__name__}.{name}"
         for kind in _classes()
-        if issubclass(kind, Stateful) and kind is not Stateful
+        if issubclass(kind, StatefulPart) and kind is not StatefulPart
         for name in (*kind.__dict__.get("STATE", ()), *kind.__dict__.get("GAUGES", ()))
         if not any(name in {*base.STATE, *base.GAUGES} for base in _bases(kind))
     }
     assert declared == TELLS | REPEATS | TELLS_WITHOUT | VIEWS | WATCHED
 
 
-def _drop_state(patch: pytest.MonkeyPatch, kind: type[Stateful], index: int | None) -> None:
+def _drop_state(patch: pytest.MonkeyPatch, kind: type[StatefulPart], index: int | None) -> None:
     whole = kind.state
 
-    def state(self: Stateful) -> tuple[object, ...]:
+    def state(self: StatefulPart) -> tuple[object, ...]:
         found = whole(self)
         return tuple(None if index in (None, i) else value for i, value in enumerate(found))
 
@@ -171,12 +171,12 @@ def _drop_state(patch: pytest.MonkeyPatch, kind: type[Stateful], index: int | No
 
 
 def _drop_gauges(
-    patch: pytest.MonkeyPatch, kind: type[Stateful], numbers: slice, shift: int
+    patch: pytest.MonkeyPatch, kind: type[StatefulPart], numbers: slice, shift: int
 ) -> None:
     """Take numbers as unchanged, or as moved by the period (``shift`` 1)."""
     whole: Callable[..., int] = kind.limit
 
-    def limit(self: Stateful, seen: Stretch, **more: int) -> int:
+    def limit(self: StatefulPart, seen: GaugeInterval, **more: int) -> int:
         before = list(seen.before)
         for index in range(len(before))[numbers]:
             before[index] = seen.after[index] - shift * seen.cycles * (seen.after[index] > 0)
@@ -185,15 +185,15 @@ def _drop_gauges(
     patch.setattr(kind, "limit", limit)
 
 
-GAUGES: dict[str, tuple[tuple[type[Stateful], ...], slice, int]] = {
+GAUGES: dict[str, tuple[tuple[type[StatefulPart], ...], slice, int]] = {
     "Engine.iterations": ((Engine,), slice(None), 0),
     "Clock._now": ((Clock,), slice(None), 1),
-    "Turns.left": ((Turns,), slice(1), 0),
-    "Turns.direction": ((Turns,), slice(2, 3), 0),
-    "Batches.left": ((Batches,), slice(1), 0),
-    "Batches.direction": ((Batches,), slice(2, 3), 0),
-    "Entry.remaining": ((Turns, Batches), slice(3, None, 2), 0),
-    "Entry.since": ((Turns, Batches), slice(4, None, 2), 0),
+    "Turns.left": ((RoundRobinArbiter,), slice(1), 0),
+    "Turns.direction": ((RoundRobinArbiter,), slice(2, 3), 0),
+    "Batches.left": ((ReadWriteArbiter,), slice(1), 0),
+    "Batches.direction": ((ReadWriteArbiter,), slice(2, 3), 0),
+    "Entry.remaining": ((RoundRobinArbiter, ReadWriteArbiter), slice(3, None, 2), 0),
+    "Entry.since": ((RoundRobinArbiter, ReadWriteArbiter), slice(4, None, 2), 0),
     "Channel.served_cycles": ((Channel,), slice(1), 0),
     "Channel.alarm": ((Channel,), slice(1, 2), 0),
     "Channel.idle_since": ((Channel,), slice(2, 3), 0),
@@ -206,7 +206,7 @@ def _drop(patch: pytest.MonkeyPatch, name: str) -> None:
         for one in kinds_of:
             _drop_gauges(patch, one, numbers, shift)
         return
-    kinds = {kind.__name__: kind for kind in _classes() if issubclass(kind, Stateful)}
+    kinds = {kind.__name__: kind for kind in _classes() if issubclass(kind, StatefulPart)}
     kind, attribute = kinds[name.partition(".")[0]], name.partition(".")[2]
     only = len(kind.STATE) == 1
     _drop_state(patch, kind, None if only else kind.STATE.index(attribute))

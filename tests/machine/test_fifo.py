@@ -12,17 +12,17 @@ from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
 from simaccel.program.program import (
     Compute,
     Folds,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Store,
     Tile,
 )
@@ -103,7 +103,7 @@ def _operators(draw: st.DrawFn, number: int) -> Operator:
     """Tiles of weights in a loop, beside what is perhaps the result of the operator before."""
 
     def tile(name: str, rows: int, slots: int, kind: str = "") -> Tile:
-        view = View(
+        view = TensorView(
             name=name, ranks=("g", "q", "c"), shape=(9, 9, 9), bytes_per_element=2, kind=kind
         )
         return Tile(name=name, view=view, shape=(1, rows, 3), slots=slots)
@@ -123,14 +123,14 @@ def _operators(draw: st.DrawFn, number: int) -> Operator:
         shape=(1, draw(st.integers(1, 9)), draw(st.integers(1, 5)), draw(st.integers(1, 5))),
         on=Folds(draw(st.sampled_from(["ws", "ws", "is", "os"]))),
     )
-    inner = Loop(
+    inner = ProgramLoop(
         rank="c",
         trips=draw(st.integers(1, 6)),
         tiles=(weights,),
         body=(Load(tile=weights, queue=1), product),
     )
     body: tuple[Node, ...] = (inner, Store(tile=made))
-    outer = Loop(rank="q", trips=draw(st.integers(1, 3)), tiles=(made,), body=body)
+    outer = ProgramLoop(rank="q", trips=draw(st.integers(1, 3)), tiles=(made,), body=body)
     load = Load(tile=given_, queue=0, view=before)
     return Operator(name=f"op{number}", tiles=(given_,), body=(load, outer))
 
@@ -139,7 +139,7 @@ def _operators(draw: st.DrawFn, number: int) -> Operator:
 def _programs(draw: st.DrawFn) -> Program:
     operators = tuple(draw(_operators(number)) for number in range(draw(st.integers(1, 4))))
     cut = draw(st.integers(0, len(operators)))
-    layers = Loop(rank="layer", trips=draw(st.integers(1, 5)), body=operators[:cut])
+    layers = ProgramLoop(rank="layer", trips=draw(st.integers(1, 5)), body=operators[:cut])
     return Program(name="random", body=((layers,) if cut else ()) + operators[cut:])
 
 

@@ -9,10 +9,10 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.program.program import (
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Store,
 )
 from simaccel.program.text import program_text
@@ -54,8 +54,8 @@ ONE_QUEUE = accelerators(
 def _without_stores(body: Sequence[Node]) -> tuple[Node, ...]:
     found: list[Node] = []
     for node in body:
-        if isinstance(node, Loop):
-            found.append(Loop(**(vars(node) | {"body": _without_stores(node.body)})))
+        if isinstance(node, ProgramLoop):
+            found.append(ProgramLoop(**(vars(node) | {"body": _without_stores(node.body)})))
         elif isinstance(node, Operator):
             found.append(
                 Operator(name=node.name, tiles=node.tiles, body=_without_stores(node.body))

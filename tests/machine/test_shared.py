@@ -13,7 +13,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.channel import Channel
 from simaccel.machine.machine import DeadlockError, Machine
-from simaccel.machine.turns import Entry
+from simaccel.machine.round_robin_arbiter import ServiceRequest
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
 from simaccel.program.lowering import lower
@@ -54,7 +54,7 @@ def _watched(on: Accelerator, program: Program) -> tuple[int, Uses]:
     asked: defaultdict[Channel, list[Use]] = defaultdict(list)
     request = Channel.request
 
-    def noted(self: Channel, cycles: int, direction: int, owner: str) -> Entry:
+    def noted(self: Channel, cycles: int, direction: int, owner: str) -> ServiceRequest:
         if cycles:
             asked[self].append(Use(self.clock.cycle, owner, cycles, direction))
         return request(self, cycles, direction, owner)

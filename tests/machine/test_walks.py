@@ -2,7 +2,7 @@
 
 import pytest
 
-from simaccel.machine.steps import Act, Handover, Step
+from simaccel.machine.steps import Action, EngineStep, TokenStream
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
@@ -47,8 +47,8 @@ TANGLED = (
 )
 
 
-def _text(step: Step) -> str:
-    if step.act is Act.LOOP:
+def _text(step: EngineStep) -> str:
+    if step.act is Action.LOOP:
         return f"loop {step.trips}"
     if step.command is not None:
         return type(step.command).__name__.lower()
@@ -153,16 +153,16 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
 def test_streams_start_with_their_slots_or_with_nothing() -> None:
     tokens = make_walks(parse_program(FLAT), accelerator()).cores[0].tokens
     assert tokens == {
-        Handover("LA", "K", "free", "array", "dma_in1"): 2,
-        Handover("LA", "K", "ready", "dma_in1", "array"): 0,
-        Handover("LA", "V", "free", "array", "dma_in2"): 2,
-        Handover("LA", "V", "ready", "dma_in2", "array"): 0,
-        Handover("LA", "Q", "free", "array", "dma_in0"): 3,
-        Handover("LA", "Q", "ready", "dma_in0", "array"): 0,
-        Handover("LA", "S", "ready", "array", "sfu"): 0,
-        Handover("LA", "S", "ready", "sfu", "array"): 0,
-        Handover("LA", "O", "free", "dma_out", "array"): 2,
-        Handover("LA", "O", "ready", "array", "dma_out"): 0,
+        TokenStream("LA", "K", "free", "array", "dma_in1"): 2,
+        TokenStream("LA", "K", "ready", "dma_in1", "array"): 0,
+        TokenStream("LA", "V", "free", "array", "dma_in2"): 2,
+        TokenStream("LA", "V", "ready", "dma_in2", "array"): 0,
+        TokenStream("LA", "Q", "free", "array", "dma_in0"): 3,
+        TokenStream("LA", "Q", "ready", "dma_in0", "array"): 0,
+        TokenStream("LA", "S", "ready", "array", "sfu"): 0,
+        TokenStream("LA", "S", "ready", "sfu", "array"): 0,
+        TokenStream("LA", "O", "free", "dma_out", "array"): 2,
+        TokenStream("LA", "O", "ready", "array", "dma_out"): 0,
     }
 
 

@@ -13,16 +13,16 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.memory import BANKED_MAPS
 from simaccel.machine.machine import DeadlockError, Machine, Run
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.program import (
     Compute,
     Folds,
     Load,
-    Loop,
     Node,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Reserve,
     Sfu,
     Store,
@@ -149,14 +149,14 @@ def draw_tree(random: Random) -> Program:
         kept = (_tile("kept", 100, 1),) if random.random() < 0.5 else ()
         layers = random.choice([1, 2, 5, 30])
         return Program(
-            name="random", body=(Loop(rank="layer", trips=layers, body=body, tiles=kept),)
+            name="random", body=(ProgramLoop(rank="layer", trips=layers, body=body, tiles=kept),)
         )
     return Program(name="random", body=body)
 
 
 def _tile(name: str, n_bytes: int, slots: int) -> Tile:
     ranks = {"a": "g+x+y", "o": "g+x+z"}.get(name, "g+y+z")
-    view = View(name=name, ranks=(ranks,), shape=(1 << 20,), bytes_per_element=1)
+    view = TensorView(name=name, ranks=(ranks,), shape=(1 << 20,), bytes_per_element=1)
     return Tile(name=name, view=view, shape=(max(1, n_bytes),), slots=slots)
 
 
@@ -224,16 +224,16 @@ class _Tree:
             nodes.append(Store(tile=own["o"]))
         return tuple(own.values()), tuple(nodes)
 
-    def _loops(self, depth: int, scale: int, tiles: dict[str, Tile]) -> Iterator[Loop]:
+    def _loops(self, depth: int, scale: int, tiles: dict[str, Tile]) -> Iterator[ProgramLoop]:
         own, body = self.body(depth + 1, scale, tiles)
         ahead = self.random.choice([0, 1, len(body) // 2]) if self.pipelined else 0
         trips = self.trips[depth]
         ahead = ahead if len(body) > 1 else 0
-        yield Loop(rank=f"r{depth}", trips=trips, tiles=own, body=body, ahead=ahead)
+        yield ProgramLoop(rank=f"r{depth}", trips=trips, tiles=own, body=body, ahead=ahead)
         if self.peels[depth]:
             own, body = self.body(depth + 1, 2 * scale, tiles)
             trips = self.random.choice([1, 1, 2, 6])
-            yield Loop(rank=f"r{depth}", trips=trips, tiles=own, body=body)
+            yield ProgramLoop(rank=f"r{depth}", trips=trips, tiles=own, body=body)
 
     def _work(self, scale: int, tiles: dict[str, Tile]) -> Iterator[Node]:
         m, k, n = self.sizes

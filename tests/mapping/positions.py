@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.classes import Classes
-from simaccel.mapping.space import Seen, Space, aliases_of, space_of
+from simaccel.mapping.classes import RankClasses
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Part, Spread, Tree
 from simaccel.mapping.tree import Mapping as Mapped
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.workload import Einsum, Operand, Operator, Workload
 
 Counts = npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ class _Executed:
 
     workload: Workload
     group: Group
-    space: Space
+    space: IterationSpace
     dram: dict[str, Counts]
     tiles: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
     """The tile of each tensor made here: which one it is, and counts over the whole tensor."""
@@ -101,7 +101,7 @@ class _Executed:
         for seen in self.space.operators:
             self.leave(seen)
 
-    def leave(self, seen: Seen) -> None:
+    def leave(self, seen: BoundOperator) -> None:
         """Put an output into DRAM: all of it once; of what stays here, each element at least."""
         operator, name = seen.operator, seen.output.name
         counts = self.made[name]
@@ -147,7 +147,7 @@ class _Executed:
 
     # -- one block of one operator
 
-    def do(self, seen: Seen, here: _Here) -> None:
+    def do(self, seen: BoundOperator, here: _Here) -> None:
         """Execute a block: take what it reads, and add to what it makes."""
         operator = seen.operator
         points = self.points(seen, here)
@@ -159,7 +159,7 @@ class _Executed:
         if seen.output.name in self.aliases:
             self.write_over(seen, points, here)
 
-    def write_over(self, seen: Seen, points: Mapping[str, Counts], here: _Here) -> None:
+    def write_over(self, seen: BoundOperator, points: Mapping[str, Counts], here: _Here) -> None:
         """Take away what was where an output is made in place: each element over its own."""
         given, output, source = seen.operator.inputs[0], seen.operator.output, seen.names[0]
         where, root = _elements(given, points), self.aliases[seen.output.name]
@@ -177,7 +177,7 @@ class _Executed:
         else:
             self.tile(root, source, here)[where] = 0
 
-    def points(self, seen: Seen, here: _Here) -> dict[str, Counts]:
+    def points(self, seen: BoundOperator, here: _Here) -> dict[str, Counts]:
         """Return the positions of an operator's own ranks, point by point."""
         own = self.own(seen)
         found: dict[str, Counts] = {}
@@ -202,10 +202,10 @@ class _Executed:
                 raise WrongPositionsError(f"{seen.name} has no {rank} {values.max()}")
         return {rank: values[inside] for rank, values in found.items()}
 
-    def own(self, seen: Seen) -> dict[str, str]:
+    def own(self, seen: BoundOperator) -> dict[str, str]:
         """Return an operator's ranks by their names in the group, where none are merged."""
         at = self.group.operators.index(seen.name)
-        classes = Classes([one.operator for one in self.space.operators])
+        classes = RankClasses([one.operator for one in self.space.operators])
         return {classes.name((at, rank)): rank for rank in seen.operator.ranks}
 
     def block(self, rank: str, here: _Here) -> Range:
@@ -223,7 +223,7 @@ class _Executed:
             if gone and len(np.unique(points[rank])) < size:
                 raise WrongPositionsError(f"{operator.name} has a part of its windows")
 
-    def read(self, seen: Seen, use: str, where: tuple[Counts, ...], here: _Here) -> None:
+    def read(self, seen: BoundOperator, use: str, where: tuple[Counts, ...], here: _Here) -> None:
         """Require that what is read is there: in the tile if it is made here, else in DRAM."""
         tensor = use.partition("#")[0]
         makers = [one for one in self.workload.operators if one.output.tensor == tensor]
@@ -242,7 +242,7 @@ class _Executed:
             if (counts[where][held[where]] != _summed(one)).any():
                 raise WrongPositionsError(f"{seen.name} reads of {tensor} what isn't there")
 
-    def write(self, seen: Seen, where: tuple[Counts, ...], here: _Here) -> None:
+    def write(self, seen: BoundOperator, where: tuple[Counts, ...], here: _Here) -> None:
         """Add to what is made."""
         name = seen.output.name
         counts = self.tile(self.aliases.get(name, name), name, here)
@@ -266,7 +266,7 @@ class _Executed:
             known = self.tiles[tensor] = key, fresh
         return known[1]
 
-    def iterations(self, root: str, view: View, here: _Here) -> Loops:
+    def iterations(self, root: str, view: TensorView, here: _Here) -> Loops:
         """Return which tile of a tensor from DRAM it is: the iterations that load it anew."""
         moving = self.space.moves(view)
         _, outside = here.keeps.get(root, ("", 0))

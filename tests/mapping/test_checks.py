@@ -7,9 +7,9 @@ import pytest
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapping.around import lives
 from simaccel.mapping.checks import faults, require_mapping
-from simaccel.mapping.tree import Around
+from simaccel.mapping.lifetimes import lives
+from simaccel.mapping.tree import ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
 from tests.trees import einsum, mapping, vector, workload
@@ -434,7 +434,7 @@ def test_what_is_made_over_a_tile_of_its_own_is_not_in_what_is_kept() -> None:
     one = mapping(of, text)
     assert faults(of, one) == []
     (around, _) = one.body
-    assert isinstance(around, Around)
+    assert isinstance(around, ResidentScope)
     (life,) = lives(of, around)
     assert life.tensors == ("T",)
     checked = check(of, one, lower(of, one))

@@ -7,8 +7,8 @@ from types import FrameType
 import pytest
 
 from simaccel.mapping.space import (
+    IterationSpace,
     NotThisWorkloadError,
-    Space,
     aliases_of,
     held_around,
     mergeable,
@@ -30,7 +30,7 @@ CONVS = workload(
 )
 
 
-def _space(of: Workload, **choices: object) -> Space:
+def _space(of: Workload, **choices: object) -> IterationSpace:
     names = tuple(one.name for one in of.operators)
     return space_of(of, Group(operators=names, tree=(), **choices))  # type: ignore[arg-type]
 

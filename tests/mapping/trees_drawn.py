@@ -6,7 +6,6 @@ from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.tree import (
     FANS,
     UNITS,
-    Around,
     Do,
     Fork,
     Group,
@@ -14,6 +13,7 @@ from simaccel.mapping.tree import (
     Loop,
     Mapping,
     Part,
+    ResidentScope,
     Span,
     Spread,
     Tree,
@@ -50,7 +50,7 @@ GROUPS = st.builds(
     padded=st.dictionaries(_NAMES, _SIZES, max_size=2),
 )
 _AROUNDS = st.builds(
-    Around,
+    ResidentScope,
     keeps=st.lists(_KEEPS, max_size=3).map(tuple),
     groups=st.lists(GROUPS, max_size=2).map(tuple),
 )

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.mapspace.chain_table import ChainTable, chain_table
-from simaccel.mapspace.chains import MAPSPACES, Mapspace, Split, chains, count_chains
+from simaccel.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains, count_chains
 
 SPLITS = st.lists(
     st.builds(
-        Split,
+        SplitLimit,
         spatial=st.booleans(),
         most=st.one_of(st.none(), st.integers(1, 9)),
         exactly=st.one_of(st.none(), st.none(), st.integers(1, 4)),
@@ -25,7 +25,7 @@ SPLITS = st.lists(
 
 
 @given(st.integers(1, 60), SPLITS, st.sampled_from(MAPSPACES))
-def test_the_chain_of_a_number(size: int, splits: list[Split], mapspace: Mapspace) -> None:
+def test_the_chain_of_a_number(size: int, splits: list[SplitLimit], mapspace: Mapspace) -> None:
     listed = [tuple(row) for rows in chains(size, splits, mapspace) for row in rows.tolist()]
     table = ChainTable(size, splits, mapspace)
     assert table.count == len(listed)
@@ -36,7 +36,7 @@ def test_the_chain_of_a_number(size: int, splits: list[Split], mapspace: Mapspac
 
 @given(st.integers(1, 200), SPLITS, st.sampled_from(MAPSPACES))
 def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
-    size: int, splits: list[Split], mapspace: Mapspace
+    size: int, splits: list[SplitLimit], mapspace: Mapspace
 ) -> None:
     perfect, larger = (ChainTable(size, splits, which) for which in ("pfm", mapspace))
     rows = perfect.at(np.arange(perfect.count))
@@ -45,7 +45,7 @@ def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
 
 @given(st.integers(1, 40), SPLITS, st.sampled_from(MAPSPACES), st.data())
 def test_the_chain_that_is_nearest(
-    size: int, splits: list[Split], mapspace: Mapspace, data: st.DataObject
+    size: int, splits: list[SplitLimit], mapspace: Mapspace, data: st.DataObject
 ) -> None:
     """Level by level, of the chains that are left those with the most pieces up to the wanted."""
     left = [row for rows in chains(size, splits, mapspace) for row in rows.tolist()]
@@ -65,7 +65,7 @@ def test_the_chain_that_is_nearest(
 
 @given(st.integers(1, 60), SPLITS, st.sampled_from(MAPSPACES), st.data())
 def test_chains_by_the_levels_of_their_loops(
-    size: int, splits: list[Split], mapspace: Mapspace, data: st.DataObject
+    size: int, splits: list[SplitLimit], mapspace: Mapspace, data: st.DataObject
 ) -> None:
     asked = data.draw(st.lists(st.booleans(), min_size=len(splits) + 1, max_size=len(splits) + 1))
     marks = [(1 << level) * bit for level, bit in enumerate(asked)]
@@ -78,7 +78,13 @@ def test_chains_by_the_levels_of_their_loops(
 
 def test_far_more_chains_than_memory() -> None:
     """Timeloop's Ruby needs over 32 GB for a rank of 6,144; the table some 10,000 rows."""
-    splits = (Split(), Split(spatial=True), Split(), Split(spatial=True), Split())
+    splits = (
+        SplitLimit(),
+        SplitLimit(spatial=True),
+        SplitLimit(),
+        SplitLimit(spatial=True),
+        SplitLimit(),
+    )
     table = chain_table(6144, splits, "ruby")
     assert table.count == count_chains(6144, splits, "ruby") > 500_000
     assert sum(len(step.pieces) for step in table._steps) < 50_000
@@ -93,12 +99,12 @@ def test_far_more_chains_than_memory() -> None:
 
 def test_a_rank_too_large_to_count() -> None:
     with pytest.raises(InputError, match="ruby of a rank: got 1099511627776; allowed: a rank with"):
-        ChainTable(2**40, [Split()] * 3, "ruby")
+        ChainTable(2**40, [SplitLimit()] * 3, "ruby")
 
 
 def test_a_fixed_number_of_pieces_is_taken_as_it_stands() -> None:
     """13 pieces of 27 make as many groups as 9; who asks for 13 gets 13."""
-    splits = [Split(spatial=True, exactly=13)]
+    splits = [SplitLimit(spatial=True, exactly=13)]
     assert np.concatenate(list(chains(27, splits, "ruby-s"))).tolist() == [[13, 3]]
-    assert count_chains(5, [Split(spatial=True, exactly=7)], "ruby-s") == 0
-    assert np.concatenate(list(chains(5, [Split(whole=True)], "pfm"))).tolist() == [[5, 1]]
+    assert count_chains(5, [SplitLimit(spatial=True, exactly=7)], "ruby-s") == 0
+    assert np.concatenate(list(chains(5, [SplitLimit(whole=True)], "pfm"))).tolist() == [[5, 1]]

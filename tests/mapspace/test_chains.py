@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simaccel.mapspace.chains import (
     MAPSPACES,
     Mapspace,
-    Split,
+    SplitLimit,
     chains,
     count_chains,
     imperfect,
@@ -22,7 +22,7 @@ from simaccel.mapspace.chains import (
 SIZES = st.integers(1, 60)
 SPLITS = st.lists(
     st.builds(
-        Split,
+        SplitLimit,
         spatial=st.booleans(),
         most=st.one_of(st.none(), st.integers(1, 9)),
     ),
@@ -60,7 +60,7 @@ def test_chains_are_the_solutions_of_equation_5_up_to_redundancy(
     size: int, mapspace: Mapspace, spatial: tuple[bool, bool]
 ) -> None:
     """Of the solutions with the same numbers of tiles the one with the smallest tiles is kept."""
-    splits = [Split(spatial=s) for s in spatial]
+    splits = [SplitLimit(spatial=s) for s in spatial]
     smallest: dict[tuple[int, ...], tuple[int, ...]] = {}
     for solution in sorted(_solutions(size, 3)):
         factors, remainders = zip(*solution, strict=True)
@@ -80,7 +80,7 @@ def test_chains_are_the_solutions_of_equation_5_up_to_redundancy(
 
 @given(SIZES, SPLITS, st.sampled_from(MAPSPACES), st.integers(1, 9))
 def test_counted_and_enumerated_agree(
-    size: int, splits: list[Split], mapspace: Mapspace, block: int
+    size: int, splits: list[SplitLimit], mapspace: Mapspace, block: int
 ) -> None:
     rows = list(chains(size, splits, mapspace, block))
     found = np.concatenate(rows) if rows else np.zeros((0, len(splits) + 1))
@@ -110,11 +110,11 @@ def test_perfect_factorisations_are_counted_by_their_primes(size: int, n_splits:
             rest //= p
         p += 1
     expected = prod(comb(e + n_splits, n_splits) for e in primes.values())
-    assert count_chains(size, [Split()] * n_splits, "pfm") == expected
+    assert count_chains(size, [SplitLimit()] * n_splits, "pfm") == expected
 
 
 def test_mapspaces_contain_each_other() -> None:
-    splits = [Split(), Split(spatial=True, most=9)]
+    splits = [SplitLimit(), SplitLimit(spatial=True, most=9)]
     for size in (27, 100, 113, 127, 128, 4096):
         n = {m: count_chains(size, splits, m) for m in MAPSPACES}
         assert n["pfm"] <= n["ruby-s"] <= n["ruby"]
@@ -125,13 +125,13 @@ def test_the_examples_of_the_paper() -> None:
     """Figs. 4 and 5: 100 elements on 6 PEs take 20 steps, with remainders 17."""
     steps = {}
     for mapspace in MAPSPACES:
-        rows = np.concatenate(list(chains(100, [Split(spatial=True, most=6)], mapspace)))
+        rows = np.concatenate(list(chains(100, [SplitLimit(spatial=True, most=6)], mapspace)))
         steps[mapspace] = int(rows[:, 1].min())
     assert steps == {"pfm": 20, "ruby": 17, "ruby-s": 17, "ruby-t": 20}
 
 
 def test_a_fixed_number_of_pieces() -> None:
-    splits = [Split(spatial=True, exactly=7)]
+    splits = [SplitLimit(spatial=True, exactly=7)]
     assert np.concatenate(list(chains(27, splits, "ruby-s"))).tolist() == [[7, 4]]
     assert count_chains(27, splits, "pfm") == 0
-    assert count_chains(27, [Split(spatial=True, exactly=9)], "pfm") == 1
+    assert count_chains(27, [SplitLimit(spatial=True, exactly=9)], "pfm") == 1

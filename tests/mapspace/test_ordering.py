@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.blocks import Outcome, Population, Task
+from simaccel.mapspace.blocks import BlockOutcome, BlockTask, Population
 from simaccel.mapspace.candidates import rows
 from simaccel.mapspace.costs import OBJECTIVES, Objective, score
-from simaccel.mapspace.nests import Target, map_einsum
+from simaccel.mapspace.nests import MappingTarget, map_einsum
 from simaccel.mapspace.ordering import best_orders
 from simaccel.mapspace.search import Effort
-from simaccel.mapspace.space import Genes, Space
+from simaccel.mapspace.space import EinsumMapspace, Genes
 from simaccel.workload.conv import parse_conv
 from tests.mapspace.test_search import CONV, product_of, target, toy
 
@@ -30,7 +30,7 @@ GOALS = {
 }
 
 
-def valid(goal: Target, n: int) -> tuple[Space, Genes, np.ndarray]:
+def valid(goal: MappingTarget, n: int) -> tuple[EinsumMapspace, Genes, np.ndarray]:
     """Return tilings that fit, drawn at random."""
     (space,) = goal.problem().spaces
     genes, factors = space.fitting(space.random(np.random.default_rng(0), n, perfect=True))
@@ -91,7 +91,9 @@ def test_as_many_different_mappings_are_judged_as_are_counted(strategy: str) -> 
     goal = target(CONV, toy(4, 64), strategy)  # type: ignore[arg-type]
     judged: list[bytes] = []
 
-    def each(work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def each(
+        work: Callable[[BlockTask], BlockOutcome], tasks: Sequence[BlockTask]
+    ) -> Iterator[BlockOutcome]:
         for task in tasks:
             assert task.genes is not None
             space = task.problem.spaces[task.space]

@@ -21,16 +21,16 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import BUFFER, Keep, Loop, Spread
 from simaccel.mapspace.blocks import (
     ELITE,
-    Outcome,
+    BlockOutcome,
+    BlockTask,
     Population,
-    Task,
     run_block,
 )
-from simaccel.mapspace.candidates import Candidates
+from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.costs import OBJECTIVES, NotNestableError, Objective, score
-from simaccel.mapspace.nests import EmptyMapspaceError, Mapped, Target, map_einsum
+from simaccel.mapspace.nests import EmptyMapspaceError, MappingTarget, NestResult, map_einsum
 from simaccel.mapspace.search import Effort
-from simaccel.mapspace.space import Genes, Space, Strategy
+from simaccel.mapspace.space import EinsumMapspace, Genes, Strategy
 from simaccel.schedulers import Options
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import parse_conv
@@ -50,9 +50,9 @@ def target(
     strategy: Strategy = "ruby-s",
     asked: Sequence[str] = (),
     dataflow: Sequence[str] = (),
-) -> Target:
+) -> MappingTarget:
     names = [one.tensor for one in (*einsum.inputs, einsum.output)]
-    return Target(
+    return MappingTarget(
         einsum=einsum,
         tensors={name: Tensor(name) for name in names},
         accelerator=accelerator,
@@ -75,11 +75,13 @@ def rank_one(size: int) -> Einsum:
 CONV = parse_conv("M=3,C=2,P=4,Q=3,R=2,S=2").einsum("conv")
 
 
-def fitting(goal: Target, space: Space, candidates: Candidates) -> Candidates:
+def fitting(goal: MappingTarget, space: EinsumMapspace, candidates: TilingBatch) -> TilingBatch:
     return candidates.take(goal.setting.fits(space, candidates))
 
 
-def cost_rows(goal: Target, space: Space, candidates: Candidates) -> set[tuple[int, float]]:
+def cost_rows(
+    goal: MappingTarget, space: EinsumMapspace, candidates: TilingBatch
+) -> set[tuple[int, float]]:
     costs = goal.setting.costs(space, fitting(goal, space, candidates))
     return set(zip(costs.cycles.tolist(), np.round(costs.energy_pj, 3).tolist(), strict=True))
 
@@ -153,7 +155,7 @@ def test_no_pruned_order_costs_less_or_otherwise() -> None:
             every = cost_rows(
                 goal,
                 space,
-                Candidates(factors=many.factors, orders=np.array(orders), keeps=many.keeps),
+                TilingBatch(factors=many.factors, orders=np.array(orders), keeps=many.keeps),
             )
             kept = cost_rows(goal, space, nests.take(np.array(group)))
             assert every == kept
@@ -186,7 +188,7 @@ def test_no_pruned_chain_costs_less(strategy: Strategy) -> None:
     others = [rank for rank in range(len(ranks)) if rank not in mkn]
     for order in permutations(mkn):
         row = np.array([[*others, *order]] * 2)
-        nests = Candidates(
+        nests = TilingBatch(
             factors=factors,
             orders=np.broadcast_to(row, (len(every), *row.shape)),
             keeps=np.ones((len(every), 2, 3), dtype=bool),
@@ -199,11 +201,13 @@ def test_no_pruned_chain_costs_less(strategy: Strategy) -> None:
         assert map_einsum(goal, Effort(objective=objective)).found.score == best[objective]
 
 
-def _backwards(work: Callable[[Task], Outcome], tasks: Sequence[Task]) -> Iterable[Outcome]:
+def _backwards(
+    work: Callable[[BlockTask], BlockOutcome], tasks: Sequence[BlockTask]
+) -> Iterable[BlockOutcome]:
     return [work(task) for task in reversed(tasks)][::-1]
 
 
-def _same(one: Mapped, other: Mapped) -> bool:
+def _same(one: NestResult, other: NestResult) -> bool:
     found, theirs = one.found, other.found
     return one.group == other.group and (found.curve, found.gone) == (theirs.curve, theirs.gone)
 
@@ -259,7 +263,7 @@ def test_a_block_counts_what_it_went_through() -> None:
     goal = target(product_of(4, 4, 4), toy(4), "pfm")
     problem = goal.problem()
     (space,) = problem.spaces
-    whole = run_block(Task(problem, "edp", 0, 0, space.combinations))
+    whole = run_block(BlockTask(problem, "edp", 0, 0, space.combinations))
     assert whole.gone == space.size() >= whole.valid > 0
 
 

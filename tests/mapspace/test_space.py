@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.hardware.dataflow import LevelConstraint, parse_constraints
-from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, Spatial, Temporal
-from simaccel.mapspace.candidates import Candidates
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
+from simaccel.mapspace.candidates import TilingBatch
 from simaccel.mapspace.limits import limits
 from simaccel.mapspace.orders import dependences, distinct_orders
-from simaccel.mapspace.space import STRATEGIES, Space, Strategy, spaces
+from simaccel.mapspace.space import STRATEGIES, EinsumMapspace, Strategy, spaces
 from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import parse_conv
 from simaccel.workload.einsum import operand
@@ -27,9 +27,9 @@ from tests.draws import DRAWS
 def toy(pes: int = 4) -> Hierarchy:
     return Hierarchy(
         levels=(
-            Temporal(name="dram", memories=(Memory(),)),
-            Spatial(name="pes", fanout=pes),
-            Temporal(name="pad", memories=(Memory(capacity_bytes=1024),)),
+            TemporalLevel(name="dram", memories=(Memory(),)),
+            SpatialLevel(name="pes", fanout=pes),
+            TemporalLevel(name="pad", memories=(Memory(capacity_bytes=1024),)),
         )
     )
 
@@ -38,11 +38,11 @@ def eyeriss() -> Hierarchy:
     both = frozenset({ROLES[0], ROLES[2]})
     pads = tuple(Memory(roles=frozenset({role}), capacity_bytes=64) for role in ROLES)
     levels: tuple[Level, ...] = (
-        Temporal(name="dram", memories=(Memory(),)),
-        Temporal(name="buffer", memories=(Memory(roles=both, capacity_bytes=4096),)),
-        Spatial(name="cols", fanout=3, reduces=False),
-        Spatial(name="rows", fanout=2),
-        Temporal(name="pe", memories=pads),
+        TemporalLevel(name="dram", memories=(Memory(),)),
+        TemporalLevel(name="buffer", memories=(Memory(roles=both, capacity_bytes=4096),)),
+        SpatialLevel(name="cols", fanout=3, reduces=False),
+        SpatialLevel(name="rows", fanout=2),
+        TemporalLevel(name="pe", memories=pads),
     )
     return Hierarchy(levels=levels)
 
@@ -61,7 +61,7 @@ def rank_one(size: int) -> Einsum:
     return Einsum("one", {"d": size}, (operand("A d"), operand("B d")), operand("Z d"))
 
 
-def rows_of(space: Space, nests: Candidates) -> Iterator[tuple[object, ...]]:
+def rows_of(space: EinsumMapspace, nests: TilingBatch) -> Iterator[tuple[object, ...]]:
     """Give each mapping with only what counts: no order of loops of one trip."""
     left = np.broadcast_to(space.book.extents, nests.factors[:, 0].shape)
     for level in reversed(range(1, nests.factors.shape[1])):
@@ -283,7 +283,7 @@ def test_a_mapping_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) 
 def test_of_a_mapping_of_another_mapspace_the_nearest_is_found() -> None:
     """7 pieces of 12 and then 2 of 2: no perfect chain has 7, so it gets 6; 2 of 2 are left."""
     (space,) = spaces(rank_one(12), toy(), "pfm")
-    given = Candidates(
+    given = TilingBatch(
         factors=np.array([[[1], [2], [7]]]),
         orders=np.zeros((1, 2, 1), dtype=np.int64),
         keeps=np.zeros((1, 2, 3), dtype=bool),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from simaccel.program.program import Loop, Node, Operator, Program, Store
+from simaccel.program.program import Node, Operator, Program, ProgramLoop, Store
 
 
 def changed(program: Program, change: Callable[[Node], Node | None]) -> Program:
@@ -13,7 +13,7 @@ def changed(program: Program, change: Callable[[Node], Node | None]) -> Program:
         found = []
         for node in nodes:
             made = change(node)
-            if isinstance(made, Loop | Operator):
+            if isinstance(made, ProgramLoop | Operator):
                 made = replace(made, body=body(made.body))
             found += [] if made is None else [made]
         return tuple(found)

@@ -8,9 +8,8 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.mapping.space import Space, mergeable, space_of
+from simaccel.mapping.space import IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
-    Around,
     Do,
     Fork,
     Group,
@@ -19,13 +18,14 @@ from simaccel.mapping.tree import (
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Span,
     Tree,
     WorkloadReference,
 )
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
-from simaccel.workload import Dimensions, Vector, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Vector, Workload, attention, gemm
 
 Array = npt.NDArray[np.float64]
 LA = ("L", "softmax", "A")
@@ -83,13 +83,13 @@ class FlatTiles:
     tile_slots: int = 1
 
 
-def mapping_of(workload: Workload, *body: Group | Around) -> Mapping:
+def mapping_of(workload: Workload, *body: Group | ResidentScope) -> Mapping:
     """Map a workload by its groups."""
     reference = WorkloadReference(workload.name, workload.fingerprint)
     return Mapping(workload=reference, dataflow="test", body=body)
 
 
-def case(workload: Workload, *body: Group | Around) -> Case:
+def case(workload: Workload, *body: Group | ResidentScope) -> Case:
     """Map a workload by its groups and lower it."""
     mapping = mapping_of(workload, *body)
     return Case(workload, mapping, lower(workload, mapping))
@@ -100,7 +100,7 @@ def gemm_case(workload: Workload, **choices: object) -> Case:
     return case(workload, gemm_group(workload, "gemm", GemmTiles(**choices)))  # type: ignore[arg-type]
 
 
-def _space(workload: Workload, operators: tuple[str, ...]) -> tuple[Group, Space]:
+def _space(workload: Workload, operators: tuple[str, ...]) -> tuple[Group, IterationSpace]:
     group = Group(operators=operators, tree=(), merged=mergeable(workload, operators))
     return group, space_of(workload, group)
 
@@ -146,7 +146,7 @@ def softmax_group(workload: Workload, operator: str, tiles: Rows, *, keep: bool 
 
 def staged_groups(
     workload: Workload, logit: GemmTiles, softmax: Rows, attend: GemmTiles, resident_rows: int
-) -> tuple[Group | Around, ...]:
+) -> tuple[Group | ResidentScope, ...]:
     """Return L, softmax and A one after the other; so many rows of S stay on chip."""
     spilled = (
         gemm_group(workload, "L", logit),
@@ -171,7 +171,7 @@ def staged_groups(
         for out, one in zip(spilled, inside, strict=True)
     )
     keeps = tuple(Keep("S", "buffer", 1, region) for region in regions)
-    return (Around(keeps=keeps, groups=groups),)
+    return (ResidentScope(keeps=keeps, groups=groups),)
 
 
 def _ranks_of_s(workload: Workload) -> tuple[str, str]:
@@ -234,7 +234,7 @@ def gemm_shape(workload: Workload) -> tuple[int, int, int, int]:
 
 def attention_workload(batch: int, heads: int, rows: int, depth: int) -> Workload:
     """Give L, softmax and A of a few short heads."""
-    sizes = Dimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
+    sizes = ModelDimensions(hidden=heads * depth, heads=heads, head_size=depth, ff_size=4)
     return attention(sizes, batch=batch, seq_len=rows, scope="la")
 
 

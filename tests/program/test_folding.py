@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.folding import folded_shape
 from simaccel.program.interpreter import interpret
 from simaccel.program.program import Compute, Folds, ProgramError, Tile
@@ -14,7 +14,7 @@ def _tile(name: str, *ranks: str) -> Tile:
     shape = (1,) * len(ranks)
     return Tile(
         name=name,
-        view=View(name=name, ranks=ranks, shape=shape, bytes_per_element=1),
+        view=TensorView(name=name, ranks=ranks, shape=shape, bytes_per_element=1),
         shape=shape,
     )
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simaccel.program.interpreter import Array, interpret, interpret_operator
-from simaccel.program.program import Loop, Operator, ProgramError
+from simaccel.program.program import Operator, ProgramError, ProgramLoop
 from simaccel.program.text import parse_program
 
 GEMM = """\
@@ -135,7 +135,7 @@ def test_a_tile_is_gone_after_its_body() -> None:
     (operator,) = good.body
     assert isinstance(operator, Operator)
     (loop,) = operator.body
-    assert isinstance(loop, Loop)
+    assert isinstance(loop, ProgramLoop)
     late = Operator(name="late", body=(loop, loop.body[-1]))
     with pytest.raises(ProgramError, match="tile C is used outside the body that declares it"):
         interpret_operator(late, _tensors())

@@ -4,8 +4,8 @@ from simaccel.program.fit import require_fit
 from simaccel.program.program import (
     DoesNotFitError,
     Load,
-    Moved,
     Program,
+    TransferTraffic,
     commands,
     reserved,
     reserved_bytes,
@@ -113,7 +113,7 @@ def test_a_transfer_moves_the_elements_of_the_tile_in_the_width_of_its_tensor() 
     first = next(commands(parse_program(text).body))
     assert isinstance(first, Load)
     view, moved = transferred(first)
-    assert (view.name, moved) == ("W", Moved(32, 32))
+    assert (view.name, moved) == ("W", TransferTraffic(32, 32))
 
 
 def test_commands_and_size_count_places_not_trips() -> None:

@@ -1,13 +1,13 @@
 import pytest
 from hypothesis import given
 
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.program.program import (
     Load,
-    Loop,
     Operator,
     Program,
     ProgramError,
+    ProgramLoop,
     Reserve,
     Sfu,
     Store,
@@ -38,11 +38,11 @@ def test_a_lowered_program_parses_back(case: Case) -> None:
 
 
 def test_text_says_every_field() -> None:
-    x = View(name="X", ranks=("q", "c"), shape=(7, 6), bytes_per_element=4)
-    y = View(name="Y", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
-    z = View(name="Z", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
+    x = TensorView(name="X", ranks=("q", "c"), shape=(7, 6), bytes_per_element=4)
+    y = TensorView(name="Y", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
+    z = TensorView(name="Z", ranks=("q", "c"), shape=(7, 6), bytes_per_element=2)
     tile = Tile(name="X", view=x, shape=(2, 5), slots=2, origin=(0, 1))
-    loop = Loop(
+    loop = ProgramLoop(
         rank="q",
         trips=3,
         start=1,

@@ -3,13 +3,23 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from simaccel.program.program import Command, Load, Loop, Node, Operator, Program, Sfu, Store, Tile
+from simaccel.program.program import (
+    Command,
+    Load,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    Sfu,
+    Store,
+    Tile,
+)
 
 
 def executed(body: Sequence[Node]) -> Iterator[Command]:
     """Every command as often as it is executed, loops unrolled."""
     for node in body:
-        if isinstance(node, Loop):
+        if isinstance(node, ProgramLoop):
             for _ in range(node.trips):
                 yield from executed(node.body)
         elif isinstance(node, Operator):

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from simaccel.analytic.family import (
     Branch,
     Family,
-    Forked,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
     Ints,
-    Kept,
-    Loops,
     ints,
     take,
     tree_of,
@@ -21,7 +21,7 @@ from simaccel.analytic.family import (
 from simaccel.hardware import STATIONARITIES
 from simaccel.mapping.space import aliases_of, mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Mapping
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.program.programs import LA, mapping_of
 
 _MOST = 5
@@ -93,10 +93,10 @@ def gemm_families(draw: st.DrawFn, *, one_order: bool = False, few: bool = False
     count = draw(st.integers(1, _MOST))
     ranks = [rank for rank in "mkn" if rank in space.sizes]
     tiles = tuple(_column(draw, space.sizes[rank], count, few=few) for rank in ranks)
-    loops = Loops(tuple(ranks), tiles, _places(draw, len(ranks), count, one_order=one_order))
-    keeps = tuple(Kept(name, "buffer", _slots(draw, count)) for name in "ABC")
+    loops = FamilyLoops(tuple(ranks), tiles, _places(draw, len(ranks), count, one_order=one_order))
+    keeps = tuple(FamilyKeep(name, "buffer", _slots(draw, count)) for name in "ABC")
     branch: Branch = (
-        Loops(("b",), (ints(1),), (ints(0),)),
+        FamilyLoops(("b",), (ints(1),), (ints(0),)),
         loops,
         *keeps,
         Do("gemm", "array", draw(st.sampled_from(STATIONARITIES))),
@@ -108,7 +108,7 @@ def gemm_families(draw: st.DrawFn, *, one_order: bool = False, few: bool = False
 def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
     """Draw tilings of an attention as one group."""
     heads, size, tokens = draw(st.integers(1, 3)), draw(st.integers(1, 5)), draw(st.integers(1, 9))
-    dimensions = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1)
+    dimensions = ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1)
     workload = attention(dimensions, batch=2, seq_len=tokens, scope="la")
     workload = packed(workload, draw(packs("QKSPVZ")))
     group = Group(operators=LA, tree=(), merged=mergeable(workload, LA))
@@ -120,9 +120,9 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
         sizes["c"] = np.minimum(sizes["c"], max(1, space.sizes["c"] - 1))
     elif online:
         sizes["c"] = sizes["c"] * 0 + space.sizes["c"]
-    outer, rows, keys = (Loops((r,), (t,), (ints(0),)) for r, t in sizes.items())
-    q, k, v, z = (Kept(name, "buffer", _slots(draw, count)) for name in "QKVZ")
-    s = Kept("S", "buffer", np.maximum(_slots(draw, count), 1 + ahead))
+    outer, rows, keys = (FamilyLoops((r,), (t,), (ints(0),)) for r, t in sizes.items())
+    q, k, v, z = (FamilyKeep(name, "buffer", _slots(draw, count)) for name in "QKVZ")
+    s = FamilyKeep("S", "buffer", np.maximum(_slots(draw, count), 1 + ahead))
     kinds = st.sampled_from(STATIONARITIES)
     logit, softmax = Do("L", "array", draw(kinds)), Do("softmax", "sfu")
     attend = Do("A", "array", draw(kinds))
@@ -131,12 +131,12 @@ def flat_families(draw: st.DrawFn, *, few: bool = False) -> Drawn:
         branches: tuple[Branch, ...] = ((logit,), (softmax,), (attend,))
     else:
         branch = (outer, rows, q, z, s)
-        again = Loops(keys.ranks, keys.tiles, keys.places)
+        again = FamilyLoops(keys.ranks, keys.tiles, keys.places)
         some = _column(draw, space.sizes["c"], count, few=few)
-        cut = Loops(("c",), (np.minimum(some, max(1, space.sizes["c"] - 1)),), (ints(0),))
+        cut = FamilyLoops(("c",), (np.minimum(some, max(1, space.sizes["c"] - 1)),), (ints(0),))
         middle: Branch = (*([cut] * draw(st.booleans())), softmax)
         branches = ((keys, k, logit), middle, (again, v, attend))
-    branch = (*branch, Forked(branches, int(ahead)))
+    branch = (*branch, FamilyFork(branches, int(ahead)))
     found = Drawn(workload, group, Family(space, branch, {}))
     aliases = aliases_of(space, tree_of(found.alone(0)), ())
     return replace(found, family=replace(found.family, aliases=aliases))

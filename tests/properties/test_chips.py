@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from simaccel.experiment.check_chips import check_chips
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.chips.sharding import replace_groups, shard
@@ -89,7 +89,7 @@ def _fitted(mapping: Mapping, m: int) -> Mapping:
     return replace_groups(mapping, smaller)
 
 
-def _figures(result: Result) -> object:
+def _figures(result: ExperimentResult) -> object:
     return replace(result.run, events=0), result.prediction
 
 

@@ -7,14 +7,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.analytic.evaluation import Totals, evaluate
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import reserved
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators
 from tests.program.programs import (
@@ -54,7 +54,7 @@ def _gemms(draw: st.DrawFn) -> Workload:
 def _attentions(draw: st.DrawFn) -> Workload:
     heads, size = draw(st.integers(1, 3)), draw(st.sampled_from([1, 2, 3, 4, 5, 8, 11]))
     workload = attention(
-        Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1),
+        ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=1),
         batch=draw(st.integers(1, 3)),
         seq_len=draw(_SIZES),
         scope="la",
@@ -175,7 +175,7 @@ def _require_service_within(predicted: Prediction, run: Run, memories: Iterable[
 # -- many candidates in one call ------------------------------------------------------------
 
 
-def _figures(totals: Totals, index: int, count: int) -> dict[object, int]:
+def _figures(totals: FamilyTotals, index: int, count: int) -> dict[object, int]:
     """Give all counts of one candidate as plain numbers."""
     counts = totals.counts
     columns: dict[object, Ints] = {

@@ -14,11 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.engines import DmaIn, DmaOut
+from simaccel.machine.engines import DmaInEngine, DmaOutEngine
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Op
+from simaccel.machine.plan import Instruction
 from simaccel.machine.walks import engine_of
-from simaccel.program.program import Command, Load, Loop, Node, Operator, Program, Reserve, Store
+from simaccel.program.program import (
+    Command,
+    Load,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    Reserve,
+    Store,
+)
 from simaccel.workload import gemm
 from tests.machine.accelerators import accelerator, accelerators
 from tests.program.programs import Case, gemm_case, gemm_cases
@@ -33,7 +42,9 @@ class Spans:
 
     of: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
 
-    def record(self, engine: DmaIn | DmaOut, work: Iterator[simpy.Event]) -> Iterator[simpy.Event]:
+    def record(
+        self, engine: DmaInEngine | DmaOutEngine, work: Iterator[simpy.Event]
+    ) -> Iterator[simpy.Event]:
         """Run a transfer and note its span."""
         start = engine.clock.cycle
         yield from work
@@ -42,10 +53,12 @@ class Spans:
 
 def _transfers(on: Accelerator, program: Program, patch: pytest.MonkeyPatch) -> Spans:
     spans = Spans()
-    for kind in (DmaIn, DmaOut):
+    for kind in (DmaInEngine, DmaOutEngine):
         work = kind.work
 
-        def recorded(self: DmaIn | DmaOut, op: Op, work: object = work) -> Iterator[simpy.Event]:
+        def recorded(
+            self: DmaInEngine | DmaOutEngine, op: Instruction, work: object = work
+        ) -> Iterator[simpy.Event]:
             return spans.record(self, work(self, op))  # type: ignore[operator]
 
         patch.setattr(kind, "work", recorded)
@@ -56,7 +69,7 @@ def _transfers(on: Accelerator, program: Program, patch: pytest.MonkeyPatch) -> 
 def _in_order(body: Sequence[Node], at: Place) -> Iterator[tuple[Command, Place]]:
     """Every command execution with its coordinates, in program order (no loop runs ahead)."""
     for node in body:
-        if isinstance(node, Loop):
+        if isinstance(node, ProgramLoop):
             for trip in range(node.trips):
                 where = at.get(node.rank, 0) + node.start + trip * node.step
                 yield from _in_order(node.body, at | {node.rank: where})

@@ -18,8 +18,8 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import Account
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.accounts import SearchAccount
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.search import Goal
 from simaccel.workload import Workload
 from tests.drawn_graphs import Shape, drawn_workload, model_of, workload_of
@@ -63,10 +63,10 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the searches of all dataflows know each operator that one of them has searched."""
     known: dict[str, dict[object, Any]] = defaultdict(dict)
 
-    def begin(search: Search, goal: Goal) -> None:
+    def begin(search: TreeSearch, goal: Goal) -> None:
         search.goal, search._seen = goal, known[goal.accelerator.name]
 
-    monkeypatch.setattr(Search, "__init__", begin)
+    monkeypatch.setattr(TreeSearch, "__init__", begin)
 
 
 @pytest.mark.usefixtures("shared")
@@ -208,7 +208,7 @@ def test_a_group_of_what_sees_different_extents(case: str, dataflow: str) -> Non
 
 
 def test_what_is_left_out_is_told() -> None:
-    accounts: list[Account] = []
+    accounts: list[SearchAccount] = []
     make_mapping(CASES["a border in between"][1], EDGE, "best", Options(note=accounts.append))
     (left,) = [one for one in accounts if one.left_out]
     assert left.operators == ("A", "B")

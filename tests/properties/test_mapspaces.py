@@ -8,8 +8,8 @@ import pytest
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapspace.costs import Setting
-from simaccel.mapspace.nests import Target
-from simaccel.mapspace.space import Space, spaces
+from simaccel.mapspace.nests import MappingTarget
+from simaccel.mapspace.space import EinsumMapspace, spaces
 from simaccel.mapspace.systolic import dataflows
 from simaccel.program.lowering import lower
 from simaccel.schedulers.judge import mapping_of
@@ -18,7 +18,7 @@ from tests.analytic.nest_cases import draw_case
 from tests.draws import DRAWS
 
 
-def _runs(setting: Setting, space: Space, seed: int) -> int:
+def _runs(setting: Setting, space: EinsumMapspace, seed: int) -> int:
     genes, factors = space.fitting(space.random(np.random.default_rng(seed), 60))
     every = space.candidates(genes, factors)
     fitting = every.take(setting.fits(space, every))
@@ -60,7 +60,7 @@ def test_on_systolic_arrays(strategy: str) -> None:
     einsum = Conv(c=6, m=7, p=5, q=4, r=3, s=2, n=1).einsum("conv")
     names = [one.tensor for one in (*einsum.inputs, einsum.output)]
     for stationarity, dataflow in dataflows(einsum, {}).items():
-        target = Target(
+        target = MappingTarget(
             einsum=einsum,
             tensors={name: Tensor(name) for name in names},
             accelerator=accelerator,

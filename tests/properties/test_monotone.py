@@ -18,10 +18,10 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.program import (
     Compute,
-    Loop,
     Node,
     Operator,
     Program,
+    ProgramLoop,
     Sfu,
     Store,
     Tile,
@@ -85,7 +85,7 @@ def _more_slots(program: Program, name: str) -> Program:
         return tuple(node_(node) for node in nodes)
 
     def node_(node: Node) -> Node:
-        if isinstance(node, Loop | Operator):
+        if isinstance(node, ProgramLoop | Operator):
             return replace(node, tiles=tuple(map(tile, node.tiles)), body=body(node.body))
         if isinstance(node, Compute | Sfu):
             return replace(node, out=tile(node.out), inputs=tuple(map(tile, node.inputs)))
@@ -103,7 +103,9 @@ def _without_stores(program: Program) -> Program:
 
     def body(nodes: Sequence[Node]) -> tuple[Node, ...]:
         return tuple(
-            replace(node, body=body(node.body)) if isinstance(node, Loop | Operator) else node
+            replace(node, body=body(node.body))
+            if isinstance(node, ProgramLoop | Operator)
+            else node
             for node in nodes
             if not isinstance(node, Store)
         )

@@ -14,7 +14,7 @@ from simaccel.mapping.text import parse_text, tree_text
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.program.text import parse_program, program_text
-from simaccel.workload import Affine, Einsum, Operand, Tensor, Vector, Workload
+from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, Workload
 from simaccel.workload.einsum import Kind
 from tests.draws import DRAWS
 
@@ -46,7 +46,7 @@ def chains(draw: st.DrawFn) -> Workload:
     some = draw(st.lists(st.sampled_from([m, n]), unique=True))
 
     def whole(tensor: str, *dims: str) -> Operand:
-        return Operand(tensor, tuple(Affine(((rank, 1),)) for rank in dims))
+        return Operand(tensor, tuple(AffineDimension(((rank, 1),)) for rank in dims))
 
     first, weights, made, after, other, last = names
     both = {rank: sizes[rank] for rank in (m, n)}

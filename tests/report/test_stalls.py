@@ -8,7 +8,7 @@ from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.proposal import Proposal
 from simaccel.experiment.what_if import FreedRun, WhatIfResult
 from simaccel.report.stalls import (
-    Analysis,
+    StallAnalysis,
     engines_table,
     overview_table,
     speedup,
@@ -133,7 +133,7 @@ def test_verdicts_group_what_is_alike() -> None:
     engines = {"array": {"busy": 700, "dram_bandwidth": 600}, "sfu": {"idle": 1292, "drain": 8}}
     total = OperatorDiagnosis(TOTAL, 1300, engines)
     found = Diagnosis(0, 1300, total, (L, A, again))
-    said = list(verdicts(Analysis(found), total))
+    said = list(verdicts(StallAnalysis(found), total))
     assert [text.split(":")[0].partition(" (mostly")[0] for text in said] == [
         "L costs most, 46% of the cycles. L is bound by the array, busy 100% of the time.",
         "The run waits 46% of its time",
@@ -142,7 +142,7 @@ def test_verdicts_group_what_is_alike() -> None:
     ]
     assert said[2] == "Bound by the array: L (46% of the cycles)."
     assert said[3].endswith("Alike: B.")
-    assert list(verdicts(Analysis(found), A)) == [
+    assert list(verdicts(StallAnalysis(found), A)) == [
         "A waits 75% of its time for V tiles: its transfers queue for DRAM bandwidth."
     ]
 
@@ -153,7 +153,7 @@ def test_the_run_is_idle_where_its_compute_engine_is() -> None:
         TOTAL, 1100, {"array": {"busy": 600, "idle": 500}, "sfu": {"busy": 500}}
     )
     found = Diagnosis(0, 1100, total, (L, softmax))
-    _, second, *_ = verdicts(Analysis(found), total)
+    _, second, *_ = verdicts(StallAnalysis(found), total)
     assert second == "The run: the array is busy 55%, idle 45% (in softmax)."
 
 
@@ -165,7 +165,7 @@ def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None
     )
     found = Diagnosis(0, 1950, total, (L, longer, again))
     proposal = Proposal("flash", ("L", "A"), 4096, 1300, 1024, 650)
-    lead, second, *rest = verdicts(Analysis(found, proposal=proposal), total)
+    lead, second, *rest = verdicts(StallAnalysis(found, proposal=proposal), total)
     assert lead == (
         "A costs most, 36% of the cycles. A waits 86% of its time: its transfers queue for DRAM "
         "bandwidth. Alike: B. Dataflow flash moves 1.00 KiB with DRAM for L, A instead of 4.00 KiB,"
@@ -173,18 +173,18 @@ def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None
     )
     assert second.startswith("The run waits 62% of its time")
     assert rest == ["Bound by the array: L (31% of the cycles)."]
-    document = stalls_json(Analysis(found, proposal=proposal), None)
+    document = stalls_json(StallAnalysis(found, proposal=proposal), None)
     assert document["costliest"] == "A"
     assert document["proposal"]["proposed_bytes"] == 1024
 
 
 def test_one_operator_is_told_once() -> None:
     found = Diagnosis(0, 400, A, (A,))
-    assert len(list(verdicts(Analysis(found), found.total))) == 1
+    assert len(list(verdicts(StallAnalysis(found), found.total))) == 1
 
 
 def test_json_holds_all_of_it() -> None:
-    document = json.loads(json.dumps(stalls_json(Analysis(FOUND, None, WHAT_IF), None)))
+    document = json.loads(json.dumps(stalls_json(StallAnalysis(FOUND, None, WHAT_IF), None)))
     assert (document["from"], document["to"], document["cycles"]) == (0, 1000, 1000)
     assert [one["name"] for one in document["operators"]] == ["L", "A"]
     assert document["operators"][1]["engines"]["array"] == {
@@ -210,6 +210,6 @@ def test_json_holds_all_of_it() -> None:
         "speedup": 1000 / 720,
         "operators": {"L": 610, "A": 110},
     }
-    only = stalls_json(Analysis(FOUND), "A")
+    only = stalls_json(StallAnalysis(FOUND), "A")
     assert [one["name"] for one in only["operators"]] == ["A"]
     assert only["what_if"] is None

@@ -6,19 +6,19 @@ import pytest
 from rich.console import Console, RenderableType
 
 from simaccel.experiment.check import OperatorCheck
-from simaccel.experiment.run import Result, result_json, simulate
+from simaccel.experiment.run import ExperimentResult, result_json, simulate
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.comparison import Compared, comparison_table, speedups, terms_lines
+from simaccel.report.comparison import ComparisonRow, comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table
 from simaccel.report.titles import experiment_title
-from simaccel.workload import Dimensions, Workload, attention, conv2d, network
+from simaccel.workload import ModelDimensions, Workload, attention, conv2d, network
 
-SMALL = Dimensions(hidden=6, heads=3, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7)
 
 
 @pytest.fixture(scope="module")
-def result() -> Result:
+def result() -> ExperimentResult:
     """Run a block whose cycles are then taken times ten million."""
     workload = attention(SMALL, batch=2, seq_len=11)
     done = simulate(workload, load_accelerator("toy"), "flat-r")
@@ -35,7 +35,7 @@ def printed(table: RenderableType, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [100, 140])
-def test_one_line_a_row(result: Result, width: int) -> None:
+def test_one_line_a_row(result: ExperimentResult, width: int) -> None:
     names = [one.name for one in result.run.operators]
     assert len(printed(operators_table(result), width)) == 2 + len(names) + 1
     for table in (estimate_table(result.prediction, result.accelerator), engines_table(result)):
@@ -44,19 +44,19 @@ def test_one_line_a_row(result: Result, width: int) -> None:
         assert max(map(len, lines)) <= width
 
 
-def test_the_total_is_the_runs(result: Result) -> None:
+def test_the_total_is_the_runs(result: ExperimentResult) -> None:
     last = printed(operators_table(result), 100)[-1].split()
     assert last[:2] == ["total", f"{result.run.cycles:,}"]
 
 
-def test_speedup_is_against_the_first_of_the_length(result: Result) -> None:
+def test_speedup_is_against_the_first_of_the_length(result: ExperimentResult) -> None:
     figures = result_json(result)
     slow = {**figures, "cycles": 2 * figures["cycles"]}
     rows = [
-        Compared("naive", 512, slow),
-        Compared("flat", 512, figures),
-        Compared("naive", 1024, None, "does not fit", 2),
-        Compared("flat", 1024, figures),
+        ComparisonRow("naive", 512, slow),
+        ComparisonRow("flat", 512, figures),
+        ComparisonRow("naive", 1024, None, "does not fit", 2),
+        ComparisonRow("flat", 1024, figures),
     ]
     assert speedups(rows) == [1, 2, None, None]
     lines = printed(comparison_table(rows), 100)
@@ -95,10 +95,10 @@ def test_an_estimate_of_ones_own_has_the_terms_of_the_bound_and_the_waits_beside
         "terms": {"fill": 10, "array": 70, "drain": 5},
         "waiting_by_cause": {"noc": 12, "dram_latency": 3},
     }
-    row = Compared("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
-    (line,) = terms_lines([row, Compared("flex", result={"cycles": 90})])
+    row = ComparisonRow("flat", result={"cycles": 100, "bound": bound}, given_cycles=80.0)
+    (line,) = terms_lines([row, ComparisonRow("flex", result={"cycles": 90})])
     assert line.startswith("flat: estimate 80; bound 85 = array 70 + fill 10 + drain 5; ")
     assert line.endswith("; waits 15 = noc 12 + dram_latency 3")
     still = {"terms": {"array": 7}, "waiting_by_cause": {}}
-    row = Compared("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
+    row = ComparisonRow("flat", result={"cycles": 7, "bound": still}, given_cycles=8.0)
     assert terms_lines([row]) == ["flat: estimate 8; bound 7 = array 7; waits 0"]

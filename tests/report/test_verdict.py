@@ -8,7 +8,7 @@ import pytest
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
-from simaccel.report.verdict import Scene, engine_text, sentences
+from simaccel.report.verdict import VerdictFigures, engine_text, sentences
 from simaccel.trace import Stall
 from tests.machine.accelerators import accelerator
 
@@ -32,12 +32,12 @@ def _scene(
     moved: dict[str, dict[str, int]] | None = None,
     macs: int | None = None,
     **array: int,
-) -> Scene:
+) -> VerdictFigures:
     """Put an operator of 1000 cycles together; the array's causes by name."""
     rest = {"idle": 1000 - sum(array.values())} if sum(array.values()) < 1000 else {}
     engines: dict[str, Any] = {"array": array | rest, "sfu": sfu or {"idle": 1000}}
     part = OperatorDiagnosis(name, 1000, engines, waits, macs, moved or {})
-    return Scene(part, MACHINE, gains or {})
+    return VerdictFigures(part, MACHINE, gains or {})
 
 
 def _wait(cause: str, tile: str, kind: str, holder: str, engine: str = "array") -> Stall:
@@ -90,7 +90,7 @@ CASES = {
         ),
     ),
     "bandwidth unknown": (
-        Scene(
+        VerdictFigures(
             OperatorDiagnosis("A", 1000, {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {}})
         ),
         "A waits 50% of its time: its transfers queue for DRAM bandwidth.",
@@ -261,7 +261,7 @@ def test_pes_of_a_spatial_array_are_left_unused_by_passes(spatial: Accelerator) 
 def test_array_and_sfu_take_turns() -> None:
     engines = {"array": {"busy": 600, "sfu": 400}, "sfu": {"busy": 400, "array": 600}}
     waits = (_wait("sfu", "S", "ready", "sfu"),)
-    scene = Scene(OperatorDiagnosis("L+softmax+A", 1000, engines, waits), MACHINE)
+    scene = VerdictFigures(OperatorDiagnosis("L+softmax+A", 1000, engines, waits), MACHINE)
     assert sentences(scene) == [
         (
             "L+softmax+A waits 40% of its time for S tiles from the SFU: the SFU is busy 40% with "
@@ -281,7 +281,7 @@ def test_a_run_is_idle_in_some_operators() -> None:
     total = OperatorDiagnosis(
         TOTAL, 1000, {"array": {"busy": 600, "idle": 400}, "sfu": {"busy": 400}}
     )
-    scene = Scene(total, operators=(gemm, softmax))
+    scene = VerdictFigures(total, operators=(gemm, softmax))
     assert sentences(scene) == ["The run: the array is busy 60%, idle 40% (in softmax)."]
 
 
@@ -293,7 +293,7 @@ def test_a_run_waits_mostly_in_some_operators() -> None:
     ]
     engines = {"array": {"busy": 500, "dram_bandwidth": 500}, "sfu": {"idle": 1000}}
     total = OperatorDiagnosis(TOTAL, 1000, engines, moved={"dram": {"": 45_000}})
-    assert sentences(Scene(total, MACHINE, operators=tuple(parts))) == [
+    assert sentences(VerdictFigures(total, MACHINE, operators=tuple(parts))) == [
         "The run waits 50% of its time (mostly in FF2): DRAM runs at 45.0 of 50.0 GB/s (90%)."
     ]
 
@@ -310,7 +310,7 @@ def test_a_run_waits_also_where_its_array_has_nothing_to_do() -> None:
         "sfu": {"busy": 10, "dram_bandwidth": 300, "idle": 690},
     }
     total = OperatorDiagnosis(TOTAL, 1000, engines, moved={"dram": {"": 49_000}})
-    assert " ".join(sentences(Scene(total, MACHINE, operators=tuple(parts)))) == (
+    assert " ".join(sentences(VerdictFigures(total, MACHINE, operators=tuple(parts)))) == (
         "The run waits 75% of its time (mostly in softmax and L): DRAM runs at 49.0 of 50.0 GB/s "
         "(98%)."
     )
@@ -327,7 +327,7 @@ def test_turnarounds_cost_bandwidth_too() -> None:
         (MACHINE, "it is not full, so the transfers come in bursts that nothing overlaps"),
     ):
         (sentence,) = sentences(
-            Scene(OperatorDiagnosis("A", 1000, engines, (), None, moved), turnaround)
+            VerdictFigures(OperatorDiagnosis("A", 1000, engines, (), None, moved), turnaround)
         )
         assert sentence == (
             f"A waits 50% of its time: DRAM runs at 20.0 of 50.0 GB/s (40%); {said}."

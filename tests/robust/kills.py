@@ -6,7 +6,7 @@ import csv
 import signal
 from pathlib import Path
 
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.robust.processes import REPOSITORY, Done, Server
 
 TRACE = REPOSITORY / "traces" / "edge_bert_flat.h5"
@@ -65,7 +65,7 @@ def _require_readable(path: Path, name: str, done: Done) -> None:
     """Check what a killed command left beside its target."""
     if name == "run.h5":
         assert done.code == -signal.SIGKILL
-        with Trace.open(path) as trace:
+        with TraceReader.open(path) as trace:
             assert trace.partial
             trace.check()
     elif name == "rows.csv":

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from simaccel.cli import main
 from simaccel.errors import SimaccelError
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.trace.layout import _END, _PARTS
 from tests.draws import DRAWS, some
 
@@ -36,7 +36,7 @@ ELSEWHERE = "a secret of another file"
 
 def _question(path: Path) -> object:
     """Ask what all commands need: the sums are right, and these are the stalls."""
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         trace.check()
         return trace.cycles, trace.figures, trace.header, trace.lanes, trace.account()
 

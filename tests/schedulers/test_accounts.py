@@ -19,12 +19,12 @@ from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
 from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import SearchAccount
 from simaccel.schedulers.candidates import capacity
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
-from simaccel.schedulers.walk import Stopping, Walk
+from simaccel.schedulers.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload, mapping_of
@@ -34,8 +34,8 @@ _TOY = load_accelerator("toy", ["dram.interleave_bytes=16 B"])
 
 def _searched(
     workload: Workload, dataflow: str, options: Options | None = None, on: Accelerator = _TOY
-) -> tuple[int, list[Account]]:
-    accounts: list[Account] = []
+) -> tuple[int, list[SearchAccount]]:
+    accounts: list[SearchAccount] = []
     asked = options or Options()
     asked = Options(**{**vars(asked), "note": accounts.append})
     mapping = make_mapping(workload, on, dataflow, asked)
@@ -100,7 +100,7 @@ def test_all_candidates_are_accounted_for() -> None:
 def test_no_mapping_is_below_the_floor() -> None:
     """37 x 11 x 13 MACs on 4 x 4 PEs."""
     macs = 37 * 11 * 13
-    accounts: list[Account] = []
+    accounts: list[SearchAccount] = []
     options = Options(note=accounts.append)
     workload = gemm(m=37, k=11, n=13)
     mapping = make_mapping(workload, _TOY, "flex", options)
@@ -190,10 +190,10 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
     """Some of all that fit are run, however far from the best; few are otherwise."""
     ran = []
 
-    def walked(patience: float) -> Walk:
-        grid = Search(Goal(Judge(_TOY))).einsum(_BEYOND, "gemm").candidates
-        walk = Walk(grid)
-        walk.go(capacity(_TOY), Stopping(gap=0.0, patience=patience))
+    def walked(patience: float) -> CandidateWalk:
+        grid = TreeSearch(Goal(Judge(_TOY))).einsum(_BEYOND, "gemm").candidates
+        walk = CandidateWalk(grid)
+        walk.go(capacity(_TOY), StoppingRule(gap=0.0, patience=patience))
         ran.append(len(walk.cycles))
         return walk
 

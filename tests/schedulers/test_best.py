@@ -1,19 +1,19 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
 from simaccel.mapping.tree import Group
-from simaccel.schedulers.candidates import Scored
+from simaccel.schedulers.candidates import ScoredTree
 from simaccel.schedulers.judge import Body
-from simaccel.schedulers.steps import Step, cheapest
+from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest
 
 _ONE = (Group(operators=("one",), tree=()),)
 
 
-def _step(start: int, stop: int, value: float, moved: int = 0, kept: int = 0) -> Step:
+def _step(start: int, stop: int, value: float, moved: int = 0, kept: int = 0) -> ScheduleStep:
     def search(_limit: float) -> tuple[Body, float]:
         return _ONE, value
 
-    chosen = Scored((), value, 0, moved, kept)
-    return Step(start, stop, value, search, body=_ONE, weigh=lambda _body: chosen)
+    chosen = ScoredTree((), value, 0, moved, kept)
+    return ScheduleStep(start, stop, value, search, body=_ONE, weigh=lambda _body: chosen)
 
 
 def test_a_workload_keeps_what_its_largest_group_does() -> None:

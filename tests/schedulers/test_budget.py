@@ -12,8 +12,8 @@ from simaccel.experiment.pareto import pareto
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import Account
-from simaccel.schedulers.front import Asked
+from simaccel.schedulers.accounts import SearchAccount
+from simaccel.schedulers.front import FrontFigures
 from simaccel.workload import build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
@@ -22,8 +22,8 @@ _DATAFLOWS = ("flex", "flat", "flash", "best")
 _NONE = Effort(budget_seconds=1e-9)
 
 
-def _ran(dataflow: str, effort: Effort, **options: object) -> list[Account]:
-    accounts: list[Account] = []
+def _ran(dataflow: str, effort: Effort, **options: object) -> list[SearchAccount]:
+    accounts: list[SearchAccount] = []
     asked = Options(effort=effort, note=accounts.append, **options)  # type: ignore[arg-type]
     block = build("bert", seq_len=128, batch=1) if DRAWS > 1 else attention_workload(1, 2, 8, 4)
     make_mapping(block, load_accelerator("edge"), dataflow, asked)
@@ -44,7 +44,7 @@ def test_dataflows_run_a_candidate_of_each_group(dataflow: str, objective: str) 
 
 
 def test_operators_of_a_mapspace_share_it() -> None:
-    accounts: list[Account] = []
+    accounts: list[SearchAccount] = []
     options = Options(effort=_NONE, note=accounts.append)
     on = load_accelerator("eyeriss_like", ["dram.bandwidth_bytes_per_second=1 GB/s"])
     make_mapping(conv2d(m=64, c=64, p=56, q=56, r=3, s=3), on, "ruby-s", options)
@@ -63,7 +63,7 @@ def test_shares_of_what_is_left() -> None:
 
 def test_a_front_has_what_was_run_until_then() -> None:
     on, workload = load_accelerator("toy"), gemm(m=20, k=20, n=20)
-    asked = Asked("cycles", "energy")
+    asked = FrontFigures("cycles", "energy")
     whole = pareto(workload, on, "flex", Options(), asked)
     short = pareto(workload, on, "flex", Options(effort=_NONE), asked)
     assert not short.proved

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Do, nodes
@@ -12,7 +12,7 @@ from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.flex import each_of
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.search import Goal
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
 from tests.trees import assert_computes, einsum, vector
@@ -39,7 +39,7 @@ _FEED_FORWARD, _FEW = _feed_forward(29, 40), _feed_forward(5, 6)
 
 def _run(
     workload: Workload, dataflow: str, *settings: str, objective: Objective = "cycles"
-) -> Result:
+) -> ExperimentResult:
     on = load_accelerator("toy", ("dram.interleave_bytes=16 B", *settings))
     return simulate(workload, on, dataflow, options=Options(objective=objective, tolerance=0.0))
 
@@ -125,7 +125,7 @@ def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationa
     assert held == {stationarity}
 
 
-def _figure(result: Result, objective: Objective) -> float:
+def _figure(result: ExperimentResult, objective: Objective) -> float:
     run, predicted = result.run, result.prediction
     energy = sum(predicted.energy_pj.values())
     dram = sum(n for (level, _), n in run.moved.items() if level.startswith("dram"))
@@ -218,7 +218,7 @@ def test_more_of_a_resource_is_never_worse(case: Case) -> None:
 def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() -> None:
     """What is held between groups, and energy times delay, are of all operators together."""
     plain, holding = load_accelerator("toy"), load_accelerator("toy", ["groups.resident=true"])
-    one = Dimensions(hidden=6, heads=2, head_size=3, ff_size=6)
+    one = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=6)
     block = attention(one, batch=1, seq_len=5, scope="block")
     cycles, product = Goal(Judge(plain), "cycles"), Goal(Judge(plain), "edp")
     assert each_of("mbhr", block, cycles) == ["mbhr"]

@@ -15,7 +15,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
-from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Mapping, Tree, nodes
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, ResidentScope, Tree, nodes
 from simaccel.program.fit import require_fit
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
@@ -32,7 +32,7 @@ from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.problems import parts
 from simaccel.schedulers.search import Goal
 from simaccel.workload import (
-    Dimensions,
+    ModelDimensions,
     Tensor,
     Vector,
     Workload,
@@ -43,7 +43,7 @@ from simaccel.workload import (
 )
 from tests.draws import some
 
-SMALL = Dimensions(hidden=6, heads=2, head_size=5, ff_size=7)
+SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
 
 
@@ -108,7 +108,7 @@ def resident_rows(mapping: Mapping) -> int:
     """Rows of the logits that stay on chip from L to A."""
     found = 0
     for one in mapping.body:
-        for keep in one.keeps if isinstance(one, Around) else ():
+        for keep in one.keeps if isinstance(one, ResidentScope) else ():
             assert keep.tensor == "S"
             *heads_and_rows, keys = keep.region
             assert keys.start == 0

@@ -10,7 +10,7 @@ from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import GroupsSpec
 from simaccel.machine.machine import Machine
-from simaccel.mapping.tree import Around, Group, Mapping
+from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
@@ -53,7 +53,7 @@ def _hard_swish(m: int, k: int, n: int) -> Workload:
 def _groups(mapping: Mapping) -> list[tuple[str, ...]]:
     found: list[Group] = []
     for one in mapping.body:
-        found += one.groups if isinstance(one, Around) else [one]
+        found += one.groups if isinstance(one, ResidentScope) else [one]
     return [one.operators for one in found]
 
 

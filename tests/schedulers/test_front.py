@@ -25,9 +25,9 @@ from simaccel.schedulers.flat import block_sizes, flat_tiles, other_rows
 from simaccel.schedulers.front import (
     FIGURES,
     Alternative,
-    Asked,
     Figure,
     Floats,
+    FrontFigures,
     evenly,
     front_of,
     joined,
@@ -99,7 +99,7 @@ def test_parts_join_as_all_pairs_do(
     first: list[Alternative], second: list[Alternative], figures: list[Figure]
 ) -> None:
     """Cycles, energy and bytes moved add up; of buffers the larger one counts."""
-    asked = Asked(figures[0], figures[1])
+    asked = FrontFigures(figures[0], figures[1])
     pairs = np.array(
         [
             (
@@ -208,7 +208,7 @@ _PAIRS: list[tuple[Figure, Figure]] = [
 def test_no_simulated_mapping_beats_the_front(pair: tuple[Figure, Figure], capacity: str) -> None:
     """Every FLAT-tile of 2 heads, 3 rows and 3 keys, simulated, is equalled or beaten."""
     on = _on(capacity)
-    found = pareto(_TINY, on, "flat", Options(stationarity="ws"), Asked(*pair))
+    found = pareto(_TINY, on, "flat", Options(stationarity="ws"), FrontFigures(*pair))
     signs = np.array([-1 if one == "utilisation" else 1 for one in pair])
     front = np.array([[one.figures[name] for name in pair] for one in found.points]) * signs
     every = np.array([[one[name] for name in pair] for one in _every_flat_tile(capacity)])
@@ -221,7 +221,9 @@ def test_no_simulated_mapping_beats_the_front(pair: tuple[Figure, Figure], capac
 def test_a_small_front_is_proved(dataflow: str) -> None:
     on = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB", *_SLOW])
     workload = attention_workload(1, 2, 2, 2)
-    found = pareto(workload, on, dataflow, Options(stationarity="os"), Asked("footprint", "cycles"))
+    found = pareto(
+        workload, on, dataflow, Options(stationarity="os"), FrontFigures("footprint", "cycles")
+    )
     assert found.proved
     assert len(found.points) > 1
 
@@ -236,7 +238,7 @@ def test_the_ends_of_a_front_are_what_an_objective_finds(dataflow: str, figure: 
     on = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB", *_SLOW])
     workload = attention_workload(1, 2, 3, 2)
     other: Figure = "footprint" if figure == "cycles" else "cycles"
-    found = pareto(workload, on, dataflow, Options(), Asked(figure, other))
+    found = pareto(workload, on, dataflow, Options(), FrontFigures(figure, other))
     objective: Objective = "cycles" if figure == "utilisation" else figure
     alone = figures_of(simulate(workload, on, dataflow, options=Options(objective=objective)))
     ends = [point.figures[figure] for point in found.points]
@@ -251,7 +253,7 @@ def test_every_scheduler_has_a_front(dataflow: str) -> None:
     on = load_accelerator("toy", ["buffer.capacity_bytes=2 KiB", *_SLOW])
     options = Options(stationarity=None if dataflow == "ruby-s" else "ws", effort=_EFFORT)
     workload = attention_workload(1, 2, 2, 1)
-    found = pareto(workload, on, dataflow, options, Asked("footprint", "cycles"))
+    found = pareto(workload, on, dataflow, options, FrontFigures("footprint", "cycles"))
     rows = np.array([[one.figures["footprint"], one.figures["cycles"]] for one in found.points])
     assert {tuple(row) for row in rows} == _front_by_pairs(rows)
     assert (np.diff(rows[:, 0]) > 0).all()
@@ -266,7 +268,7 @@ def test_what_does_not_fit_has_no_front() -> None:
             _on("32 B"),
             "flat",
             Options(),
-            Asked("cycles", "energy"),
+            FrontFigures("cycles", "energy"),
         )
 
 

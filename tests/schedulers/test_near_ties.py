@@ -14,9 +14,9 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.costs import Objective
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
-from simaccel.schedulers.accounts import GivenUp
-from simaccel.schedulers.candidates import Scored
-from simaccel.schedulers.einsums import Search
+from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.schedulers.candidates import ScoredTree
+from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import Judge
 from simaccel.schedulers.near_ties import cost_of, preferred
 from simaccel.schedulers.search import Goal
@@ -24,8 +24,8 @@ from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS
 
 
-def _scored(cycles: int, energy: float, dram: int, space: int = 1) -> Scored:
-    return Scored((), float(cycles), cycles, dram, space, energy)
+def _scored(cycles: int, energy: float, dram: int, space: int = 1) -> ScoredTree:
+    return ScoredTree((), float(cycles), cycles, dram, space, energy)
 
 
 def test_of_near_ties_least_energy_then_bytes_then_room() -> None:
@@ -50,10 +50,10 @@ def test_of_about_as_few_bytes_the_fastest() -> None:
     assert preferred(some, "edp", 0.01) == 0  # the product decides, whatever else
 
 
-def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[Scored]:
+def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[ScoredTree]:
     """All different candidates of a GEMM that fit, on the machine."""
     goal = Goal(Judge(on), tolerance=tolerance)
-    grid = Search(goal).einsum(workload, "gemm").candidates
+    grid = TreeSearch(goal).einsum(workload, "gemm").candidates
     which = grid.fitting(goal.room)
     assert grid.is_complete()
     return [
@@ -72,7 +72,7 @@ def test_the_choice_is_that_of_a_brute_force(shape: tuple[int, int, int], tolera
     every = _candidates(workload, on, tolerance)
     fastest = min(one.cycles for one in every)
     near = [one for one in every if one.cycles <= fastest * (1 + tolerance)]
-    gave: list[GivenUp] = []
+    gave: list[ObjectiveLosses] = []
     options = Options(tolerance=tolerance, gave=gave.append)
     result = simulate(workload, on, "flex", options=options)
     dram = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
@@ -108,7 +108,7 @@ def test_more_buffer_never_takes_more_at_equal_limits(
     found = []
     for room in (small, large):
         on = load_accelerator("toy", [f"buffer.capacity_bytes={room} B", *settings_of])
-        gave: list[GivenUp] = []
+        gave: list[ObjectiveLosses] = []
         options = Options(tolerance=0.05, gave=gave.append)
         try:
             result = simulate(gemm(m=m, k=k, n=n), on, "flex", options=options)
@@ -152,7 +152,7 @@ def test_what_is_given_up_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
     workload, on = gemm(m=512, k=768, n=768), load_accelerator("edge")
     told = []
     for _ in range(2):
-        gave: list[GivenUp] = []
+        gave: list[ObjectiveLosses] = []
         simulate(workload, on, "flex", options=Options(gave=gave.append))
         told.append(gave)
     assert told[0] == told[1]
@@ -162,7 +162,7 @@ def test_what_is_given_up_is_remembered(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_nothing_is_given_up_at_zero() -> None:
-    gave: list[GivenUp] = []
+    gave: list[ObjectiveLosses] = []
     options = Options(tolerance=0.0, gave=gave.append)
     make_mapping(gemm(m=33, k=17, n=9), load_accelerator("toy"), "flex", options)
-    assert gave == [GivenUp()]
+    assert gave == [ObjectiveLosses()]

@@ -15,7 +15,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
 from simaccel.report.pods import pod_json, pod_lines
 from simaccel.schedulers import Options
-from simaccel.schedulers.parallel import Degrees, degrees_of, share_of, spread_over
+from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import Workload, build
 
 
@@ -31,7 +31,7 @@ def _links(count: int) -> list[str]:
 
 def _kinds(workload: Workload, tensor: int, data: int = 1) -> list[tuple[str, str]]:
     chips = ChipsSpec(count=tensor * data, topology="switch", link_bytes_per_second=10**9)
-    pod = share_of(workload, spread_over(workload, Degrees(tensor, data)), chips)
+    pod = share_of(workload, spread_over(workload, ParallelDegrees(tensor, data)), chips)
     return [(one.kind, one.tensor) for one in pod.exchanges]
 
 
@@ -56,7 +56,7 @@ def test_a_batch_over_chips_needs_nothing() -> None:
     assert _kinds(layer, 1, 4) == []
     pod = share_of(
         layer,
-        spread_over(layer, Degrees(2, 2)),
+        spread_over(layer, ParallelDegrees(2, 2)),
         ChipsSpec(count=4, topology="torus", shape=(2, 2), link_bytes_per_second=1),
     )
     assert [(one.kind, one.rings, one.digits) for one in pod.exchanges] == [
@@ -67,7 +67,7 @@ def test_a_batch_over_chips_needs_nothing() -> None:
 def test_each_chip_has_its_part_of_the_weights() -> None:
     layer = build("llama3-70b", phase="decode", scope="block")
     chips = ChipsSpec(count=64, topology="switch", link_bytes_per_second=1)
-    pod = share_of(layer, spread_over(layer, Degrees(64, 1)), chips)
+    pod = share_of(layer, spread_over(layer, ParallelDegrees(64, 1)), chips)
     whole, mine = layer.shapes, pod.workload.shapes
     for name, parts in {"Wq": 64, "Wk": 8, "Wo": 64, "Wup": 64, "Wdown": 64, "K": 8}.items():
         assert math.prod(whole[name]) == parts * math.prod(mine[name])
@@ -81,7 +81,7 @@ def test_degrees_that_are_not_asked_for_are_the_rest(
     count: int, tensor: int | None, data: int | None, expected: tuple[int, int]
 ) -> None:
     chips = ChipsSpec(count=count, link_bytes_per_second=1)
-    assert degrees_of(chips, tensor, data) == Degrees(*expected)
+    assert degrees_of(chips, tensor, data) == ParallelDegrees(*expected)
 
 
 def test_wrong_degrees_are_named() -> None:
@@ -90,11 +90,11 @@ def test_wrong_degrees_are_named() -> None:
         degrees_of(chips, 3, None)
     layer = build("llama3-8b", phase="decode", batch=3, scope="block")
     with pytest.raises(InputError, match="a degree that divides the 32 heads of llama3-8b"):
-        spread_over(layer, Degrees(7, 1))
+        spread_over(layer, ParallelDegrees(7, 1))
     with pytest.raises(InputError, match="a degree that divides the batch of 3"):
-        spread_over(layer, Degrees(1, 2))
+        spread_over(layer, ParallelDegrees(1, 2))
     with pytest.raises(InputError, match="a transformer on several chips, or --mapping"):
-        spread_over(build("gemm", shape="M=8,K=8,N=8"), Degrees(2, 1))
+        spread_over(build("gemm", shape="M=8,K=8,N=8"), ParallelDegrees(2, 1))
 
 
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.analytic.family import Branch, Family, Kept, Loops, ints
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.hardware.load import load_accelerator
@@ -21,12 +21,12 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, NothingFitsError, capacity
-from simaccel.schedulers.einsums import Search, einsum_families
-from simaccel.schedulers.judge import Body, Judge, Outcome
+from simaccel.schedulers.einsums import TreeSearch, einsum_families
+from simaccel.schedulers.judge import Body, Judge, RunOutcome
 from simaccel.schedulers.problems import Options
 from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.sizes import tile_sizes
-from simaccel.schedulers.walk import Stopping, Walk
+from simaccel.schedulers.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm
 from tests.draws import some
 from tests.program.programs import LA, attention_workload, mapping_of
@@ -59,11 +59,11 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     ranks = [rank for rank in "mkn" if space.sizes.get(rank, 1) > 1]
     sizes = list(product(*(range(1, space.sizes[rank] + 1) for rank in ranks)))
     tiles = tuple(ints(column) for column in zip(*sizes, strict=True))
-    keeps = tuple(Kept(name, "buffer", ints(2)) for name in "ABC")
-    outer = Loops(("b",), (ints(1),), (ints(0),))
+    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
     fastest = UNLIMITED
     for places, stationarity in product(permutations(range(len(ranks))), STATIONARITIES):
-        loops = Loops(tuple(ranks), tiles, tuple(ints(place) for place in places))
+        loops = FamilyLoops(tuple(ranks), tiles, tuple(ints(place) for place in places))
         branch: Branch = (outer, loops, *keeps, Do("gemm", "array", stationarity))
         every = CandidateSet(GEMM, [Family(space, branch, {})], Judge(on))
         fits = every.fitting(capacity(on))
@@ -91,7 +91,7 @@ def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) ->
     on = _toy(f"dram.bandwidth_bytes_per_second={rate}")
     m, k, n = shape
     workload = gemm(m=m, k=k, n=n, batch=2)
-    found = Search(_goal(on)).group(workload, "gemm")
+    found = TreeSearch(_goal(on)).group(workload, "gemm")
     assert _run(workload, found, on) <= _fastest_of_all(workload, on)
 
 
@@ -126,7 +126,7 @@ def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
 class _Counting(Judge):
     """Notes what runs."""
 
-    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[Outcome]:
+    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Run, and note how many ran."""
         before = len(self.outcomes)
         found = super().judged(workload, bodies, below)
@@ -162,7 +162,7 @@ def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
     )
     for slack, few in ((1e6, True), (0.0, False)):
         judge = Judge(_toy())
-        Search(Goal(judge, slack=slack)).group(workload, "FF1")
+        TreeSearch(Goal(judge, slack=slack)).group(workload, "FF1")
         assert (len(judge.outcomes) <= 2) == few  # of the room, and of half of it
 
 
@@ -170,7 +170,7 @@ def test_among_about_as_fast_ones_the_one_that_moves_least_is_taken() -> None:
     """No other candidate within a tenth of the fastest takes less energy."""
     workload, on = gemm(m=24, k=20, n=18), _toy()
     fast, cheap = (
-        Search(_goal(on, tolerance=tolerance)).fastest(workload, "gemm")[1]
+        TreeSearch(_goal(on, tolerance=tolerance)).fastest(workload, "gemm")[1]
         for tolerance in (0.0, 0.1)
     )
     assert fast.cycles <= cheap.cycles <= 1.1 * fast.cycles
@@ -216,8 +216,8 @@ class _EachAlone:
 
     def require_chosen(self, room: int) -> None:
         """Require that what is chosen for a room is as fast as the best of all."""
-        walk = Walk(self.candidates)
-        walk.go(room, Stopping(gap=0.0, patience=float("inf")))
+        walk = CandidateWalk(self.candidates)
+        walk.go(room, StoppingRule(gap=0.0, patience=float("inf")))
         best, chosen = self.best(room), walk.numbers()[:1]
         assert (best is None) == (not chosen)
         if best is not None:
@@ -271,7 +271,7 @@ def test_capacity() -> None:
 
 def test_operators_that_are_alike_are_searched_once() -> None:
     """Q, K and P of other names, but the same sizes: one search, each with its own names."""
-    search = Search(_goal(_toy()))
+    search = TreeSearch(_goal(_toy()))
     workload = gemm(m=5, k=6, n=7)
     first = search.einsum(workload, "gemm")
     assert search.einsum(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
@@ -293,12 +293,12 @@ def _small(room: str) -> Accelerator:
 def test_nothing_fits() -> None:
     """The smallest tiles are an array side, 4 x 4 of 2 B, of each of A, B and C."""
     with pytest.raises(NothingFitsError) as caught:
-        Search(_goal(_small("64 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+        TreeSearch(_goal(_small("64 B"))).group(gemm(m=50, k=60, n=70), "gemm")
     expected = "gemm: no tiling fits the buffer of 64 B; the smallest that was tried needs 96 B"
     assert str(caught.value) == expected
 
 
 def test_single_slots_if_two_do_not_fit() -> None:
-    group = Search(_goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+    group = TreeSearch(_goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
     slots = [node.slots for node in nodes(group.tree) if isinstance(node, Keep)]
     assert slots == [1, 1, 1]

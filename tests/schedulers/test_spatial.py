@@ -11,7 +11,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import Mapped, Target, map_einsum
+from simaccel.mapspace.nests import MappingTarget, NestResult, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
@@ -30,17 +30,17 @@ WORKLOAD = network("resnet50", layer="res2a_branch1")
 
 
 @cache
-def _searched(*limits: str) -> Mapped:
+def _searched(*limits: str) -> NestResult:
     """Search the whole mapspace alone, once for all tests."""
     return map_einsum(_target([*limits]), EFFORT)
 
 
-def _target(limits: list[str]) -> Target:
+def _target(limits: list[str]) -> MappingTarget:
     accelerator = load_accelerator("eyeriss_like", limits)
     operator = WORKLOAD.operators[0]
     assert isinstance(operator, Einsum)
     assert isinstance(accelerator.array, SpatialArraySpec)
-    return Target(
+    return MappingTarget(
         einsum=operator,
         tensors=WORKLOAD.tensors,
         accelerator=accelerator,

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, EngineCycles, Wait
-from simaccel.trace import CommandSite, Trace, TraceHeader, TraceWriter
+from simaccel.trace import CommandSite, TraceHeader, TraceReader, TraceWriter
 
 ENGINES = ("dma_in", "array", "sfu")
 WAITS = (NO_WAIT, Wait("K", "ready", "dma_in"), Wait("S", "free", "sfu"))
@@ -136,17 +136,17 @@ def totals(script: Script) -> dict[str, EngineCycles]:
     }
 
 
-def write(path: Path, script: Script, block_rows: int = 16) -> Trace:
+def write(path: Path, script: Script, block_rows: int = 16) -> TraceReader:
     """Write a script and open the trace."""
     with TraceWriter(path, HEADER, force=True, block_rows=block_rows) as writer:
         tell(writer, script)
         cycles = max(lengths(script).values(), default=0)
         writer.finish(cycles, totals(script), {"cycles": cycles})
-    return Trace.open(path)
+    return TraceReader.open(path)
 
 
 @contextmanager
-def written(script: Script, block_rows: int) -> Iterator[Trace]:
+def written(script: Script, block_rows: int) -> Iterator[TraceReader]:
     """Write a script to a folder that goes away, and open the trace."""
     with TemporaryDirectory() as folder, write(Path(folder) / "t.h5", script, block_rows) as trace:
         yield trace

@@ -13,7 +13,7 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.workload import gemm
 
 CHILD = """
@@ -30,7 +30,7 @@ CHILD = """
 def _cycles(partial: Path) -> int:
     """Give the cycles of a trace that is being written, 0 if it changes just now."""
     try:
-        with Trace.open(partial) as trace:
+        with TraceReader.open(partial) as trace:
             return trace.cycles
     except TraceError:
         return 0
@@ -49,7 +49,7 @@ def test_a_killed_run_leaves_the_beginning_of_its_trace(tmp_path: Path) -> None:
     assert child.returncode == -signal.SIGKILL
     (partial,) = tmp_path.iterdir()
     record(tmp_path / "whole.h5", gemm(m=300, k=60, n=200), load_accelerator("toy"), "naive")
-    with Trace.open(partial) as begun, Trace.open(tmp_path / "whole.h5") as whole:
+    with TraceReader.open(partial) as begun, TraceReader.open(tmp_path / "whole.h5") as whole:
         begun.check()
         end = begun.cycles
         assert begun.partial

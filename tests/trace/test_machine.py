@@ -13,9 +13,9 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
 from simaccel.program.text import program_text
-from simaccel.trace import Trace, TraceHeader, TraceWriter, program_sites
+from simaccel.trace import TraceHeader, TraceReader, TraceWriter, program_sites
 from simaccel.trace.schema import EVENT
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.program.programs import FlatTiles, case, flat_group, gemm_case
 
 ACCELERATOR = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
@@ -27,13 +27,13 @@ def _gemm() -> Program:
 
 
 def _attention() -> Program:
-    sizes = Dimensions(hidden=24, heads=3, head_size=8, ff_size=4)
+    sizes = ModelDimensions(hidden=24, heads=3, head_size=8, ff_size=4)
     workload = attention(sizes, batch=4, seq_len=21, scope="la")
     tiles = FlatTiles(rows=4, keys=21, attend_stationarity="os")
     return case(workload, flat_group(workload, tiles)).program
 
 
-def _traced(path: Path, program: Program, *, fast_forward: bool = True) -> tuple[Run, Trace]:
+def _traced(path: Path, program: Program, *, fast_forward: bool = True) -> tuple[Run, TraceReader]:
     header = TraceHeader(
         accelerator=yaml.safe_dump(accelerator_document(ACCELERATOR)),
         program=program_text(program),
@@ -42,7 +42,7 @@ def _traced(path: Path, program: Program, *, fast_forward: bool = True) -> tuple
     with TraceWriter(path, header) as writer:
         run = Machine(ACCELERATOR, program, writer, fast_forward).run()
         writer.finish(run.cycles, run.engines, {"bytes": moved_tree(run.moved)}, run.served_cycles)
-    return run, Trace.open(path)
+    return run, TraceReader.open(path)
 
 
 @pytest.mark.parametrize("channels", [1, 4])
@@ -51,7 +51,7 @@ def test_without_figures_a_cycle_of_service_moves_what_one_channel_can(
 ) -> None:
     accelerator = load_accelerator("toy", [f"dram.channels={channels}"])
     record(tmp_path / "t.h5", gemm(m=37, k=11, n=50), accelerator, "naive")
-    with Trace.open(tmp_path / "t.h5") as trace:
+    with TraceReader.open(tmp_path / "t.h5") as trace:
         exact = trace.bandwidth(bins=5).moved[0]
         trace.figures = {}  # as of a partial trace
         found = trace.bandwidth(bins=5)
@@ -87,7 +87,7 @@ def test_a_trace_tells_what_the_machine_did(tmp_path: Path, program: Program) ->
         assert all(e.command.startswith("compute ") and e.operator for e in busy)
 
 
-def _spread(trace: Trace, lane: str, column: str) -> list[float]:
+def _spread(trace: TraceReader, lane: str, column: str) -> list[float]:
     """What one lane holds, or serves, in each cycle, from its events one by one."""
     found: list[float] = []
     for event in trace.events(lane=lane).tolist():
@@ -98,7 +98,7 @@ def _spread(trace: Trace, lane: str, column: str) -> list[float]:
     return found
 
 
-def _require_lanes(trace: Trace, run: Run) -> None:
+def _require_lanes(trace: TraceReader, run: Run) -> None:
     """Bins of bandwidth and occupancy are the sums of what the lanes say cycle by cycle."""
     limits = {"dram": 8.0, "buffer_read": 32.0}
     assert trace.tiles

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
-from simaccel.trace import SCHEMA_VERSION, Event, Trace, TraceError
+from simaccel.trace import SCHEMA_VERSION, Event, TraceError, TraceReader
 from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
 from simaccel.trace.schema import OPENED, Events
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_events_have_names(path: Path) -> None:
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         events = trace.decode(trace.events(3, 4, "array"))
     assert events == [
         Event(
@@ -47,7 +47,7 @@ def test_events_have_names(path: Path) -> None:
 
 
 def test_unknown_names_are_answered_with_what_is_known(path: Path) -> None:
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         with pytest.raises(TraceError, match="no 'aray'; did you mean 'array'"):
             trace.events(lane="aray")
         with pytest.raises(TraceError, match="no 'x'; allowed: one of engine, operator, site"):
@@ -59,7 +59,7 @@ def test_unknown_names_are_answered_with_what_is_known(path: Path) -> None:
     [{}, {"bins": 0}, {"bins": 100_001}, {"bin_cycles": 0}, {"bins": 1, "bin_cycles": 1}],
 )
 def test_bins_must_be_possible(path: Path, options: dict[str, int]) -> None:
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         assert trace.cycles == 64
         with pytest.raises(
             TraceError, match="allowed: 1 to 100000 bins, or bins of at least 1 cycles"
@@ -72,7 +72,7 @@ def test_bins_must_be_possible(path: Path, options: dict[str, int]) -> None:
 
 def _refused(path: Path) -> str:
     with pytest.raises(TraceError) as caught:
-        Trace.open(path)
+        TraceReader.open(path)
     assert caught.value.exit_code == 2
     assert str(caught.value).startswith(f"{path}: ")
     return str(caught.value).removeprefix(f"{path}: ")
@@ -103,7 +103,7 @@ def test_other_schema_versions_are_refused(path: Path, version: int, age: str) -
 
 
 def test_a_trace_of_schema_2_opens_and_says_what_it_lacks() -> None:
-    with Trace.open(Path(__file__).parent / "data" / "schema_2.h5") as trace:
+    with TraceReader.open(Path(__file__).parent / "data" / "schema_2.h5") as trace:
         trace.check()
         assert trace.schema_version == 2
         assert trace.dataflow() == "flat"
@@ -119,7 +119,7 @@ def test_a_partial_trace_has_no_totals(path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file.attrs["complete"] = False
         del file["totals"], file["header/figures"]
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         trace.check()
         assert trace.partial
         assert (trace.totals, trace.served, trace.figures) == ({}, {}, {})
@@ -146,7 +146,7 @@ def test_a_flipped_bit_in_a_column_is_noticed(path: Path) -> None:
 
 def test_flipped_bits_are_refused_or_harmless(path: Path) -> None:
     whole = path.read_bytes()
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         expected = trace.events()
     dice = random.Random(0)  # noqa: S311 - no secret
     for _ in range(100):  # many more in tests/robust
@@ -154,7 +154,7 @@ def test_flipped_bits_are_refused_or_harmless(path: Path) -> None:
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
         path.write_bytes(data)
         try:
-            with Trace.open(path) as trace:
+            with TraceReader.open(path) as trace:
                 trace.check()
                 assert np.array_equal(trace.events(), expected)
         except TraceError as error:
@@ -165,7 +165,7 @@ Change = Callable[[Any], None]
 
 
 def _check(path: Path) -> None:
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         trace.check()
 
 
@@ -270,7 +270,7 @@ def test_each_block_is_read_once_for_all_lanes(
 
     monkeypatch.setattr(EventColumns, "_stored", counted)
     write(tmp_path / "t.h5", script, 8).close()
-    with Trace.open(tmp_path / "t.h5") as trace:
+    with TraceReader.open(tmp_path / "t.h5") as trace:
         blocks = trace._rows.n_blocks
         assert blocks > 2 * _CACHED_BLOCKS
         for ask in (

@@ -35,7 +35,7 @@ def test_the_examples_run(
         "6 9 busy", "15 18 busy",
     ]  # fmt: skip
     copyfile(README.parent / "toy_gemm_naive.h5", tmp_path / "run.h5")
-    _run_example(r"^(    from simaccel.trace import Trace\n.*?)^##")
+    _run_example(r"^(    from simaccel import Trace\n.*?)^##")
     assert capsys.readouterr().out.startswith("Event(lane='dma_in0', start=0, end=")
 
 

@@ -14,7 +14,7 @@ from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
 from simaccel.mapping.files import load_mapping
-from simaccel.trace import SCHEMA_VERSION, Trace
+from simaccel.trace import SCHEMA_VERSION, TraceReader
 from simaccel.workload import load_workload
 
 MOST_BYTES = 100_000
@@ -34,7 +34,7 @@ def test_every_trace_has_a_script_and_is_small() -> None:
 def test_they_show_what_they_are_for() -> None:
     figures, segments = {}, {}
     for one in REFERENCES:
-        with Trace.open(one.path) as trace:
+        with TraceReader.open(one.path) as trace:
             figures[one.name], segments[one.name] = trace.figures, trace.n_segments
     spilled = figures["toy_gemm_naive"]["bytes"]["dram"]
     assert spilled["read"]["C"] > 0
@@ -45,7 +45,7 @@ def test_they_show_what_they_are_for() -> None:
 
 @each
 def test_it_is_sound(reference: Reference) -> None:
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         trace.check()
         assert trace.figures["cycles"] == trace.cycles
         assert trace.header.seed == 0
@@ -54,7 +54,7 @@ def test_it_is_sound(reference: Reference) -> None:
 
 def _rerun(reference: Reference, folder: Path) -> Path:
     """Run what the header of a trace says, and nothing else."""
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         header = trace.header
     for name in ("accelerator", "workload", "mapping"):
         (folder / f"{name}.yaml").write_text(getattr(header, name), encoding="utf-8")
@@ -69,7 +69,10 @@ def test_its_header_runs_to_the_same_figures_and_events(
     reference: Reference, tmp_path: Path
 ) -> None:
     """If this fails and the change is meant, run `make golden` and say so in the changelog."""
-    with Trace.open(reference.path) as old, Trace.open(_rerun(reference, tmp_path)) as new:
+    with (
+        TraceReader.open(reference.path) as old,
+        TraceReader.open(_rerun(reference, tmp_path)) as new,
+    ):
         assert _kept(new.figures) == _kept(old.figures)
         assert new.totals == old.totals
         assert new.header.program == old.header.program

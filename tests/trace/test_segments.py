@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, Wait
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import EVENT, merged
 from tests.draws import DRAWS
 from tests.trace.scripts import (
@@ -35,7 +35,7 @@ BLOCKS = st.sampled_from([1, 2, 3, 7, 64])
 FEW = settings(max_examples=5 * DRAWS)  # each of them writes files
 
 
-def _known(trace: Trace, start: int, end: int, engine: str | None = None) -> set[Interval]:
+def _known(trace: TraceReader, start: int, end: int, engine: str | None = None) -> set[Interval]:
     found = trace.decode(trace.events(start, end, engine))
     intervals = {
         (

@@ -13,7 +13,7 @@ import pytest
 from simaccel.errors import InputError
 from simaccel.files.targets import require_target
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles
-from simaccel.trace import Trace, TraceError, TraceWriter
+from simaccel.trace import TraceError, TraceReader, TraceWriter
 from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -57,7 +57,7 @@ def test_neighbours_of_one_activity_are_one_row_except_at_borders(tmp_path: Path
         assert writer.position() == 4
         writer.finish(14, {"array": EngineCycles(14, 0, {})})
     assert _stored(tmp_path / "t.h5") == [(0, 4), (4, 6), (12, 13), (13, 14)]
-    with Trace.open(tmp_path / "t.h5") as trace:
+    with TraceReader.open(tmp_path / "t.h5") as trace:
         trace.check()
         assert [(e["start"], e["end"]) for e in trace.events()] == [(0, 13), (13, 14)]
 
@@ -77,7 +77,7 @@ def _uses_told(path: Path, pieces: list[int]) -> list[tuple[int, ...]]:
                 writer.served("dram0", start, told, part)
                 start, told, at = part[-2], part[-1], at + 3 * n
         writer.finish(start, {}, {}, {"dram0": told})
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         return [(e["start"], e["end"], e["cause"], e["served"]) for e in trace.events()]
 
 
@@ -185,7 +185,7 @@ def test_of_two_runs_with_one_target_the_second_to_end_fails(tmp_path: Path) -> 
     slow.finish(0, {})
     with pytest.raises(InputError, match="a file that exists"):
         slow.__exit__(None, None, None)
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         trace.check()
         assert trace.cycles == 35
     assert list(tmp_path.iterdir()) == [path]
@@ -214,7 +214,7 @@ def test_a_killed_run_leaves_what_it_kept_at_the_last_checkpoint(
     (partial,) = tmp_path.iterdir()
     assert partial.name.startswith("t.h5.")
     assert partial.suffix == ".partial"
-    with Trace.open(partial) as trace:
+    with TraceReader.open(partial) as trace:
         trace.check()
         assert (trace.partial, trace.header.version) == (True, "9")
         assert trace.cycles == max(checkpoint, 1)
@@ -258,4 +258,4 @@ def test_ctrl_c_waits_until_the_file_is_written(
 def test_writing_works_in_other_threads_too(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(write, tmp_path / "t.h5", SCRIPT).result().close()
-    Trace.open(tmp_path / "t.h5").close()
+    TraceReader.open(tmp_path / "t.h5").close()

@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.workload import Dimensions, Vector, attention, parse_workload
+from simaccel.workload import ModelDimensions, Vector, attention, parse_workload
 
-ODD = Dimensions(hidden=6, heads=2, head_size=5, ff_size=11, layers=3)
+ODD = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=11, layers=3)
 SIZES = st.integers(1, 10_000)
 
 
 @given(*[SIZES] * 7)
 def test_macs_of_a_block(b: int, n: int, hidden: int, h: int, d: int, ff: int, layers: int) -> None:
-    sizes = Dimensions(hidden=hidden, heads=h, head_size=d, ff_size=ff, layers=layers)
+    sizes = ModelDimensions(hidden=hidden, heads=h, head_size=d, ff_size=ff, layers=layers)
     la = 2 * b * h * n * n * d
     block = b * n * (4 * hidden * h * d + 2 * hidden * ff) + la
     found = [

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.workload import Affine, Einsum, Operand, Tensor, Vector, operand, softmax
+from simaccel.workload import AffineDimension, Einsum, Operand, Tensor, Vector, operand, softmax
 
-CONVOLUTION = Operand("I", (Affine((("p", 2), ("r", 1))), Affine((("c", 1),))))
+CONVOLUTION = Operand("I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("c", 1),))))
 
 
 def _message(make: Any, *args: Any, **kwargs: Any) -> str:  # noqa: ANN401 - any constructor
@@ -30,7 +30,7 @@ def test_a_diagonal_is_not_unit() -> None:
 
 @pytest.mark.parametrize("terms", [(), (("m", 0),), (("m", -1),), (("m", 1), ("m", 2))])
 def test_affine_refuses_terms(terms: tuple[tuple[str, int], ...]) -> None:
-    assert _message(Affine, terms) == (
+    assert _message(AffineDimension, terms) == (
         f"workload: projection: got {terms!r}; "
         "allowed: at least one term, distinct ranks, whole coefficients from 1"
     )
@@ -117,7 +117,7 @@ def test_softmax_reports_all_faults(scale: float) -> None:
     ]
 
 
-WINDOW = Operand("I", (Affine((("p", 2), ("r", 1))), Affine((("c", 1),))))
+WINDOW = Operand("I", (AffineDimension((("p", 2), ("r", 1))), AffineDimension((("c", 1),))))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.files.accounting import Account
+from simaccel.files.accounting import FileAccount
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import load_workload
 from tests.hardware.test_scalesim import SHIPPED
@@ -72,7 +72,7 @@ def test_what_no_importer_knows_shows_up(
     tmp_path: Path,
     name: str,
     write: Callable[[str], str],
-    load: Callable[[Path], Account],
+    load: Callable[[Path], FileAccount],
     key: str,
 ) -> None:
     path = tmp_path / name

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from simaccel.analytic.prediction import Prediction, predict
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine, Run
@@ -140,7 +140,7 @@ def measure_all(
             part.write_bytes(pickle.dumps(one))
             part.rename(part.with_suffix(".pkl"))
 
-    with Bar(what) as bar:
+    with ProgressBar(what) as bar:
         some = [points[number] for number in left]
         jobs = processes or os.cpu_count() or 1
         found |= zip(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Around, Fork, Mapping, Part, nodes
+from simaccel.mapping.tree import Fork, Mapping, Part, ResidentScope, nodes
 from simaccel.workload import Workload
 from tests.drawn_machines import example_machine, machines
 from tests.drawn_trees import draw_case, draw_held
@@ -92,7 +92,7 @@ def _kinds(of: Workload, one: Mapping, on: Accelerator) -> Iterator[str]:
         "fused": bool(forks),
         "pipelined": any(fork.ahead for fork in forks),
         "uneven": any(isinstance(node, Part) for node in every),
-        "held between groups": any(isinstance(node, Around) for node in one.body),
+        "held between groups": any(isinstance(node, ResidentScope) for node in one.body),
         "layers": of.repeat > 1,
         "banked DRAM": on.dram.model == "banked",
         "memory for weights": weight is not None,

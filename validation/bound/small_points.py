@@ -21,12 +21,12 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, Tree
-from simaccel.mapspace.nests import Target
+from simaccel.mapspace.nests import MappingTarget
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.einsums import row_merges
 from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import Einsum, Tensor, Vector, Workload, gemm
-from simaccel.workload.attention import Dimensions, attention
+from simaccel.workload.attention import ModelDimensions, attention
 from simaccel.workload.conv import conv2d
 
 KINDS: Final = ("gemm", "batched gemm", "flat", "flash", "pipelined", "logit", "softmax", "spatial")
@@ -157,7 +157,7 @@ def _batched(rng: random.Random, settings: Sequence[str]) -> Drawn:
 def _attention(rng: random.Random) -> tuple[str, Workload]:
     batch, heads = rng.randint(1, 2), rng.randint(1, 3)
     size, rows = rng.randint(1, 64), rng.randint(1, 200)
-    dimensions = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=8)
+    dimensions = ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=8)
     workload = attention(dimensions, batch=batch, seq_len=rows, scope="la")
     return f"{batch}x{heads}x{rows}x{size}", workload
 
@@ -260,10 +260,10 @@ def _nest(rng: random.Random, settings: Sequence[str]) -> Drawn | None:
     return shape, workload, replace(group, tree=tree)
 
 
-def _target(einsum: Einsum, tensors: Map[str, Tensor], accelerator: Accelerator) -> Target:
+def _target(einsum: Einsum, tensors: Map[str, Tensor], accelerator: Accelerator) -> MappingTarget:
     assert isinstance(accelerator.array, SpatialArraySpec)
     free: Constraints = {}
-    return Target(
+    return MappingTarget(
         einsum=einsum,
         tensors=tensors,
         accelerator=accelerator,

@@ -18,11 +18,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
-from simaccel.hardware.dram.measure import Measured, idle_latencies, measure
+from simaccel.hardware.dram.measure import Measurement, idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, lying, tile_clocks
+from simaccel.hardware.dram.tile import TileRows, lying, tile_clocks
 from validation.bound.readme import write_figures
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs
 
@@ -35,14 +35,14 @@ _COLOURS = {"built on": "#0072B2", "held out": "#009E73", "Ramulator 2.1": "#D55
 Row = tuple[object, ...]
 
 
-def run(point: Point) -> Measured:
+def run(point: Point) -> Measurement:
     """Measure what the reference measured."""
     return measure(
         point.part, point.mapping, point.pattern, point.controller, refresh=point.refresh
     )
 
 
-def run_with_banks(point: Point) -> Measured:
+def run_with_banks(point: Point) -> Measurement:
     """Measure with the other controller."""
     return measure(point.part, point.mapping, point.pattern, "banks", refresh=point.refresh)
 
@@ -51,10 +51,10 @@ def measured(
     points: Sequence[Point],
     processes: int,
     what: str,
-    how: Callable[[Point], Measured] = run,
-) -> list[Measured]:
+    how: Callable[[Point], Measurement] = run,
+) -> list[Measurement]:
     """Measure in parallel, in order."""
-    with Bar(what) as bar:
+    with ProgressBar(what) as bar:
         return run_all(how, points, processes, bar.show)
 
 
@@ -86,7 +86,9 @@ def write(name: str, head: Sequence[str], rows: Iterable[Row]) -> None:
 
 
 def throughput_figures(
-    points: Sequence[Point], found: Sequence[Measured], others: Sequence[tuple[Point, Measured]]
+    points: Sequence[Point],
+    found: Sequence[Measurement],
+    others: Sequence[tuple[Point, Measurement]],
 ) -> tuple[str, bool]:
     """Give the table of the throughputs' errors, and whether they are as small as asked for.
 
@@ -102,7 +104,7 @@ def throughput_figures(
     return "\n".join(summary(named, ["all", *GROUPS, _OTHER, *CONFIGS])), bool(good)
 
 
-def latency_figures(points: Sequence[Point], found: Sequence[Measured]) -> tuple[str, list[Row]]:
+def latency_figures(points: Sequence[Point], found: Sequence[Measurement]) -> tuple[str, list[Row]]:
     """Give the table of the loaded latencies' errors, and of idle reads; and the rows."""
     rows: list[Row] = []
     named: list[tuple[str, float]] = []
@@ -136,7 +138,7 @@ def tile_figures() -> tuple[str, list[Row]]:
             continue
         part = PARTS[name]
         size, pitch = int(row["row_bytes"]), int(row["pitch_bytes"])
-        tile = Rows(int(row["rows"]), size, pitch) if pitch else lying(size, None)
+        tile = TileRows(int(row["rows"]), size, pitch) if pitch else lying(size, None)
         table = "bgil" if mapping in ("bgil", "lowil") else "rbc"
         latency = 1 + part.rp / 2 + part.rcd_read + part.read_latency
         clocks = tile_clocks(part, table, tile, 1, 0) + latency + part.rfc**2 / part.refi / 2
@@ -148,7 +150,7 @@ def tile_figures() -> tuple[str, list[Row]]:
     return "\n".join(summary(named, list(CONFIGS))), rows
 
 
-def draw(points: Sequence[Point], found: Sequence[Measured], path: Path) -> None:
+def draw(points: Sequence[Point], found: Sequence[Measurement], path: Path) -> None:
     """Draw efficiencies here against those of the reference."""
     mpl.use("agg")
     figure, axes = plt.subplots(figsize=(6, 6), layout="constrained")
@@ -196,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_all(
-    points: Sequence[Point], found: Sequence[Measured], latency: list[Row], tiles: list[Row]
+    points: Sequence[Point], found: Sequence[Measurement], latency: list[Row], tiles: list[Row]
 ) -> None:
     rows: list[Row] = []
     for point, one in zip(points, found, strict=True):

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from simaccel.trace import Event, Trace
+from simaccel.trace import Event, TraceReader
 from simaccel.trace.exports import FORMATS, Excerpt, excerpt
 from simaccel.trace.schema import LANES
 from tests.trace.exports.formats import read_vcd
@@ -193,7 +193,7 @@ CHECKS: dict[str, Callable[[Excerpt, Path], str]] = {
 def main(names: list[str]) -> None:
     """Run the named checks, or all."""
     for file in sorted(TRACES.glob("*.h5")):
-        with Trace.open(file) as trace, TemporaryDirectory() as folder:
+        with TraceReader.open(file) as trace, TemporaryDirectory() as folder:
             part = excerpt(trace, 0, min(trace.cycles, MOST_CYCLES), lanes=LANES)
             for name in names or CHECKS:
                 print(f"{file.stem}: {CHECKS[name](part, Path(folder))}: equal")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
-from simaccel.program.program import Loop, Node, Operator, Program, ProgramError
+from simaccel.program.program import Node, Operator, Program, ProgramError, ProgramLoop
 from tests.machine.trees import Case
 from tests.properties.test_fast_forward import Heard, merged
 from validation.fast_forward.cases import KINDS, cases
@@ -124,7 +124,7 @@ def fails(on: Accelerator, program: Program) -> bool:
 def _loops(body: Sequence[Node], depth: int, around: int) -> Iterator[tuple[int, int]]:
     """Every loop: how deep it lies, and how often its body is executed in all."""
     for node in body:
-        if isinstance(node, Loop):
+        if isinstance(node, ProgramLoop):
             yield depth, around * node.trips
             yield from _loops(node.body, depth + 1, around * node.trips)
         elif isinstance(node, Operator):
@@ -135,5 +135,5 @@ def _operators(body: Sequence[Node]) -> int:
     return sum(
         1 if isinstance(node, Operator) else _operators(node.body)
         for node in body
-        if isinstance(node, Loop | Operator)
+        if isinstance(node, ProgramLoop | Operator)
     )

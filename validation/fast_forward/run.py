@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.parallel import run_all
 from simaccel.hardware import Accelerator
@@ -38,7 +38,7 @@ Line = tuple[str, str, int, int, int, int, int, str, int]
 
 def measure_all(seed: int, count: int, processes: int) -> list[Outcome]:
     """Measure in parallel, in the order of the cases, with progress."""
-    with Bar("cases") as bar:
+    with ProgressBar("cases") as bar:
         return run_all(partial(measure, seed), range(count), processes, bar.show)
 
 

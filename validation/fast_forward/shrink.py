@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from simaccel.program.program import Loop, Node, Operator, Program, commands, tiles_of
+from simaccel.program.program import Node, Operator, Program, ProgramLoop, commands, tiles_of
 
 Body = tuple[Node, ...]
 
@@ -35,11 +35,11 @@ def _bodies(body: Sequence[Node]) -> Iterator[Body]:
 
 
 def _nodes(node: Node) -> Iterator[Node]:
-    if isinstance(node, Loop):
+    if isinstance(node, ProgramLoop):
         for trips in (1, node.trips // 2, node.trips - 1):
             if 0 < trips < node.trips:
                 yield replace(node, trips=trips)
-    if isinstance(node, Loop | Operator):
+    if isinstance(node, ProgramLoop | Operator):
         for body in _bodies(node.body):
             used = {tile.name for command in commands(body) for tile in tiles_of(command)}
             yield replace(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
-from simaccel.workload import Dimensions, attention
+from simaccel.workload import ModelDimensions, attention
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, stated, table
 from validation.flat.pictures import curves, finish
@@ -19,7 +19,7 @@ def rows() -> list[Row]:
     found = []
     for name, model in paper.FIG_4.items():
         for length in LENGTHS:
-            sizes = Dimensions(
+            sizes = ModelDimensions(
                 hidden=model.hidden,
                 heads=model.heads,
                 head_size=model.head_size,

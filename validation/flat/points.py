@@ -22,7 +22,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.judge import mapping_of
-from simaccel.workload import Dimensions, Workload, attention
+from simaccel.workload import ModelDimensions, Workload, attention
 from validation.flat.paper import BATCH, Model
 from validation.flat.ways import ATTENTION, Body, attended, crossing_twice
 
@@ -58,7 +58,7 @@ class Point:
     def workload(self) -> Workload:
         """Return the whole block."""
         one = self.model
-        sizes = Dimensions(
+        sizes = ModelDimensions(
             hidden=one.hidden,
             heads=one.heads,
             head_size=one.head_size,

@@ -17,7 +17,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
-from simaccel.mapping.tree import Around, Do, Fork, Group, Keep, Loop, Tree
+from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, ResidentScope, Tree
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.judge import Judge, mapping_of
 from simaccel.workload import Vector, Workload
@@ -28,7 +28,7 @@ _WIDTHS = 2
 """Widths of a row block's tiles that are tried, the largest that fit."""
 _PIPELINED = ("flat", "flash", "best")
 
-Body = tuple[Group | Around, ...]
+Body = tuple[Group | ResidentScope, ...]
 
 
 def crossing_twice(workload: Workload) -> Workload:

@@ -25,7 +25,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import scheduled
 from simaccel.experiment.store import OFF, VARIABLE
-from simaccel.schedulers.accounts import Account
+from simaccel.schedulers.accounts import SearchAccount
 from tests.drawn_graphs import drawn_workload
 from tests.drawn_trees import draw_mapping
 from tests.mapping.oracle import judged
@@ -61,7 +61,7 @@ class Mapped:
 
 def mapped(dataflow: str, seed: int) -> Mapped:
     """Map a graph, run it, and check its values."""
-    accounts: list[Account] = []
+    accounts: list[SearchAccount] = []
     try:
         on, of = load_accelerator("edge"), drawn_workload(seed)
         mapping = scheduled(of, on, dataflow, told=accounts.append)

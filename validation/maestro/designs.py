@@ -12,14 +12,14 @@ from simaccel import load_accelerator
 from simaccel.analytic.directives.design import (
     OBJECTIVES,
     Design,
+    DesignLimits,
     Designs,
-    Limits,
-    Space,
+    DirectiveSpace,
     sweep,
 )
 from simaccel.analytic.directives.prices import PAPER_ERA
 from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases
@@ -28,14 +28,14 @@ Row = dict[str, Any]
 _Key = tuple[str, str, int, int]
 """Layer, dataflow, PEs and bandwidth."""
 LAYERS = ("CONV2", "CONV11")
-LIMITS = Limits(area_um2=16e6, power_mw=450)
+LIMITS = DesignLimits(area_um2=16e6, power_mw=450)
 """Chip area and power of Eyeriss, as in the paper."""
-SPACE = Space(pes=range(2, 257, 2), bandwidths=range(1, 129))
+SPACE = DirectiveSpace(pes=range(2, 257, 2), bandwidths=range(1, 129))
 CLUSTERS = (8, 16, 32, 64)
 """KC-P's channels at once: the paper's designs have as few as 56 PEs, so not its 64 alone."""
 
 
-def variants(layer: str) -> dict[str, Directed]:
+def variants(layer: str) -> dict[str, DirectedLayer]:
     """Give the dataflows that are explored for a layer."""
     found = {case.dataflow: case.directed for case in cases("VGG16") if case.directed.name == layer}
     by_cluster = {f"KC-P {size}": kc_p(found["KC-P"], size) for size in CLUSTERS}
@@ -70,7 +70,7 @@ def explore() -> tuple[list[Row], list[Row], list[str]]:
 def rate() -> tuple[int, float]:
     """Give the designs of a space of all four parameters, and the seconds that it takes."""
     directed = variants("CONV2")["KC-P 64"]
-    space = Space(
+    space = DirectiveSpace(
         pes=range(64, 257, 4),
         bandwidths=range(1, 129),
         l1_bytes=range(16, 528, 16),

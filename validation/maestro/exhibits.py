@@ -8,11 +8,11 @@ from math import prod
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from simaccel.analytic.directives.analysis import Analysed, analyse_layer
+from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.reading import PAPER
 from simaccel.mapping.directives.dataflow import couplings
-from simaccel.mapping.directives.reading import Directed, parse_directives
+from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
 from simaccel.workload.described import DescribedLayer
 from validation.maestro.machine import ran
 from validation.maestro.networks import DATAFLOWS, NETWORKS, OF_THE_PAPER, Case, cases
@@ -41,7 +41,7 @@ PUBLISHED_TABLE_5 = {
 """Throughput in MACs per cycle and energy in MACs, Table 5."""
 
 
-def _kc_p(sizes: str, cluster: int) -> Directed:
+def _kc_p(sizes: str, cluster: int) -> DirectedLayer:
     text = f"""Network t {{ Layer CONV2 {{ Type: CONV Dimensions {{ {sizes} }} Dataflow {{
       SpatialMap(1,1) K; TemporalMap({cluster},{cluster}) C; TemporalMap(Sz(R),Sz(R)) R;
       TemporalMap(Sz(S),Sz(S)) S; TemporalMap(Sz(R),1) Y; TemporalMap(Sz(S),1) X;
@@ -49,7 +49,7 @@ def _kc_p(sizes: str, cluster: int) -> Directed:
     return parse_directives(text).layers[0]
 
 
-def kc_p(layer: Directed, cluster: int) -> Directed:
+def kc_p(layer: DirectedLayer, cluster: int) -> DirectedLayer:
     """Return KC-P with clusters of another size for a layer."""
     sizes = ", ".join(f"{dim}: {size}" for dim, size in layer.layer.sizes.items())
     return _kc_p(sizes, cluster)
@@ -181,7 +181,7 @@ def fig_11_and_12() -> Iterator[Row]:
             }
 
 
-def _most(analysed: Analysed, role: str) -> float:
+def _most(analysed: LayerAnalysis, role: str) -> float:
     """Return the algorithmic maximum of reuse: MACs for each element of the tensor."""
     layer = analysed.layer
     dims = couplings(layer)["input" if role == "input" else "filter"]
@@ -261,5 +261,5 @@ def _of_layer(network: str, layer: str) -> list[Case]:
     return [case for case in cases(network) if case.directed.name == layer]
 
 
-def _analysed(directed: Directed) -> Analysed:
+def _analysed(directed: DirectedLayer) -> LayerAnalysis:
     return analyse_layer(directed.layer, directed.dataflow, [DirectiveHardware()])

@@ -11,12 +11,12 @@ from statistics import median
 from typing import Any
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.directives.analysis import Analysed, analyse_layer
+from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
 from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.analytic.directives.limits import limits_of
 from simaccel.errors import SimaccelError
 from simaccel.experiment.parallel import working
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases
 
 BANDWIDTHS = (8, 32, 1000)
@@ -68,7 +68,7 @@ def _row(task: tuple[Case, int]) -> Row:
     }
 
 
-def _fill_share(analysed: Analysed) -> float:
+def _fill_share(analysed: LayerAnalysis) -> float:
     """Give the part of the analysis's cycles that are first fills of inner levels."""
     (run,) = analysed.runs.values()
     inner = limits_of(run.top, run.times)[1:]
@@ -76,14 +76,14 @@ def _fill_share(analysed: Analysed) -> float:
     return sum(level.cycles["first fill"] for level in inner) / max(total, 1)
 
 
-def _waits(result: Result) -> str:
+def _waits(result: ExperimentResult) -> str:
     """Name what the array mostly waits for, if it does for more than 2% of the time."""
     array = result.run.engines["array"]
     cause, cycles = max(array.stalls.items(), key=lambda one: one[1], default=("nothing", 0))
     return cause if cycles > 0.02 * result.run.cycles else "nothing"
 
 
-def _traffic(result: Result, analysed: Analysed, layer: str) -> Row:
+def _traffic(result: ExperimentResult, analysed: LayerAnalysis, layer: str) -> Row:
     """Compare the elements that the NoC carried with those of the analysis."""
     moved, figures = result.run.moved, analysed.figures()
     counted = {

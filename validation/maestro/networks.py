@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.directives.reading import Directed, parse_directives
+from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
@@ -34,7 +34,7 @@ class Case:
 
     network: str
     dataflow: str
-    directed: Directed
+    directed: DirectedLayer
     count: int
 
     @property
@@ -49,7 +49,7 @@ class Case:
 
 def cases(network: str) -> Iterator[Case]:
     """Yield the distinct layers of a network, each with each dataflow."""
-    found: dict[tuple[str, object, object], list[Directed]] = {}
+    found: dict[tuple[str, object, object], list[DirectedLayer]] = {}
     for name, directed, repeats in _layers(network):
         layer = directed.layer
         shape = (layer.kind, tuple(layer.sizes.items()), layer.stride)
@@ -61,7 +61,7 @@ def cases(network: str) -> Iterator[Case]:
         yield Case(network, dataflow, _numbered(same[0], known[dataflow, same[0].name]), len(same))
 
 
-def _numbered(directed: Directed, number: int) -> Directed:
+def _numbered(directed: DirectedLayer, number: int) -> DirectedLayer:
     """Tell layers of one name apart; MobileNetV2's model has two Bottleneck5_2_3."""
     if number == 1:
         return directed
@@ -69,7 +69,7 @@ def _numbered(directed: Directed, number: int) -> Directed:
     return replace(directed, layer=replace(directed.layer, name=name))
 
 
-def _layers(network: str) -> Iterator[tuple[str, Directed, int]]:
+def _layers(network: str) -> Iterator[tuple[str, DirectedLayer, int]]:
     """Yield dataflow, layer and how often it is there, of what ran or of a network's paper."""
     if network in described.NETWORKS:
         for row in described.described_rows(network):

@@ -13,7 +13,7 @@ from pathlib import Path
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.reading import RELEASED
-from simaccel.mapping.directives.reading import Directed, parse_directives
+from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
 
 DATA = Path(__file__).parent / "data"
 Row = Mapping[str, str]
@@ -33,7 +33,7 @@ class Runs:
         """The description that was run."""
         return description(self.rows[0])
 
-    def directed(self) -> Directed:
+    def directed(self) -> DirectedLayer:
         """Read the description."""
         return parse_directives(self.text, self.file).layers[0]
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.bounds.front import Front, together
+from simaccel.analytic.bounds.front import BufferFront, together
 from simaccel.analytic.bounds.fused import fused_segment
 from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.problem import problem_of
 from simaccel.analytic.bounds.segment import Segment
-from simaccel.analytic.bounds.single import Bound, Mapspace, bound
+from simaccel.analytic.bounds.single import EinsumBound, Mapspace, bound
 from simaccel.analytic.bounds.whole import segmented
 from simaccel.workload import (
-    Dimensions,
+    ModelDimensions,
     Workload,
     attention,
     bmm,
@@ -41,7 +41,7 @@ CONVS: dict[str, dict[str, int]] = {
 }
 HEADS = (1, 2, 4, 8, 16, 32, 64)
 GROUPS = (1, 2, 4, 8, 16, 32)
-GPT3 = Dimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
+GPT3 = ModelDimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
 ROWS, BATCH = 32768, 16
 SIX = ("Q", "L", "A", "O", "FF1", "FF2")
 """The einsums of figure 21; softmax goes with L, and is left out where L is alone, as there."""
@@ -51,12 +51,12 @@ AREA_UM2, MAC_UM2, BYTE_UM2 = 432.2e6, 332.25, 2.59
 CLOCK_HZ, BANDWIDTH = 700e6, 149e9
 
 
-def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> Bound:
+def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> EinsumBound:
     """Return the bound of a workload of one einsum."""
     return bound(problem_of(workload, workload.operators[0].name), mapspace)
 
 
-def gemms() -> dict[str, Bound]:
+def gemms() -> dict[str, EinsumBound]:
     """Figures 10 and 11."""
     return {
         name: bound_of(gemm(m=m, k=k, n=n, bytes_per_element=1))
@@ -64,7 +64,7 @@ def gemms() -> dict[str, Bound]:
     }
 
 
-def convs() -> dict[str, Bound]:
+def convs() -> dict[str, EinsumBound]:
     """Figure 12."""
     return {
         name: bound_of(conv2d(m=64, c=64, p=16, q=16, bytes_per_element=1, **sizes))  # type: ignore[arg-type]
@@ -72,12 +72,12 @@ def convs() -> dict[str, Bound]:
     }
 
 
-def batched() -> dict[int, Bound]:
+def batched() -> dict[int, EinsumBound]:
     """Figure 13: as many operations, more heads."""
     return {h: bound_of(bmm(h=h, m=4096, k=4096 // h, n=4096, bytes_per_element=1)) for h in HEADS}
 
 
-def grouped() -> dict[int, Bound]:
+def grouped() -> dict[int, EinsumBound]:
     """Figure 14."""
     return {
         g: bound_of(gbmm(g=g, h=32, m=4096, k=128, n=4096, bytes_per_element=1)) for g in GROUPS
@@ -117,7 +117,7 @@ def block() -> Workload:
 class Chains:
     """Fronts of figures 18 and 20 to 23, in bytes."""
 
-    fronts: dict[str, Front]
+    fronts: dict[str, BufferFront]
 
     def at(self, name: str, room: float) -> int:
         """Return the bytes moved with a buffer."""
@@ -128,23 +128,23 @@ class Chains:
         return int(front.accesses[number])
 
 
-def unfused(workload: Workload, names: tuple[str, ...]) -> Front:
+def unfused(workload: Workload, names: tuple[str, ...]) -> BufferFront:
     """Return the front of einsums one after the other, each tensor in one tile."""
     return _sum(workload, names, Mapspace())
 
 
-def _sum(workload: Workload, names: tuple[str, ...], mapspace: Mapspace) -> Front:
+def _sum(workload: Workload, names: tuple[str, ...], mapspace: Mapspace) -> BufferFront:
     return together([bound(problem_of(workload, name), mapspace).front for name in names])
 
 
-def _fused(workload: Workload, names: tuple[str, ...], template: str) -> Front:
+def _fused(workload: Workload, names: tuple[str, ...], template: str) -> BufferFront:
     found = fused_segment(workload, names, TEMPLATES[template], imperfect=False)
     if found is None:
         raise ValueError(f"{names} don't fuse")
     return found.front
 
 
-def _segmented(workload: Workload) -> Front:
+def _segmented(workload: Workload) -> BufferFront:
     """Return the front of the six einsums over all 2^5 ways to cut them."""
 
     def segment_of(begin: int, stop: int) -> Segment | None:
@@ -211,7 +211,7 @@ class Mountain:
         return self.shares[top], speeds[top]
 
 
-def mountain(front: Front, macs: int) -> Mountain:
+def mountain(front: BufferFront, macs: int) -> Mountain:
     """Return the performance of a die whose area is parted between buffer and MACs."""
     shares = [n / 1000 for n in range(1, 1000)]
     memory, compute = [], []

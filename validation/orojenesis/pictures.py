@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.single import Bound
+from simaccel.analytic.bounds.front import BufferFront
+from simaccel.analytic.bounds.single import EinsumBound
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     SERIES_COLOURS,
@@ -48,13 +48,15 @@ def _finish(axes: Axes, title: str, label: str, *, log: bool = True) -> None:
     axes.legend(fontsize="x-small")
 
 
-def _intensity(one: Bound) -> Points:
+def _intensity(one: EinsumBound) -> Points:
     first = math.prod(one.problem.operator.output.shape(one.problem.operator.ranks))
     operations = 2 * one.problem.macs - first
     return [(room, operations / moved) for room, moved in one.front.points()]
 
 
-def draw_singles(name: str, titles: str, bounds: Mapping[str, Bound] | Mapping[int, Bound]) -> None:
+def draw_singles(
+    name: str, titles: str, bounds: Mapping[str, EinsumBound] | Mapping[int, EinsumBound]
+) -> None:
     """Draw the ski-slopes and the mesas of operational intensity of several einsums."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
@@ -67,7 +69,7 @@ def draw_singles(name: str, titles: str, bounds: Mapping[str, Bound] | Mapping[i
         save_figure(figure, HERE / name, force=True)
 
 
-def draw_shares(name: str, bounds: Mapping[str, Bound]) -> None:
+def draw_shares(name: str, bounds: Mapping[str, EinsumBound]) -> None:
     """Draw figure 11: the maximal effectual buffer over all operands."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES / 2, 2.2)
@@ -84,7 +86,7 @@ def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) 
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
         left, right = figure.subplots(1, 2)
-        base: Front | None = None
+        base: BufferFront | None = None
         for at, (key, label) in enumerate(names.items()):
             front = found.fronts[key]
             _slope(left, front.points(), label, at, of=len(names))

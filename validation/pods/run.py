@@ -17,7 +17,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from simaccel import load_accelerator
-from simaccel.experiment.run import Result, simulate
+from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
@@ -39,7 +39,7 @@ class Curve:
     batch: int
     weak: bool = False
 
-    def run(self, chips: int) -> Result:
+    def run(self, chips: int) -> ExperimentResult:
         """Run the layer on so many chips."""
         shape = list(SHAPES[chips])
         sets = [f"chips.count={chips}", f"chips.shape={shape}"]

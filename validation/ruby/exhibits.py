@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.mapspace.chain_table import chain_table
-from simaccel.mapspace.chains import MAPSPACES, Mapspace, Split, chains
-from simaccel.mapspace.nests import Mapped, Target
+from simaccel.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains
+from simaccel.mapspace.nests import MappingTarget, NestResult
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Strategy
 from validation.ruby.problems import (
@@ -40,11 +40,11 @@ class Case:
     """One problem and mapspace, and the run of Timeloop's that has it too."""
 
     name: str
-    goal: Target
+    goal: MappingTarget
     timeloop: str = ""
 
 
-def figures(case: Case, mapped: Mapped) -> Row:
+def figures(case: Case, mapped: NestResult) -> Row:
     """Give one row: what was found here, and there."""
     row: Row = {
         "case": case.name,
@@ -122,7 +122,7 @@ def table_1(sizes: tuple[int, ...] = TABLE_SIZES) -> list[Row]:
     for size in sizes:
         row: Row = {"rank": size}
         for fanout in (9, None):
-            splits = (Split(), Split(spatial=True, most=fanout))
+            splits = (SplitLimit(), SplitLimit(spatial=True, most=fanout))
             for mapspace in MAPSPACES:
                 name = mapspace if fanout else f"{mapspace}, any fan-out"
                 row[name] = chain_table(size, splits, mapspace).count
@@ -132,7 +132,7 @@ def table_1(sizes: tuple[int, ...] = TABLE_SIZES) -> list[Row]:
     return rows
 
 
-def _enumerated(size: int, splits: tuple[Split, ...], mapspace: Mapspace) -> int:
+def _enumerated(size: int, splits: tuple[SplitLimit, ...], mapspace: Mapspace) -> int:
     return sum(len(block) for block in chains(size, splits, mapspace))
 
 
@@ -159,7 +159,7 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
 FIG7 = ("matmul, 5 PEs", "matmul, 16 PEs", "conv 3x3, 8 PEs", "conv 3x3, 15 PEs")
 
 
-def fig_7_goal(name: str, strategy: Strategy) -> Target:
+def fig_7_goal(name: str, strategy: Strategy) -> MappingTarget:
     """Give one of the four cases of Fig. 7; convolutions split only C and M over the PEs."""
     problem, _, pes = name.partition(", ")
     accelerator = toy(int(pes.split()[0]))
@@ -183,7 +183,7 @@ def fig_7(repeats: int, mappings: int = 10_000) -> list[Row]:
     return rows
 
 
-def _curve(goal: Target, seed: int, mappings: int, grid: np.ndarray) -> list[float]:
+def _curve(goal: MappingTarget, seed: int, mappings: int, grid: np.ndarray) -> list[float]:
     effort = Effort(exhaustive=0, patience=10**9, most=mappings, seed=seed, refine=False)
     counts, values = zip(*best(goal, effort).found.curve, strict=True)
     place = np.searchsorted(counts, grid, side="right") - 1

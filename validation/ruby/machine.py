@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
@@ -52,7 +52,7 @@ def confirm_all(
     """Run all winners; a row for each figure, and what is wrong."""
     points = {name: _points(many) for name, many in figures.items()}
     every = list(dict.fromkeys(point for many in points.values() for point in many))
-    with Bar("on the machine") as bar:
+    with ProgressBar("on the machine") as bar:
         runs = run_all(partial(_confirm, folder), every, jobs, bar.show)
     by_point = dict(zip(every, runs, strict=True))
     rows: list[Row] = []

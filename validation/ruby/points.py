@@ -27,7 +27,7 @@ from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
 from simaccel.mapspace.candidates import candidates_of
 from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.nests import Mapped, Target, map_einsum
+from simaccel.mapspace.nests import MappingTarget, NestResult, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Strategy
 from simaccel.workload.layers import Shape, layers_workload
@@ -112,12 +112,12 @@ def workload(point: Point) -> Workload:
     return layers_workload("point", {"layer": point.shape}, bytes_by_tensor=widths)
 
 
-def goal(point: Point) -> Target:
+def goal(point: Point) -> MappingTarget:
     """Put together what is mapped on what: the accelerator's dataflow is all that constrains."""
     found, work = hardware(point.accelerator, point.array), workload(point)
     assert isinstance(found.array, SpatialArraySpec)
     (einsum,) = work.operators
-    return Target(
+    return MappingTarget(
         einsum=einsum,  # type: ignore[arg-type]
         tensors=work.tensors,
         accelerator=found,
@@ -146,7 +146,7 @@ def solve(point: Point, folder: Path = FOLDER) -> Result:
 
 def _searched(point: Point) -> Result:
     patience = point.search.patience * (_SPACES if point.strategy == "padded" else 1)
-    runs: list[Mapped] = []
+    runs: list[NestResult] = []
     for seed in range(point.search.seeds):
         effort = Effort(
             objective=point.objective,

@@ -8,7 +8,7 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import Constraints, parse_constraints
 from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.nests import Mapped, Target, map_einsum
+from simaccel.mapspace.nests import MappingTarget, NestResult, map_einsum
 from simaccel.mapspace.search import Effort
 from simaccel.mapspace.space import Strategy
 from simaccel.workload import Einsum, Tensor
@@ -59,11 +59,11 @@ def target(
     strategy: Strategy,
     dataflow: Sequence[str] = (),
     asked: Sequence[str] = (),
-) -> Target:
+) -> MappingTarget:
     """Put a problem together; all tensors have 16-bit words."""
     given: Constraints = parse_constraints(dataflow)
     operands = (*einsum.inputs, einsum.output)
-    return Target(
+    return MappingTarget(
         einsum=einsum,
         tensors={one.tensor: Tensor(one.tensor, _WORD) for one in operands},
         accelerator=accelerator,
@@ -73,16 +73,16 @@ def target(
     )
 
 
-def best(goal: Target, effort: Effort | None = None) -> Mapped:
+def best(goal: MappingTarget, effort: Effort | None = None) -> NestResult:
     """Find the best mapping; mapspaces of up to 4 million mappings are searched completely."""
     return map_einsum(goal, effort or Effort(exhaustive=4_000_000))
 
 
-def edp(mapped: Mapped) -> float:
+def edp(mapped: NestResult) -> float:
     """Give energy times delay in J cycles."""
     return mapped.edp * 1e-12
 
 
-def energy_uj(mapped: Mapped) -> float:
+def energy_uj(mapped: NestResult) -> float:
     """Give the energy in microjoules."""
     return mapped.energy_pj * 1e-6

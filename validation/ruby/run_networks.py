@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
 from validation.ruby.machine import confirm_all
 from validation.ruby.network_pictures import draw_fig_11, draw_fig_13, draw_fig_14, draw_layers
@@ -42,7 +42,7 @@ RATIOS = ("edp", "cycles", "energy")
 def search_all(comparisons: Iterable[Comparison], jobs: int, folder: Path = FOLDER) -> int:
     """Search all that isn't there yet; give the number of groups of points."""
     groups = list(dict.fromkeys(group for one in comparisons for group in one.groups()))
-    with Bar("figures 10 to 14") as bar:
+    with ProgressBar("figures 10 to 14") as bar:
         run_all(partial(_solve, folder), groups, jobs, bar.show)
     return len(groups)
 

@@ -6,27 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapspace.nests import Mapped
+from simaccel.mapspace.nests import NestResult
 from simaccel.program.lowering import lower
-from simaccel.program.program import Compute, Loop, Node, Operator, Program, Steps
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Steps
 from simaccel.schedulers.judge import mapping_of
 
 _SLACK = 1e-9
 """Energies are sums of floats in another order."""
 
 
-def program(mapped: Mapped) -> Program:
+def program(mapped: NestResult) -> Program:
     """Give the program of what was found."""
     workload = mapped.target.setting.workload
     return lower(workload, mapping_of(workload, mapped.target.strategy, [mapped.group]))
 
 
-def run(mapped: Mapped) -> Run:
+def run(mapped: NestResult) -> Run:
     """Run what was found."""
     return Machine(mapped.target.accelerator, program(mapped)).run()
 
 
-def differs(mapped: Mapped) -> str:
+def differs(mapped: NestResult) -> str:
     """Say how the machine differs from the closed form; empty if it doesn't."""
     found, accelerator = run(mapped), mapped.target.accelerator
     by_level = accelerator.energy_by_level(found.macs, found.elements, found.moved)
@@ -49,7 +49,7 @@ class Work:
     element: int
 
 
-def work(mapped: Mapped) -> list[Work]:
+def work(mapped: NestResult) -> list[Work]:
     """Say which PE has which element when, for a problem of one rank, from the program's passes."""
     einsum = mapped.target.einsum
     (rank,) = (name for name, size in einsum.ranks.items() if size > 1)
@@ -68,7 +68,7 @@ def _computes(body: tuple[Node, ...], rank: str, at: int) -> Iterator[tuple[int,
     for node in body:
         if isinstance(node, Operator):
             yield from _computes(node.body, rank, at)
-        elif isinstance(node, Loop):
+        elif isinstance(node, ProgramLoop):
             for trip in range(node.trips):
                 moved = (node.start + trip * node.step) * (node.rank == rank)
                 yield from _computes(node.body, rank, at + moved)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simaccel.mapspace.candidates import Candidates
-from simaccel.mapspace.nests import Target
+from simaccel.mapspace.candidates import TilingBatch
+from simaccel.mapspace.nests import MappingTarget
 
 DATA = Path(__file__).parent / "data"
 _LOOP = re.compile(r"(?P<rank>[A-Z])(?P<pieces>\d+)(;(?P<last>\d+))?(?P<axis>[XY])?")
@@ -33,7 +33,7 @@ def results() -> dict[str, dict[str, str]]:
         return {row["name"]: row for row in csv.DictReader(file)}
 
 
-def mapping(goal: Target, text: str) -> Candidates:
+def mapping(goal: MappingTarget, text: str) -> TilingBatch:
     """Translate a mapping such as ``L1[AZ] D17 D6;4X - L0[AZ] D1``.
 
     Eyeriss' three scratchpads are three levels there and one here; the order of their loops moves
@@ -62,7 +62,7 @@ def mapping(goal: Target, text: str) -> Candidates:
         for level in hierarchy.memories
     ]
     (space,) = goal.problem().spaces
-    return Candidates(
+    return TilingBatch(
         factors=counts,
         orders=np.array([[[ranks.index(rank) for rank in row] for row in rows]]),
         keeps=np.array(space.limits.keeps[:1]),
@@ -84,7 +84,7 @@ class Ours:
         return self.energy_pj * self.cycles
 
 
-def in_our_model(goal: Target, text: str) -> Ours:
+def in_our_model(goal: MappingTarget, text: str) -> Ours:
     """Evaluate a mapping of Timeloop's with our closed form."""
     candidates, setting = mapping(goal, text), goal.setting
     (space,) = goal.problem().spaces

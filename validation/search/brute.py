@@ -27,7 +27,6 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import (
-    Around,
     Do,
     Fork,
     Group,
@@ -36,6 +35,7 @@ from simaccel.mapping.tree import (
     Mapping,
     Node,
     Part,
+    ResidentScope,
     Span,
     Tree,
 )
@@ -43,7 +43,7 @@ from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.judge import mapping_of
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")
 FIELDS: Final = ("case", "mappings", "fit", "picked", "optimum", "ratio", "code")
@@ -52,7 +52,7 @@ FURTHER: Final = 30
 CUT_ROWS: Final = ("dram=q,bh",)
 STAGED: Final = ("flex", "best")
 LA: Final = ("L", "softmax", "A")
-Body = tuple[Group | Around, ...]
+Body = tuple[Group | ResidentScope, ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Case:
             m, k, n = self.shape
             return gemm(m=m, k=k, n=n)
         batch, heads, tokens, size = self.shape
-        one = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=size)
+        one = ModelDimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=size)
         return attention(one, batch=batch, seq_len=tokens, scope="la")
 
     def picked(self) -> float:
@@ -313,7 +313,7 @@ def _resident(case: Case, rows: int, placed: Sequence[tuple[Group, Tree, str]]) 
         rank = next(iter(group.merged), "h" if per > 1 else "b")
         tree = _divided(rank, (heads, part, batch * per), kept, spilled)
         groups.append(replace(group, tree=tree))
-    return (Around(keeps=keeps, groups=tuple(groups)),)
+    return (ResidentScope(keeps=keeps, groups=tuple(groups)),)
 
 
 def _divided(rank: str, counts: tuple[int, int, int], kept: Tree, spilled: Tree) -> Tree:

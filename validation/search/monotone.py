@@ -23,7 +23,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
-from simaccel.workload import Dimensions, Workload, attention, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE = Path(__file__).with_name("monotone.csv")
 FIELDS = ("change", "pairs", "slower", "worst", "worst_case")
@@ -48,7 +48,7 @@ class Case:
             m, k, n = self.shape
             return gemm(m=m, k=k, n=n)
         tokens, size = self.shape
-        one = Dimensions(hidden=size, heads=1, head_size=size, ff_size=size)
+        one = ModelDimensions(hidden=size, heads=1, head_size=size, ff_size=size)
         return attention(one, batch=1, seq_len=tokens, scope="la")
 
     def cycles(self) -> int:

@@ -22,7 +22,7 @@ from simaccel.hardware.load import load_accelerator
 from simaccel.mapspace.costs import OBJECTIVES, Objective
 from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options
-from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm
+from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")
 FIELDS = ("larger", "smaller", "pairs", "worse", "worst", "worst_case")
@@ -120,7 +120,9 @@ def _workload(rng: random.Random, kind: str, times: int) -> Workload:
         rows, columns = rng.randint(3, 9), rng.randint(3, 9)
         return conv2d(m=m, c=c, p=rows, q=columns, r=3, s=3, bytes_per_element=2)
     heads, size = rng.randint(1, 3), rng.randint(2, 6) * times
-    sizes = Dimensions(hidden=heads * size, heads=heads, head_size=size, ff_size=2 * heads * size)
+    sizes = ModelDimensions(
+        hidden=heads * size, heads=heads, head_size=size, ff_size=2 * heads * size
+    )
     scope = "la" if kind == "attention" else "block"
     tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
     found = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)

@@ -14,16 +14,16 @@ from simaccel.analytic.family import (
     Branch,
     Entry,
     Family,
-    Forked,
+    FamilyFork,
+    FamilyKeep,
+    FamilyLoops,
     Ints,
-    Kept,
-    Loops,
     ints,
     take,
     tree_of,
 )
 from simaccel.hardware import STATIONARITIES
-from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -135,32 +135,32 @@ def fused(workload: Workload) -> list[Kind]:
     return [Kind(workload, names, form) for form in ("whole", "streamed")]
 
 
-def _do(seen: Seen) -> Do:
+def _do(seen: BoundOperator) -> Do:
     if isinstance(seen.operator, Einsum):
         return Do(seen.name, "array", STATIONARITIES[0])
     return Do(seen.name, "sfu")
 
 
-def _loops(space: Space, ranks: Sequence[str], drawn: Drawn, where: str) -> list[Entry]:
+def _loops(space: IterationSpace, ranks: Sequence[str], drawn: Drawn, where: str) -> list[Entry]:
     cut = [rank for rank in ranks if space.sizes[rank] > 1]
     if not cut:
         return []
     tiles = tuple(drawn.tile(f"{where} {rank}", space.sizes[rank]) for rank in cut)
-    return [Loops(tuple(cut), tiles, drawn.places(f"{where} order", len(cut)))]
+    return [FamilyLoops(tuple(cut), tiles, drawn.places(f"{where} order", len(cut)))]
 
 
 def _kept(names: Sequence[str], drawn: Drawn) -> list[Entry]:
-    return [Kept(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
+    return [FamilyKeep(name, BUFFER, drawn.number(f"slots {name}", (1, 2, 3))) for name in names]
 
 
-def _alone(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
+def _alone(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     del ahead
     (seen,) = space.operators
     names = tuple(dict.fromkeys((*seen.names, seen.output.name)))
     return (*_loops(space, seen.ranks, drawn, "cut"), *_kept(names, drawn), _do(seen))
 
 
-def _shared(space: Space) -> list[str]:
+def _shared(space: IterationSpace) -> list[str]:
     """Return the ranks that all operators have and none sums over or normalises."""
     return [
         rank
@@ -170,7 +170,7 @@ def _shared(space: Space) -> list[str]:
     ]
 
 
-def _parts(space: Space) -> tuple[list[str], list[str], list[str]]:
+def _parts(space: IterationSpace) -> tuple[list[str], list[str], list[str]]:
     """Return inputs with shared ranks, intermediates with tiles of their own, all others."""
     shared = set(_shared(space))
     made = [one.output.name for one in space.operators]
@@ -184,18 +184,18 @@ def _parts(space: Space) -> tuple[list[str], list[str], list[str]]:
     return first + last, [name for name in between if name not in vectors], alone
 
 
-def _by_row(space: Space, names: frozenset[str], shared: set[str]) -> bool:
+def _by_row(space: IterationSpace, names: frozenset[str], shared: set[str]) -> bool:
     """Return whether a tensor has the innermost of the shared ranks."""
     rows = [rank for rank in shared if not all(rank in one for one in _read(space))]
     return bool(names & set(rows or shared))
 
 
-def _read(space: Space) -> Iterator[frozenset[str]]:
+def _read(space: IterationSpace) -> Iterator[frozenset[str]]:
     for one in space.operators:
         yield from (view.names for view in one.inputs)
 
 
-def _whole(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
+def _whole(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     """Return rows shared, intermediates with all their columns, own loops in each branch."""
     rows, between, alone = _parts(space)
     shared = _shared(space)
@@ -203,7 +203,7 @@ def _whole(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
     final = space.operators[-1].output.name
     attends = any(isinstance(one.operator, Vector) for one in space.operators)
     outer += _kept([name for name in rows if attends or name != final], drawn)
-    outer += [Kept(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
     branches: list[Branch] = []
     for seen in space.operators:
         if not isinstance(seen.operator, Einsum):
@@ -216,32 +216,32 @@ def _whole(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
         mine = [name for name in seen.names if name in alone]
         mine += [final] if not attends and seen.output.name == final else []
         branches.append((*_loops(space, own, drawn, seen.name), *_kept(mine, drawn), _do(seen)))
-    return (*outer, Forked(tuple(branches), int(ahead)))
+    return (*outer, FamilyFork(tuple(branches), int(ahead)))
 
 
-def _streamed(space: Space, drawn: Drawn, *, ahead: bool) -> Branch:
+def _streamed(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     """Return columns of the intermediate in blocks, which the last einsum sums up over."""
     rows, between, alone = _parts(space)
     first, last = space.operators[0], space.operators[-1]
     columns = [rank for rank in first.output.names if rank in last.reduced]
     outer: list[Entry] = [*_ordered(space, _shared(space), drawn), *_kept(rows, drawn)]
-    outer += [Loops((rank,), (_cut(space, rank, drawn),), (ints(0),)) for rank in columns]
+    outer += [FamilyLoops((rank,), (_cut(space, rank, drawn),), (ints(0),)) for rank in columns]
     outer += _kept(alone, drawn)
-    outer += [Kept(name, BUFFER, ints(2 if ahead else 1)) for name in between]
-    return (*outer, Forked(tuple((_do(one),) for one in space.operators), int(ahead)))
+    outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
+    return (*outer, FamilyFork(tuple((_do(one),) for one in space.operators), int(ahead)))
 
 
-def _cut(space: Space, rank: str, drawn: Drawn) -> Ints:
+def _cut(space: IterationSpace, rank: str, drawn: Drawn) -> Ints:
     """Return tiles of a rank that is always cut: softmax over it is online."""
     size = space.sizes[rank]
     return np.minimum(drawn.tile(f"stream {rank}", size), max(1, size - 1))
 
 
-def _ordered(space: Space, ranks: Sequence[str], drawn: Drawn) -> Iterator[Loops]:
+def _ordered(space: IterationSpace, ranks: Sequence[str], drawn: Drawn) -> Iterator[FamilyLoops]:
     """Yield loops in the order of the ranks; outer ones are mostly cut into single positions."""
     cut = [rank for rank in ranks if space.sizes[rank] > 1]
     for rank in cut:
         tile = drawn.tile(f"rows {rank}", space.sizes[rank])
         if rank != cut[-1]:
             tile = np.where(drawn.number(f"one {rank}", (0, 1, 1, 1)), 1, tile)
-        yield Loops((rank,), (ints(tile),), (ints(0),))
+        yield FamilyLoops((rank,), (ints(tile),), (ints(0),))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simaccel import load_accelerator, simulate
-from simaccel.experiment.run import Result
+from simaccel.experiment.run import ExperimentResult
 from simaccel.files.documents import parse_document
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
@@ -80,7 +80,7 @@ def workload(program: str, which: str = INFERRED) -> Workload:
     return with_precision(found, wide) if wide else found
 
 
-def run(program: str, which: str = INFERRED, settings: Sequence[str] = ()) -> Result:
+def run(program: str, which: str = INFERRED, settings: Sequence[str] = ()) -> ExperimentResult:
     """Run a program on `tpu_v1` with some fields set."""
     return simulate(workload(program, which), load_accelerator("tpu_v1", settings), "strips")
 
@@ -91,7 +91,7 @@ def seconds(program: str, settings: Sequence[str] = ()) -> float:
     return on.seconds(Machine(on, lower(of, make_mapping(of, on, "strips"))).run().cycles)
 
 
-def shares(result: Result) -> Shares:
+def shares(result: ExperimentResult) -> Shares:
     """Return where the cycles of the array went.
 
     Active: it multiplies, whatever is useful of that, twice where an operand has 16 bits. Weight
@@ -118,7 +118,7 @@ def shares(result: Result) -> Shares:
     )
 
 
-def drained_cycles(result: Result) -> int:
+def drained_cycles(result: ExperimentResult) -> int:
     """Return the cycles in which the last results of the program leave the array."""
     array = result.accelerator.systolic
     return array.rows + array.cols - 2

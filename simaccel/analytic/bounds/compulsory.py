@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from simaccel.analytic.bounds.problem import positions
-from simaccel.mapping.space import Space, space_of
+from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import in_bytes
 from simaccel.workload import Workload
@@ -27,7 +27,7 @@ def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
     return sum(_read(space).values()) + _written(space)
 
 
-def _read(space: Space) -> dict[str, int]:
+def _read(space: IterationSpace) -> dict[str, int]:
     """Return the bytes of each tensor that comes from outside."""
     sizes = space.widen(space.sizes)
     found: dict[str, int] = {}
@@ -40,5 +40,5 @@ def _read(space: Space) -> dict[str, int]:
     return found
 
 
-def _written(space: Space) -> int:
+def _written(space: IterationSpace) -> int:
     return sum(one.output.n_bytes for one in space.operators if one.output.name in space.escapes)

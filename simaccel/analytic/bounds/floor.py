@@ -27,16 +27,16 @@ from dataclasses import dataclass
 from simaccel.analytic.bounds.compulsory import group_bytes
 from simaccel.analytic.bounds.distinct import distinct_bytes
 from simaccel.analytic.bounds.problem import (
+    BoundOperand,
+    BoundProblem,
     NoBoundError,
-    Operand,
-    Problem,
     positions,
     problem_of,
 )
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.classes import dims
 from simaccel.mapping.space import held_around
-from simaccel.mapping.tree import Around, Group, Keep, Mapping
+from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload, operands_of
 
@@ -46,7 +46,7 @@ _PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
-class Floor:
+class ByteBound:
     """Bytes that a run moves at least with so much memory on chip, and whatever there is of it.
 
     ``distinct_bytes``: what any mapping moves, whatever its groups; 0 for a group alone.
@@ -58,24 +58,24 @@ class Floor:
     distinct_bytes: int = 0
 
 
-def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> Floor:
+def floor_of(workload: Workload, mapping: Mapping, room: int | None) -> ByteBound:
     """Return what any mapping with the same groups moves with DRAM in ``room`` bytes, at least."""
     found = [one for _, one in floors_of(workload, mapping, room)]
     least = sum(one.least_bytes for one in found)
     once = sum(one.compulsory_bytes for one in found)
-    return Floor(least, once, room, distinct_bytes(workload))
+    return ByteBound(least, once, room, distinct_bytes(workload))
 
 
 def floors_of(
     workload: Workload, mapping: Mapping, room: int | None
-) -> list[tuple[tuple[str, ...], Floor]]:
+) -> list[tuple[tuple[str, ...], ByteBound]]:
     """Return the floor of each group; groups that share what is kept around them have one.
 
     Each comes with the names of its groups, in the order of the mapping.
     """
     floors = []
     for part in mapping.body:
-        if isinstance(part, Around):
+        if isinstance(part, ResidentScope):
             names = tuple(group.name for group in part.groups)
             times = workload.times(part.groups[0].operators[0])
             least = once = _around(workload, part)
@@ -83,7 +83,7 @@ def floors_of(
             names, times = (part.name,), workload.times(part.operators[0])
             once = group_bytes(workload, part.operators)
             least = max(once, _pebbling(workload, part, room))
-        floors.append((names, Floor(times * least, times * once, room)))
+        floors.append((names, ByteBound(times * least, times * once, room)))
     return floors
 
 
@@ -116,7 +116,7 @@ def _pebbling(workload: Workload, group: Group, room: int | None) -> int:
         return 0
 
 
-def pebbling_bytes(problem: Problem, room: int) -> int:
+def pebbling_bytes(problem: BoundProblem, room: int) -> int:
     """Return the bytes that any order of a product's MACs moves with ``room`` bytes; 0 if unknown.
 
     >>> from simaccel.workload import gemm
@@ -135,13 +135,13 @@ def pebbling_bytes(problem: Problem, room: int) -> int:
     return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)
 
 
-def _phases(problem: Problem, room: int, phase: int) -> int:
+def _phases(problem: BoundProblem, room: int, phase: int) -> int:
     """Return the bytes that phases of so many bytes prove."""
     most = _most_macs(problem, room + phase)
     return phase * (-(-problem.macs // most) - 1)
 
 
-def _most_macs(problem: Problem, at_hand: int) -> int:
+def _most_macs(problem: BoundProblem, at_hand: int) -> int:
     """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
     left, elements = float(at_hand), 1.0
     sizes = {one: problem.groups * problem.touched(one) for one in problem.operands}
@@ -154,7 +154,7 @@ def _most_macs(problem: Problem, at_hand: int) -> int:
     return max(1, math.floor(math.sqrt(elements) * (1 + 1e-9)))
 
 
-def _multiplicity(problem: Problem, one: Operand) -> int:
+def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
     """Return how many positions of the ranks one element stands for, at most."""
     found = 1
     for dim in one.dims:
@@ -166,7 +166,7 @@ def _multiplicity(problem: Problem, one: Operand) -> int:
 # -- what is kept around groups
 
 
-def _around(workload: Workload, around: Around) -> int:
+def _around(workload: Workload, around: ResidentScope) -> int:
     """Return what groups that share tiles read and write at least, less what may stay on chip."""
     names = [name for group in around.groups for name in group.operators]
     inside = set(names)

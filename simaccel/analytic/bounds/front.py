@@ -10,7 +10,7 @@ from simaccel.analytic.family import Bools, Ints, ints
 
 
 @dataclass
-class Front:
+class BufferFront:
     """Points with strictly more buffer and strictly fewer accesses, and where each comes from.
 
     ``origin``: a row of figures for each point, as it was given with it.
@@ -57,7 +57,7 @@ class Front:
         return [(int(b), int(a)) for b, a in zip(self.buffer, self.accesses, strict=True)]
 
 
-def together(fronts: list[Front]) -> Front:
+def together(fronts: list[BufferFront]) -> BufferFront:
     """Return the front of things that run one after the other with one buffer.
 
     ``origin`` has a column for each: the number of its point. Below the largest of the smallest
@@ -69,6 +69,6 @@ def together(fronts: list[Front]) -> Front:
     moved = sum(
         (front.accesses[at] for front, at in zip(fronts, columns, strict=True)), start=ints(0)
     )
-    joined = Front()
+    joined = BufferFront()
     joined.add(rooms, ints(moved), np.stack(columns, axis=1))
     return joined

@@ -24,14 +24,14 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.fusion import MOST_SHARED, Fusion, Template, Way
+from simaccel.analytic.bounds.front import BufferFront
+from simaccel.analytic.bounds.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.bounds.segment import Segment, figures
 from simaccel.analytic.bounds.windows import CountedCosts
 from simaccel.analytic.family import Ints, family_of, ints
-from simaccel.mapping.space import Seen, space_of
+from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import Group
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.workload import Vector, Workload
 
@@ -47,7 +47,7 @@ Sizes = dict[str, Ints]
 class _Costs:
     """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles."""
 
-    fusion: Fusion
+    fusion: FusedGroup
     shared: tuple[str, ...]
     tiles: Sizes
 
@@ -57,13 +57,13 @@ class _Costs:
         found = {rank: ints(size) for rank, size in self.fusion.space.sizes.items()}
         return found | dict.fromkeys(self.fusion.batch, ints(1)) | self.tiles
 
-    def over(self, view: View) -> tuple[Ints, Ints]:
+    def over(self, view: TensorView) -> tuple[Ints, Ints]:
         """Return what a tensor kept over the fork takes and moves."""
         inner = max((at for at, rank in enumerate(self.shared) if rank in view.names), default=-1)
         times = self._trips(view, self.shared[: inner + 1])
         return self._room(view, self.sizes), self._moved(view, times)
 
-    def branch(self, seen: Seen, way: Way) -> tuple[Ints, Ints]:
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         room, moved = ints(0), ints(0)
         sizes = dict(self.sizes)
@@ -89,30 +89,30 @@ class _Costs:
         names = sorted(self.fusion.between - self.fusion.aliases)
         return ints(sum((self._room(views[name], self.sizes) for name in names), start=ints(0)))
 
-    def _trips(self, view: View, loops: Sequence[str]) -> Ints:
+    def _trips(self, view: TensorView, loops: Sequence[str]) -> Ints:
         sizes = self.fusion.space.sizes
         trips = (-(-sizes[r] // self.tiles[r]) for r in loops if r not in view.names)
         return math.prod(trips, start=ints(1))
 
     @staticmethod
-    def _room(view: View, sizes: Sizes) -> Ints:
+    def _room(view: TensorView, sizes: Sizes) -> Ints:
         elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
         return in_bytes(elements, view.bits)
 
-    def _moved(self, view: View, times: Ints) -> Ints:
+    def _moved(self, view: TensorView, times: Ints) -> Ints:
         written = view.name in self.fusion.space.made
         return ints(view.n_bytes * (2 * times - 1 if written else times))
 
 
 def fused_segment(
-    workload: Workload, operators: Sequence[str], template: Template, *, imperfect: bool
+    workload: Workload, operators: Sequence[str], template: TreeKind, *, imperfect: bool
 ) -> Segment | None:
     """Return the front of operators as one group; None if they can't be one."""
-    fusion = Fusion(workload, tuple(operators), imperfect)
+    fusion = FusedGroup(workload, tuple(operators), imperfect)
     if not fusion.fits():
         return None
-    known: list[tuple[tuple[str, ...], list[list[Way]]]] = []
-    front, mappings = Front(), 0
+    known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]] = []
+    front, mappings = BufferFront(), 0
     for shared in fusion.sequences(template):
         ways = fusion.legal_ways(shared, template)
         if not all(ways):
@@ -133,10 +133,10 @@ def fused_segment(
 
 
 def _add(
-    front: Front,
-    fusion: Fusion,
+    front: BufferFront,
+    fusion: FusedGroup,
     shared: tuple[str, ...],
-    ways: list[list[Way]],
+    ways: list[list[BranchKeeps]],
     number: int,
 ) -> int:
     """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
@@ -159,7 +159,7 @@ def _add(
 
 
 def _combine(
-    front: Front,
+    front: BufferFront,
     parts: list[list[tuple[Ints, Ints]]],
     base: Ints,
     rows: slice,
@@ -207,7 +207,7 @@ def _useful(rooms: Ints, moves: Ints) -> Ints:
 
 
 def _group(
-    fusion: Fusion, known: list[tuple[tuple[str, ...], list[list[Way]]]], origin: Ints
+    fusion: FusedGroup, known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]], origin: Ints
 ) -> Group:
     shared, ways = known[int(origin[0])]
     tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
@@ -216,9 +216,9 @@ def _group(
     return fusion.tree(tiles, chosen)
 
 
-def _counted(workload: Workload, groups: Sequence[Group]) -> Front:
+def _counted(workload: Workload, groups: Sequence[Group]) -> BufferFront:
     """Return the front of trees as the machine moves."""
-    front = Front()
+    front = BufferFront()
     rows = []
     for group in groups:
         room, moved = figures(family_of(space_of(workload, group), group))

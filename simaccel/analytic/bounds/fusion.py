@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 
 from simaccel.analytic.bounds.sizes import divisors, even_pieces
 from simaccel.mapping.checks import faults
-from simaccel.mapping.space import Seen, Space, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -21,7 +21,7 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.workload import Vector, Workload
 
 MOST_SHARED = 3
@@ -31,7 +31,7 @@ MOST_WINDOWED = 3
 
 
 @dataclass(frozen=True)
-class Way:
+class BranchKeeps:
     """A way in which a branch keeps the tensors from outside: ``inside`` those in the branch.
 
     The last of them is an element, one before it a vector; ``whole``: those of them whose windows
@@ -43,7 +43,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Template:
+class TreeKind:
     """A kind of trees: whether ranks reduced inside are shared, and what may be in branches."""
 
     name: str
@@ -56,14 +56,14 @@ class Template:
 TEMPLATES = {
     one.name: one
     for one in (
-        Template("untiled", tiled=False, rows=False),
-        Template("full", tiled=False, inputs=False, outputs=False),
-        Template("tiled-k", tiled=False, outputs=False),
-        Template("tiled-n", tiled=False, inputs=False),
-        Template("tiled-kn"),
-        Template("flat", tiled=False),
-        Template("flash"),
-        Template("best"),
+        TreeKind("untiled", tiled=False, rows=False),
+        TreeKind("full", tiled=False, inputs=False, outputs=False),
+        TreeKind("tiled-k", tiled=False, outputs=False),
+        TreeKind("tiled-n", tiled=False, inputs=False),
+        TreeKind("tiled-kn"),
+        TreeKind("flat", tiled=False),
+        TreeKind("flash"),
+        TreeKind("best"),
     )
 }
 """Fusion-friendly mapping templates (Huang et al., section V), by name.
@@ -75,7 +75,7 @@ and ``flash`` also cut that. ``best`` is all of them.
 
 
 @dataclass(frozen=True)
-class Fusion:
+class FusedGroup:
     """Operators of a workload as one group."""
 
     workload: Workload
@@ -88,7 +88,7 @@ class Fusion:
         return mergeable(self.workload, self.operators)
 
     @cached_property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The group's ranks."""
         group = Group(operators=self.operators, tree=(), merged=self.merged)
         return space_of(self.workload, group)
@@ -126,7 +126,7 @@ class Fusion:
             )
         )
 
-    def _behind(self, seen: Seen) -> set[str]:
+    def _behind(self, seen: BoundOperator) -> set[str]:
         """Return the ranks that the derived ones of an operator follow from."""
         derived = self.space.derived
         found: set[str] = set()
@@ -160,7 +160,7 @@ class Fusion:
             if isinstance(seen.operator, Vector) and seen.inputs[0].ranks == seen.output.ranks
         )
 
-    def outside(self, seen: Seen) -> list[tuple[str, View]]:
+    def outside(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
         """Return the tensors of an operator that come from, or only go, outside of the group."""
         return [
             (use, view)
@@ -187,7 +187,7 @@ class Fusion:
 
     # -- trees
 
-    def tree(self, shared: Sequence[tuple[str, int]], ways: Sequence[Way]) -> Group:
+    def tree(self, shared: Sequence[tuple[str, int]], ways: Sequence[BranchKeeps]) -> Group:
         """Return a tree of this group."""
         sizes = dict(self.space.sizes)
         loops: list[Loop] = []
@@ -209,7 +209,7 @@ class Fusion:
             merged=self.merged,
         )
 
-    def _branch(self, seen: Seen, way: Way, sizes: dict[str, int]) -> Tree:
+    def _branch(self, seen: BoundOperator, way: BranchKeeps, sizes: dict[str, int]) -> Tree:
         views, left = dict(seen.uses), dict(sizes)
         nodes: list[Loop | Keep] = []
         for at, use in enumerate(way.inside):
@@ -228,44 +228,44 @@ class Fusion:
         leaf = Do(seen.name, "sfu") if vector else Do(seen.name, "array", "ws")
         return (*nodes, leaf)
 
-    def ways(self, seen: Seen, template: Template) -> list[Way]:
+    def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
         """Return how a branch may keep its tensors from outside."""
         free = [use for use, view in self.outside(seen) if self._may_be_inside(view, template)]
         if isinstance(seen.operator, Vector):
-            return [Way(()), *([Way(tuple(free))] if free else [])]
-        found = [Way(()), *(Way((use,)) for use in free)]
-        found += [Way(pair) for pair in permutations(free, 2)]
+            return [BranchKeeps(()), *([BranchKeeps(tuple(free))] if free else [])]
+        found = [BranchKeeps(()), *(BranchKeeps((use,)) for use in free)]
+        found += [BranchKeeps(pair) for pair in permutations(free, 2)]
         return self._whole_or_not(seen, found) if self.windows[seen.name] else found
 
-    def _whole_or_not(self, seen: Seen, ways: Sequence[Way]) -> list[Way]:
+    def _whole_or_not(self, seen: BoundOperator, ways: Sequence[BranchKeeps]) -> list[BranchKeeps]:
         """Return ways with windows cut or whole, each of the trees that they make once."""
-        found: dict[Tree, Way] = {}
+        found: dict[Tree, BranchKeeps] = {}
         for way in ways:
             for count in range(len(way.inside) + 1):
                 for whole in combinations(way.inside, count):
-                    one = Way(way.inside, frozenset(whole))
+                    one = BranchKeeps(way.inside, frozenset(whole))
                     found.setdefault(self._branch(seen, one, dict(self.space.sizes)), one)
         return list(found.values())
 
-    def _may_be_inside(self, view: View, template: Template) -> bool:
+    def _may_be_inside(self, view: TensorView, template: TreeKind) -> bool:
         if view.name in self.space.made:
             return template.outputs
         weight = self.workload.tensors[view.name].kind == "weight" or not self._rows(view)
         return weight or template.inputs
 
-    def _rows(self, view: View) -> bool:
+    def _rows(self, view: TensorView) -> bool:
         """Return whether a tensor goes with the rows of what is made: it has their ranks."""
         last = self.space.operators[-1].output.names
         return bool(view.names & last & set(self.common))
 
-    def sequences(self, template: Template) -> Iterator[tuple[str, ...]]:
+    def sequences(self, template: TreeKind) -> Iterator[tuple[str, ...]]:
         """Yield shared loops in every order."""
         reduced = frozenset().union(*(seen.reduced for seen in self.space.operators))
         ranks = [rank for rank in self.common if template.tiled or rank not in reduced]
         for count in range(min(len(ranks), MOST_SHARED if template.rows else 0) + 1):
             yield from permutations(ranks, count)
 
-    def legal_ways(self, shared: Sequence[str], template: Template) -> list[list[Way]]:
+    def legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
         """Return the ways of each branch that can be executed inside of shared loops.
 
         Their order matters only where one of them is reduced.
@@ -277,11 +277,11 @@ class Fusion:
         return self._known_ways[key]
 
     @cached_property
-    def _known_ways(self) -> dict[object, list[list[Way]]]:
+    def _known_ways(self) -> dict[object, list[list[BranchKeeps]]]:
         return {}
 
-    def _legal_ways(self, shared: Sequence[str], template: Template) -> list[list[Way]]:
-        over = [Way(())] * len(self.operators)
+    def _legal_ways(self, shared: Sequence[str], template: TreeKind) -> list[list[BranchKeeps]]:
+        over = [BranchKeeps(())] * len(self.operators)
         found = []
         for at, seen in enumerate(self.space.operators):
             ways = self.ways(seen, template)
@@ -289,7 +289,7 @@ class Fusion:
             found.append(some)
         return found
 
-    def _legal(self, shared: Sequence[str], ways: Sequence[Way]) -> bool:
+    def _legal(self, shared: Sequence[str], ways: Sequence[BranchKeeps]) -> bool:
         """Say whether trees can be executed, by one of them.
 
         Without windows tiles are 1; with them as large as they can be, so that all loops inside of

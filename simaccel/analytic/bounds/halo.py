@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from simaccel.analytic.bounds.problem import Operand, Terms
+from simaccel.analytic.bounds.problem import BoundOperand, Terms
 from simaccel.analytic.family import Ints, ints
 
 Halo = Literal["exact", "machine", "tool", "tool-last"]
@@ -30,7 +30,7 @@ HALOS: tuple[Halo, ...] = get_args(Halo)
 
 
 @dataclass(frozen=True, eq=False)
-class Cut:
+class RankCut:
     """A rank cut into pieces of ``tile``: all tilings at once."""
 
     size: int
@@ -57,7 +57,7 @@ class Cut:
         return ints(self.trips > 1)
 
 
-Cuts = Mapping[str, Cut]
+Cuts = Mapping[str, RankCut]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class _Piece:
     start: Ints
 
 
-def tile_elements(one: Operand, cuts: Cuts) -> Ints:
+def tile_elements(one: BoundOperand, cuts: Cuts) -> Ints:
     """Return the elements of an operand's tile, a bounding box."""
     return math.prod((_extent(dim, cuts) for dim in one.dims), start=ints(1))
 
@@ -81,7 +81,9 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
     return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
 
 
-def stepped(operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo) -> Ints:
+def stepped(
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo
+) -> Ints:
     """Return the elements that all steps of a rank's loop bring, with some loops inside it."""
     ranks, idle = operand.ranks & inside, rank not in operand.ranks
     if idle and not ranks:
@@ -116,7 +118,7 @@ def _brought(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
 
 
 def _kept(
-    operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
 ) -> Ints:
     """Sum what the tile before each step has of the one after it."""
     if halo == "machine" and not any(len(dim) > 1 and rank in dict(dim) for dim in operand.dims):
@@ -132,7 +134,7 @@ def _kept(
 
 
 def _overlaps(
-    operand: Operand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
+    operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], *, last: bool
 ) -> tuple[Ints, list[Ints]]:
     """Return what tiles share over all steps, and how far each dimension moves in one."""
     kept, shifts = ints(1), []
@@ -160,7 +162,7 @@ def _combinations(
 
 
 def _pieces(
-    cut: Cut, name: str, rank: str, inside: frozenset[str], *, last: bool
+    cut: RankCut, name: str, rank: str, inside: frozenset[str], *, last: bool
 ) -> Iterator[_Piece]:
     """Yield the pieces of a rank before and after a step; ``start``: how far it moves forward."""
     zero, trips = ints(0), cut.trips

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from simaccel.analytic.bounds.halo import Cuts, Halo, stepped, tile_elements
-from simaccel.analytic.bounds.problem import Operand, Problem
+from simaccel.analytic.bounds.problem import BoundOperand, BoundProblem
 from simaccel.analytic.family import Ints, ints
 
 
-def traffic(problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = "exact") -> Ints:
+def traffic(
+    problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand], halo: Halo = "exact"
+) -> Ints:
     """Return the least bytes between buffer and DRAM over all orders, for each tiling.
 
     ``cuts`` are of the problem's free ranks. A tensor that isn't ``kept`` is accessed for each
@@ -26,7 +28,11 @@ def traffic(problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = 
 
 
 def traffic_in(
-    problem: Problem, cuts: Cuts, kept: Sequence[Operand], order: Sequence[str], halo: Halo
+    problem: BoundProblem,
+    cuts: Cuts,
+    kept: Sequence[BoundOperand],
+    order: Sequence[str],
+    halo: Halo,
 ) -> Ints:
     """Return the bytes between buffer and DRAM with loops in one order, from the outermost."""
     total = _fixed(problem, cuts, kept)
@@ -36,7 +42,7 @@ def traffic_in(
 
 
 def best_order(
-    problem: Problem, cuts: Cuts, kept: Sequence[Operand], halo: Halo = "exact"
+    problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand], halo: Halo = "exact"
 ) -> list[str]:
     """Return the best order of one tiling, from the outermost loop; loops of one trip too."""
     choices: dict[int, int] = {}
@@ -51,9 +57,9 @@ def best_order(
 
 
 def _best(
-    problem: Problem,
+    problem: BoundProblem,
     cuts: Cuts,
-    kept: Sequence[Operand],
+    kept: Sequence[BoundOperand],
     halo: Halo,
     choices: dict[int, int] | None,
 ) -> Ints:
@@ -78,7 +84,7 @@ def _best(
 
 
 def _step(
-    cuts: Cuts, kept: Sequence[Operand], rank: str, inside: frozenset[str], halo: Halo
+    cuts: Cuts, kept: Sequence[BoundOperand], rank: str, inside: frozenset[str], halo: Halo
 ) -> Ints:
     """Return the bytes that the steps of a loop bring and take away."""
     total = ints(0)
@@ -88,7 +94,7 @@ def _step(
     return total
 
 
-def _fixed(problem: Problem, cuts: Cuts, kept: Sequence[Operand]) -> Ints:
+def _fixed(problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
     """Return the bytes of first tiles, of tensors that pass by, less sums that aren't read."""
     total = ints(0)
     for one in problem.operands:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import Seen, mergeable, space_of
+from simaccel.mapping.space import BoundOperator, mergeable, space_of
 from simaccel.mapping.tree import Group
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload
@@ -28,7 +28,7 @@ class NoBoundError(SimaccelError):
 
 
 @dataclass(frozen=True)
-class Operand:
+class BoundOperand:
     """A tensor of an einsum: its dimensions as sums of ranks.
 
     Left out are ranks of size 1, and those of the batch. ``bits``: of an element.
@@ -56,7 +56,7 @@ class Operand:
 
 
 @dataclass(frozen=True)
-class Problem:
+class BoundProblem:
     """An einsum of a workload: sizes of its ranks (above 1), and its operands.
 
     ``batch``: ranks that all operands have; nothing is used again from one position to another,
@@ -68,7 +68,7 @@ class Problem:
     merged: dict[str, tuple[str, ...]]
     sizes: dict[str, int]
     batch: tuple[str, ...]
-    operands: tuple[Operand, ...]
+    operands: tuple[BoundOperand, ...]
 
     @cached_property
     def free(self) -> tuple[str, ...]:
@@ -107,15 +107,15 @@ class Problem:
         sizes = (in_bytes(self.groups * self.touched(one), one.bits) for one in self.operands)
         return sum(sizes)
 
-    def elements(self, one: Operand) -> int:
+    def elements(self, one: BoundOperand) -> int:
         """Return the elements of an operand, in its bounding box, for one position of the batch."""
         return math.prod(extent(dim, self.sizes) for dim in one.dims)
 
-    def tensor_bytes(self, one: Operand) -> int:
+    def tensor_bytes(self, one: BoundOperand) -> int:
         """Return the bytes of an operand for one position of the batch."""
         return in_bytes(self.elements(one), one.bits)
 
-    def touched(self, one: Operand) -> int:
+    def touched(self, one: BoundOperand) -> int:
         """Return the elements that are used; strides may leave some of the bounding box out."""
         return math.prod(positions(dim, self.sizes) for dim in one.dims)
 
@@ -145,7 +145,7 @@ def extent(dim: Terms, sizes: dict[str, int]) -> int:
     return 1 + sum(c * (sizes[rank] - 1) for rank, c in dim)
 
 
-def problem_of(workload: Workload, name: str) -> Problem:
+def problem_of(workload: Workload, name: str) -> BoundProblem:
     """Return an einsum of a workload, with ranks that all its tensors have together as one.
 
     Raises:
@@ -163,21 +163,21 @@ def problem_of(workload: Workload, name: str) -> Problem:
         rank for rank in sizes if all(((rank, 1),) in view.terms for view in uses.values())
     )
     operands = _operands(seen, {rank: size for rank, size in sizes.items() if rank not in batch})
-    problem = Problem(workload, seen.operator, merged, sizes, batch, operands)
+    problem = BoundProblem(workload, seen.operator, merged, sizes, batch, operands)
     _require(problem)
     return problem
 
 
-def _operands(seen: Seen, sizes: dict[str, int]) -> tuple[Operand, ...]:
-    found: dict[str, Operand] = {}
+def _operands(seen: BoundOperator, sizes: dict[str, int]) -> tuple[BoundOperand, ...]:
+    found: dict[str, BoundOperand] = {}
     for number, (use, view) in enumerate(seen.uses):
         dims = tuple(dim for dim in view.terms if any(rank in sizes for rank, _ in dim))
         is_output = number == len(seen.inputs)
-        found[use] = Operand(use, dims, view.bits, is_output)
+        found[use] = BoundOperand(use, dims, view.bits, is_output)
     return tuple(found.values())
 
 
-def _require(problem: Problem) -> None:
+def _require(problem: BoundProblem) -> None:
     name = problem.operator.name
     for operand in problem.operands:
         ranks = [rank for dim in operand.dims for rank, _ in dim]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simaccel.analytic.bounds.attain import FACTORS, even_group, is_alone
-from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.halo import Cut, Cuts, Halo, tile_elements
+from simaccel.analytic.bounds.front import BufferFront
+from simaccel.analytic.bounds.halo import Cuts, Halo, RankCut, tile_elements
 from simaccel.analytic.bounds.orders import best_order, traffic, traffic_in
-from simaccel.analytic.bounds.problem import NoBoundError, Operand, Problem
+from simaccel.analytic.bounds.problem import BoundOperand, BoundProblem, NoBoundError
 from simaccel.analytic.bounds.sizes import divisors, orders
 from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.bounds.uneven import is_proved, uneven_front, uneven_group
@@ -39,7 +39,7 @@ class Mapspace:
 
 
 @dataclass(frozen=True)
-class Point:
+class BoundPoint:
     """A point of a front and the mapping that attains it.
 
     ``group``: its tree, None where a tensor passes the buffer by (PEs hold what they use for a
@@ -54,7 +54,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Bound:
+class EinsumBound:
     """The front of an einsum over a mapspace; ``mappings``: how many it is over.
 
     ``all_sizes``: whether ranks in sums took every size (else even pieces only, as there are too
@@ -62,26 +62,30 @@ class Bound:
     many tilings, not). Origins: tensors kept and tiles, or (below 0) as in ``uneven``.
     """
 
-    problem: Problem
+    problem: BoundProblem
     mapspace: Mapspace
-    front: Front
+    front: BufferFront
     mappings: int
     all_sizes: bool = True
 
-    def point(self, number: int) -> Point:
+    def point(self, number: int) -> BoundPoint:
         """Return a point with its mapping."""
         room, moved = int(self.front.buffer[number]), int(self.front.accesses[number])
         origin, problem = self.front.origin[number], self.problem
         if origin[0] < 0:
-            return Point(room, moved, uneven_group(problem, origin), moved)
+            return BoundPoint(room, moved, uneven_group(problem, origin), moved)
         subset, *tiles = (int(number) for number in origin)
         kept = _subsets(problem, self.mapspace)[subset]
-        cuts = {r: Cut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)}
+        cuts = {
+            r: RankCut(problem.sizes[r], ints(t)) for r, t in zip(problem.free, tiles, strict=True)
+        }
         order = best_order(problem, cuts, kept, self.mapspace.halo)
         if len(kept) < len(problem.operands):
-            return Point(room, moved, None, moved)
+            return BoundPoint(room, moved, None, moved)
         group = even_group(problem, dict(zip(problem.free, tiles, strict=True)), order)
-        return Point(room, moved, group, int(traffic_in(problem, cuts, kept, order, "machine")))
+        return BoundPoint(
+            room, moved, group, int(traffic_in(problem, cuts, kept, order, "machine"))
+        )
 
     @property
     def largest(self) -> tuple[int, int]:
@@ -89,7 +93,7 @@ class Bound:
         return int(self.front.buffer[-1]), int(self.front.accesses[-1])
 
 
-def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
+def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> EinsumBound:
     """Return the front of an einsum: all tilings, orders and, if asked, what passes by.
 
     Raises:
@@ -100,7 +104,7 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
     if any(operand.bits % BYTE for operand in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
-    front, complete = Front(), True
+    front, complete = BufferFront(), True
     if mapspace.uneven and mapspace.array:
         _require_folds(problem)
     if mapspace.uneven:
@@ -109,10 +113,10 @@ def bound(problem: Problem, mapspace: Mapspace | None = None) -> Bound:
         even, all_sizes = _even_front(problem, mapspace)
         front.add(even.buffer, even.accesses, even.origin)
         complete = complete and all_sizes
-    return Bound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
+    return EinsumBound(problem, mapspace, front, mappings_of(problem, mapspace), complete)
 
 
-def _require_folds(problem: Problem) -> None:
+def _require_folds(problem: BoundProblem) -> None:
     """Refuse an einsum that a systolic array can't take with tiles at depths of their own."""
     name = problem.operator.name
     alone = [rank for rank in problem.free if is_alone(problem, rank)]
@@ -121,14 +125,14 @@ def _require_folds(problem: Problem) -> None:
         raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
 
 
-def _even_front(problem: Problem, mapspace: Mapspace) -> tuple[Front, bool]:
+def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[BufferFront, bool]:
     """Return the front of trees with one loop a rank, and whether all sizes that matter are in."""
     alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
     sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
-    front, subsets = Front(), _subsets(problem, mapspace)
+    front, subsets = BufferFront(), _subsets(problem, mapspace)
     for tiles in tilings([sizes[rank] for rank in problem.free]):
         cuts = {
-            rank: Cut(problem.sizes[rank], tile)
+            rank: RankCut(problem.sizes[rank], tile)
             for rank, tile in zip(problem.free, tiles, strict=True)
         }
         for number, kept in enumerate(subsets):
@@ -143,12 +147,12 @@ def _even_front(problem: Problem, mapspace: Mapspace) -> tuple[Front, bool]:
     return front, complete
 
 
-def _buffer(cuts: Cuts, kept: Sequence[Operand]) -> Ints:
+def _buffer(cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
     sizes = (one.bytes_per_element * tile_elements(one, cuts) for one in kept)
     return ints(sum(sizes, start=ints(0)))
 
 
-def _subsets(problem: Problem, mapspace: Mapspace) -> list[tuple[Operand, ...]]:
+def _subsets(problem: BoundProblem, mapspace: Mapspace) -> list[tuple[BoundOperand, ...]]:
     """Return which tensors may be kept: all of them first."""
     every = problem.operands
     if not mapspace.bypass or mapspace.array:
@@ -160,7 +164,7 @@ def _subsets(problem: Problem, mapspace: Mapspace) -> list[tuple[Operand, ...]]:
     ]
 
 
-def mappings_of(problem: Problem, mapspace: Mapspace) -> int:
+def mappings_of(problem: BoundProblem, mapspace: Mapspace) -> int:
     """Count a mapspace as the public tool does: tilings of the einsum's own ranks times orders."""
     alone = {
         own

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from simaccel.analytic.bounds.problem import Problem
+from simaccel.analytic.bounds.problem import BoundProblem
 from simaccel.analytic.bounds.sizes import MOST_TILINGS, divisors, even_pieces
 from simaccel.analytic.family import Ints, ints
 
@@ -16,7 +16,7 @@ _CHUNK = 1 << 15
 
 
 def options(
-    problem: Problem, *, imperfect: bool, whole: Collection[str] = ()
+    problem: BoundProblem, *, imperfect: bool, whole: Collection[str] = ()
 ) -> tuple[dict[str, list[int]], bool]:
     """Return the tile sizes of each free rank, and whether they are all that matter.
 

@@ -33,8 +33,8 @@ from itertools import pairwise
 import numpy as np
 
 from simaccel.analytic.bounds.attain import is_alone, unit_of
-from simaccel.analytic.bounds.front import Front
-from simaccel.analytic.bounds.problem import Operand, Problem, Terms
+from simaccel.analytic.bounds.front import BufferFront
+from simaccel.analytic.bounds.problem import BoundOperand, BoundProblem, Terms
 from simaccel.analytic.bounds.sizes import MOST_TILINGS, even_pieces
 from simaccel.analytic.bounds.tilings import options, tilings
 from simaccel.analytic.family import Ints, ints
@@ -48,13 +48,13 @@ Cut = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Stage:
+class KeepCut:
     """A tensor, and the ranks that loops outside its keep cut: to any size, or to 1.
 
     ``last``: the innermost of them, along which a window slides; empty if none does.
     """
 
-    operand: Operand
+    operand: BoundOperand
     tiled: tuple[str, ...]
     single: tuple[str, ...]
     last: str
@@ -65,16 +65,16 @@ class Stage:
         return sorted(found, key=lambda rank: rank == self.last)
 
 
-Depths = tuple[Stage, ...]
+Depths = tuple[KeepCut, ...]
 """Where each tensor is kept, from the outermost in."""
 
 
-def depths(problem: Problem) -> list[Depths]:
+def depths(problem: BoundProblem) -> list[Depths]:
     """Return every way to keep the tensors of an einsum, one inside the other."""
     stages_of: list[Depths] = []
     for first, *middle, third in itertools.permutations(problem.operands):
         ways: list[Depths] = [
-            (Stage(first, _ordered(problem, first.ranks), (), last),)
+            (KeepCut(first, _ordered(problem, first.ranks), (), last),)
             for last in _along(first, first.ranks)
         ]
         for at, second in enumerate(middle):
@@ -86,19 +86,22 @@ def depths(problem: Problem) -> list[Depths]:
     return stages_of
 
 
-def _ordered(problem: Problem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
+def _ordered(problem: BoundProblem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
     return tuple(rank for rank in problem.free if rank in ranks)
 
 
-def _along(operand: Operand, ranks: frozenset[str] | set[str]) -> list[str]:
+def _along(operand: BoundOperand, ranks: frozenset[str] | set[str]) -> list[str]:
     """Return which rank a window may slide along; the empty name where there is no window."""
     found = [rank for dim in operand.dims if len(dim) > 1 for rank, _ in dim if rank in ranks]
     return found or [""]
 
 
 def _second(
-    problem: Problem, outside: Sequence[Operand], second: Operand, inside: Sequence[Operand]
-) -> Iterator[Stage]:
+    problem: BoundProblem,
+    outside: Sequence[BoundOperand],
+    second: BoundOperand,
+    inside: Sequence[BoundOperand],
+) -> Iterator[KeepCut]:
     """Yield the cuts outside of a keep between ``outside`` and ``inside``.
 
     What all tensors inside have, too, goes in steps of 1: that costs nothing.
@@ -114,10 +117,10 @@ def _second(
         for more in itertools.combinations(again, count):
             single = _ordered(problem, fixed | {*more})
             for last in _along(second, {*tiled, *single}):
-                yield Stage(second, tiled, single, last)
+                yield KeepCut(second, tiled, single, last)
 
 
-def _third(problem: Problem, third: Operand) -> Iterator[Stage]:
+def _third(problem: BoundProblem, third: BoundOperand) -> Iterator[KeepCut]:
     """Yield windows: of each sum the whole or an element, of one of them one that slides."""
     windows = [dim for dim in third.dims if len(dim) > 1]
     plain = third.ranks - {rank for dim in windows for rank, _ in dim}
@@ -127,10 +130,10 @@ def _third(problem: Problem, third: Operand) -> Iterator[Stage]:
             cut = {r for dim, one in zip(others, chosen, strict=True) if one for r, _ in dim}
             for last in [""] if slid is None else [rank for rank, _ in windows[slid]]:
                 ranks = plain | cut | ({last} if last else set())
-                yield Stage(third, (), _ordered(problem, frozenset(ranks)), last)
+                yield KeepCut(third, (), _ordered(problem, frozenset(ranks)), last)
 
 
-def is_proved(problem: Problem) -> bool:
+def is_proved(problem: BoundProblem) -> bool:
     """Return whether no other cuts than those of ``depths`` are on the front.
 
     With more than three tensors a second cut of a window's rank to a size between may be.
@@ -138,13 +141,13 @@ def is_proved(problem: Problem) -> bool:
     return len(problem.operands) <= _PROVED or not problem.sliding
 
 
-def uneven_front(problem: Problem, *, imperfect: bool) -> tuple[Front, bool]:
+def uneven_front(problem: BoundProblem, *, imperfect: bool) -> tuple[BufferFront, bool]:
     """Return the front, and whether it is over all sizes that matter.
 
     Origins are (-1 - number of the way to keep the tensors, size of each of its cuts, then 0).
     """
     every = depths(problem)
-    front, (sizes, complete) = Front(), options(problem, imperfect=imperfect)
+    front, (sizes, complete) = BufferFront(), options(problem, imperfect=imperfect)
     complete = complete and is_proved(problem)
     width = max((len(_cuts(stages)) for stages in every), default=0)
     for number, stages in enumerate(every):
@@ -170,7 +173,7 @@ def _cuts(stages: Depths) -> list[Cut]:
 
 
 def _chains(
-    problem: Problem, stages: Depths, sizes: dict[str, list[int]], *, imperfect: bool
+    problem: BoundProblem, stages: Depths, sizes: dict[str, list[int]], *, imperfect: bool
 ) -> tuple[list[tuple[list[Cut], Ints]], bool]:
     """Return for each rank its cuts and, in rows, their sizes; whether none was left out.
 
@@ -209,7 +212,7 @@ def _few(rows: Ints) -> Ints:
     return ints(rows[same.all(axis=1) | single.all(axis=1)])
 
 
-def _figures(problem: Problem, stages: Depths, tiles: dict[Cut, Ints]) -> tuple[Ints, Ints]:
+def _figures(problem: BoundProblem, stages: Depths, tiles: dict[Cut, Ints]) -> tuple[Ints, Ints]:
     """Return bytes kept and bytes moved as simaccel's machine moves them."""
     pieces: dict[str, Pieces] = {
         rank: [(ints(1), ints(problem.sizes[rank]))] for rank in problem.free
@@ -249,7 +252,7 @@ def _count(pieces: Pieces) -> Ints:
 
 
 def _moved(
-    problem: Problem, stage: Stage, before: dict[str, Pieces], pieces: dict[str, Pieces]
+    problem: BoundProblem, stage: KeepCut, before: dict[str, Pieces], pieces: dict[str, Pieces]
 ) -> Ints:
     """Return the elements of a tensor that its tiles bring, and of sums also take away."""
     operand = stage.operand
@@ -289,7 +292,7 @@ def _shared(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
     return total
 
 
-def uneven_group(problem: Problem, origin: Sequence[int]) -> Group:
+def uneven_group(problem: BoundProblem, origin: Sequence[int]) -> Group:
     """Return the tree of a point of the front."""
     stages = depths(problem)[-1 - int(origin[0])]
     tiles = dict(zip(_cuts(stages), (int(number) for number in origin[1:]), strict=False))

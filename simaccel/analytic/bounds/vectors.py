@@ -6,8 +6,8 @@ from itertools import permutations
 
 from simaccel.analytic.bounds.segment import Segment, of_families
 from simaccel.analytic.bounds.sizes import even_pieces
-from simaccel.analytic.family import Family, Kept, Loops, ints
-from simaccel.mapping.space import Seen, Space, aliases_of, mergeable, space_of
+from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, ints
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.workload import VECTORS, Vector, Workload
 
@@ -37,14 +37,14 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
         places = tuple(
             ints([order[at] for order in orders]).reshape(-1, 1) for at in range(len(ranks))
         )
-        loops = Loops(tuple(ranks), tuple(tiles), places)
+        loops = FamilyLoops(tuple(ranks), tuple(tiles), places)
         families.append(_family(space, seen, loops))
     return of_families(group, families)
 
 
-def _family(space: Space, seen: Seen, loops: Loops) -> Family:
+def _family(space: IterationSpace, seen: BoundOperator, loops: FamilyLoops) -> Family:
     in_place = seen.inputs[0].ranks == seen.output.ranks
     names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
     aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
-    keeps = tuple(Kept(name, BUFFER, ints(1)) for name in names)
+    keeps = tuple(FamilyKeep(name, BUFFER, ints(1)) for name in names)
     return Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases)

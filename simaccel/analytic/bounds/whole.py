@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.front import Front, together
+from simaccel.analytic.bounds.front import BufferFront, together
 from simaccel.analytic.bounds.fused import fused_segment
 from simaccel.analytic.bounds.fusion import TEMPLATES
 from simaccel.analytic.bounds.problem import NoBoundError, problem_of
@@ -36,7 +36,7 @@ SegmentOf = Callable[[int, int], Segment | None]
 
 
 @dataclass(frozen=True)
-class Chosen:
+class WorkloadPoint:
     """A point of a workload's front: bytes, and each segment with the number of its point."""
 
     buffer_bytes: int
@@ -50,11 +50,11 @@ class WorkloadBound:
     """The front of a workload, of all its repetitions, over a set of segments."""
 
     workload: Workload
-    front: Front
-    steps: Sequence[Front] = field(repr=False)
+    front: BufferFront
+    steps: Sequence[BufferFront] = field(repr=False)
     segments: dict[tuple[int, int], Segment] = field(repr=False)
 
-    def point(self, number: int) -> Chosen:
+    def point(self, number: int) -> WorkloadPoint:
         """Return a point with the segments that it is made of."""
         parts: list[tuple[Segment, int]] = []
         at = len(self.steps) - 1
@@ -66,7 +66,7 @@ class WorkloadBound:
         times = self.workload.times
         moved = sum(times(part.operators[0]) * self._moved(part, own) for part, own in parts)
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
-        return Chosen(room, accesses, moved, tuple(reversed(parts)))
+        return WorkloadPoint(room, accesses, moved, tuple(reversed(parts)))
 
     def _moved(self, segment: Segment, own: int) -> int:
         """Return what the machine moves; elements of 4 bits are counted again, as it packs them."""
@@ -75,7 +75,7 @@ class WorkloadBound:
             return segment.moved(own)
         return int(figures(family_of(space_of(self.workload, group), group))[1])
 
-    def mapping(self, chosen: Chosen) -> Mapping | None:
+    def mapping(self, chosen: WorkloadPoint) -> Mapping | None:
         """Return a point's mapping; None if a part of it has none."""
         groups = [segment.group(own) for segment, own in chosen.parts]
         if any(group is None for group in groups):
@@ -120,11 +120,11 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
 
     All operators of a segment run as often.
     """
-    start = Front()
+    start = BufferFront()
     start.add(ints([0]), ints([0]), ints([[0, 0, 0]]))
     steps, segments = [start], {}
     for stop in range(1, count + 1):
-        best = Front()
+        best = BufferFront()
         for begin in range(stop):
             segment = segment_of(begin, stop)
             if segment is None or not len(segment.front) or not len(steps[begin]):
@@ -132,13 +132,15 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             segments[begin, stop] = segment
             times = workload.times(segment.operators[0])
             own = segment.front
-            both = together([steps[begin], Front(own.buffer, own.accesses * times, own.origin)])
+            both = together(
+                [steps[begin], BufferFront(own.buffer, own.accesses * times, own.origin)]
+            )
             best.add(both.buffer, both.accesses, _from(begin, both))
         steps.append(best)
     return WorkloadBound(workload, steps[-1], steps, segments)
 
 
-def _from(begin: int, both: Front) -> Ints:
+def _from(begin: int, both: BufferFront) -> Ints:
     return np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
 
 
@@ -218,7 +220,7 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
         workload, [[operator] for operator in names] if fuse == UNFUSED else [names]
     )
     moved = np.maximum(-(-front.accesses // 2), least)
-    halved = Front(-(-front.buffer // 2), moved, front.origin)
+    halved = BufferFront(-(-front.buffer // 2), moved, front.origin)
     return replace(bounds, workload=workload, front=halved)
 
 

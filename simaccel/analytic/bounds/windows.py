@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simaccel.analytic.bounds.fusion import Fusion, Way
+from simaccel.analytic.bounds.fusion import BranchKeeps, FusedGroup
 from simaccel.analytic.counting.counts import count_tiles
-from simaccel.analytic.family import Family, Ints, Loops, family_of, ints
-from simaccel.analytic.totals import Counts
-from simaccel.mapping.space import Seen
+from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
+from simaccel.analytic.totals import FamilyCounts
+from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 
-_OVER = Way(())
+_OVER = BranchKeeps(())
 
 
 @dataclass(frozen=True)
 class CountedCosts:
     """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles."""
 
-    fusion: Fusion
+    fusion: FusedGroup
     shared: tuple[str, ...]
     tiles: dict[str, Ints]
 
-    def branch(self, seen: Seen, way: Way) -> tuple[Ints, Ints]:
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         counts = self._counts(seen, way)
         room = moved = ints(0)
@@ -50,18 +50,18 @@ class CountedCosts:
                 room = room + size * slots
         return room
 
-    def _counts(self, seen: Seen, way: Way) -> Counts:
+    def _counts(self, seen: BoundOperator, way: BranchKeeps) -> FamilyCounts:
         """Count the tiles of a branch, with all that isn't in it over the fork."""
         operators = self.fusion.space.operators
         ways = [way if one is seen else _OVER for one in operators]
         return count_tiles(self._family(ways), seen.name)
 
-    def _family(self, ways: Sequence[Way]) -> Family:
+    def _family(self, ways: Sequence[BranchKeeps]) -> Family:
         """Return trees with the shared loops of every tile, in front of what is kept."""
         fusion = self.fusion
         ranks = (*fusion.batch, *self.shared)
         tiles = (*(ints(1) for _ in fusion.batch), *(self.tiles[rank] for rank in self.shared))
-        loops = Loops(ranks, tiles, tuple(ints(at) for at in range(len(ranks))))
+        loops = FamilyLoops(ranks, tiles, tuple(ints(at) for at in range(len(ranks))))
         one = family_of(fusion.space, fusion.tree([], ways))
         inside = one.branch[1:] if fusion.batch else one.branch
         return Family(one.space, (loops, *inside) if ranks else inside, one.aliases)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Family, Path
-from simaccel.analytic.pieces import Cuts
+from simaccel.analytic.family import Bools, Family, TreePath
+from simaccel.analytic.pieces import PathCuts
 
 
-def own_axis(family: Family, path: Path, upto: int) -> Bools:
+def own_axis(family: Family, path: TreePath, upto: int) -> Bools:
     """Return whether loops outside of an entry cut the axis of the leaf for it alone."""
     axis = family.space.axes.get(path.leaf.operator)
     if axis is None:
         return np.zeros((), dtype=np.bool_)
-    cuts = Cuts(family.space, path)
+    cuts = PathCuts(family.space, path)
     mine = [place for (at, rank), place in cuts.places.items() if rank == axis and at < upto]
     cutting = [at for (at, rank) in cuts.places if rank == axis]
     if not mine or shared_entries(family, path) > min(cutting):
@@ -22,7 +22,7 @@ def own_axis(family: Family, path: Path, upto: int) -> Bools:
     return np.asarray(stacked.any(axis=0), dtype=np.bool_)
 
 
-def shared_entries(family: Family, path: Path) -> int:
+def shared_entries(family: Family, path: TreePath) -> int:
     """Return how many entries of a path other leaves have too."""
     most = 0
     for other in family.paths():

@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.counting.axes import own_axis
-from simaccel.analytic.counting.transfers import Transfer
+from simaccel.analytic.counting.transfers import TileTransfer
 from simaccel.analytic.family import (
     Bools,
-    Cut,
     Family,
-    Fan,
+    FamilyCut,
+    FamilyKeep,
+    FamilyLoops,
+    FamilySpread,
     Ints,
-    Kept,
-    Loops,
-    Path,
+    TreePath,
     ints,
 )
-from simaccel.analytic.pieces import PLACES, Cuts, begins_sums, expanded, extent
+from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, extent
 from simaccel.analytic.pointwise import anywhere
-from simaccel.analytic.totals import SUMS, Counts, port_of
-from simaccel.analytic.widths import Widths
-from simaccel.mapping.space import Seen, Space, held_around
+from simaccel.analytic.totals import SUMS, FamilyCounts, port_of
+from simaccel.analytic.widths import BitWidths
+from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)
@@ -46,9 +46,9 @@ class _Way:
 class _Side:
     """A tile on its path, and the memories outside."""
 
-    cuts: Cuts
-    view: View
-    kept: Kept
+    cuts: PathCuts
+    view: TensorView
+    kept: FamilyKeep
     at: int
     place: str
     ways: tuple[_Way, ...]
@@ -64,27 +64,31 @@ class TileCounter:
     """Counts the transfers and the space of tiles, and what MACs access."""
 
     family: Family
-    widths: Widths
-    found: Counts
+    widths: BitWidths
+    found: FamilyCounts
     multicasts: bool = False
     """Whether PEs that need the same at the same time get it at once."""
     known: set[tuple[object, ...]] = field(default_factory=set)
-    transfers: dict[object, Transfer] = field(default_factory=dict)
-    stepped: dict[Path, Cuts] = field(default_factory=dict)
+    transfers: dict[object, TileTransfer] = field(default_factory=dict)
+    stepped: dict[TreePath, PathCuts] = field(default_factory=dict)
     """By path, not by its identity, which another path gets when this one is forgotten."""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The ranks of the group."""
         return self.family.space
 
-    def operand(self, path: Path, cuts: Cuts, seen: Seen, position: int) -> None:
+    def operand(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, position: int) -> None:
         """Count the tiles of an operand, from the outermost in."""
         use, view = seen.uses[position]
         name = self.family.aliases.get(use, use)
         outside: list[tuple[int, Bools]] = []
         for at, entry in enumerate(path.entries):
-            if not isinstance(entry, Kept) or entry.tensor != name or not anywhere(entry.slots):
+            if (
+                not isinstance(entry, FamilyKeep)
+                or entry.tensor != name
+                or not anywhere(entry.slots)
+            ):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
             made = self.space.made.get(name)
@@ -104,7 +108,13 @@ class TileCounter:
             self._accesses(path, seen, position, ways)
 
     def _home(
-        self, path: Path, cuts: Cuts, view: View, at: int, place: str, seen: Seen
+        self,
+        path: TreePath,
+        cuts: PathCuts,
+        view: TensorView,
+        at: int,
+        place: str,
+        seen: BoundOperator,
     ) -> tuple[object, ...]:
         """Return what tells a tile from others: the loop that moves it, and its tensor.
 
@@ -112,11 +122,11 @@ class TileCounter:
         """
         entry = path.entries[at]
         ranks = frozenset(rank for dim in expanded(self.space, view) for rank, _ in dim)
-        if isinstance(entry, Kept) and entry.anew:
+        if isinstance(entry, FamilyKeep) and entry.anew:
             ranks = frozenset(self.space.sizes)
         inside = int(np.max(cuts.position(ranks, at))) // PLACES
         for number, entry in enumerate(path.entries[:at]):
-            if isinstance(entry, Cut) and entry.rank in ranks:
+            if isinstance(entry, FamilyCut) and entry.rank in ranks:
                 inside = max(inside, number)
         outside = tuple(id(entry) for entry in path.entries[: inside + 1])
         user = "" if place == BUFFER else seen.name
@@ -136,14 +146,14 @@ class TileCounter:
 
     @staticmethod
     def _ways(
-        path: Path, outside: list[tuple[int, Bools]], bools: Bools, beyond: str
+        path: TreePath, outside: list[tuple[int, Bools]], bools: Bools, beyond: str
     ) -> tuple[_Way, ...]:
         """Return where tiles come from: what keeps them next outside, by candidate."""
         ways = []
         for at, keeps in reversed(outside):
             if anywhere(served := bools & keeps):
                 entry = path.entries[at]
-                buffered = isinstance(entry, Kept) and entry.level == BUFFER
+                buffered = isinstance(entry, FamilyKeep) and entry.level == BUFFER
                 ways.append(_Way(at, BUFFER if buffered else PE, served))
             bools = bools & ~keeps
         if anywhere(bools):
@@ -152,25 +162,25 @@ class TileCounter:
 
     def _transfer(
         self,
-        cuts: Cuts,
-        view: View,
+        cuts: PathCuts,
+        view: TensorView,
         child: int,
         outside: int,
         again: frozenset[str] = _NONE,
         *,
         anew: bool = False,
-    ) -> Transfer:
+    ) -> TileTransfer:
         """Return what goes to a place from one outside; the same if only loops are between."""
-        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], Fan))
+        fans = (n for n in range(outside + 1, child) if isinstance(cuts.entries[n], FamilySpread))
         shared = next(fans, child)
         key = (id(cuts), id(view), child, shared, again, anew)
         if key not in self.transfers:
-            self.transfers[key] = Transfer(
+            self.transfers[key] = TileTransfer(
                 cuts=cuts, view=view, child=child, shared=shared, again=again, anew=anew
             )
         return self.transfers[key]
 
-    def _tile(self, path: Path, side: _Side, made: str | None) -> None:
+    def _tile(self, path: TreePath, side: _Side, made: str | None) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         anew = side.kept.anew
         inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again, anew=anew)
@@ -203,7 +213,7 @@ class TileCounter:
         self._hold(side, inside, made, stored, doubled)
 
     @staticmethod
-    def _coming(one: Transfer, made: str | None, bits: int) -> Ints:
+    def _coming(one: TileTransfer, made: str | None, bits: int) -> Ints:
         """Return the bytes that come down: of sums those that come back."""
         if made is None:
             return one.n_bytes(bits)
@@ -216,7 +226,7 @@ class TileCounter:
             multicasts = self.multicasts
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
-    def _stored(self, name: str) -> list[View]:
+    def _stored(self, name: str) -> list[TensorView]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [name, *self.widths.in_place(name)]
         views = (
@@ -224,16 +234,16 @@ class TileCounter:
         )
         return [view for view in views if view.name in self.space.escapes]
 
-    def _last_reduction(self, side: _Side, inside: Transfer, made: str) -> Ints:
+    def _last_reduction(self, side: _Side, inside: TileTransfer, made: str) -> Ints:
         """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
         return side.cuts.last_of(self.space.seen(made).reduced, inside.position, side.at)
 
     def _hold(
         self,
         side: _Side,
-        inside: Transfer,
+        inside: TileTransfer,
         made: str | None,
-        stored: list[View],
+        stored: list[TensorView],
         doubled: Bools,
     ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
@@ -260,10 +270,12 @@ class TileCounter:
                 again = ints(n_bytes * doubled), ints(slots * doubled)
                 self.found.hold(side.place, view.name, *again, side.view.kind)
 
-    def _accesses(self, path: Path, seen: Seen, position: int, ways: tuple[_Way, ...]) -> None:
+    def _accesses(
+        self, path: TreePath, seen: BoundOperator, position: int, ways: tuple[_Way, ...]
+    ) -> None:
         """Count what MACs take from the innermost memory of an operand."""
         if path not in self.stepped:
-            self.stepped[path] = Cuts(self.space, _stepped(path, seen.ranks))
+            self.stepped[path] = PathCuts(self.space, _stepped(path, seen.ranks))
         cuts = self.stepped[path]
         view, end = seen.uses[position][1], len(cuts.entries)
         name, width = (
@@ -298,17 +310,17 @@ class TileCounter:
                 self.found.move("noc_distribution", name, down)
 
 
-def _stepped(path: Path, sizes: Iterable[str]) -> Path:
+def _stepped(path: TreePath, sizes: Iterable[str]) -> TreePath:
     """Return a path whose block is cut into the steps of PEs; lanes share a step."""
     laned = {
         entry.rank
         for entry in path.entries
-        if isinstance(entry, Fan) and entry.level in ("vectors", "lanes")
+        if isinstance(entry, FamilySpread) and entry.level in ("vectors", "lanes")
     }
     ranks = tuple(rank for rank in sizes if rank not in laned)
     places = tuple(ints(at) for at in range(len(ranks)))
-    return Path((*path.entries, Loops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
+    return TreePath((*path.entries, FamilyLoops(ranks, (ints(1),) * len(ranks), places)), path.leaf)
 
 
 def _is_side(entry: object) -> bool:
-    return isinstance(entry, Fan) and entry.level in ("rows", "cols")
+    return isinstance(entry, FamilySpread) and entry.level in ("rows", "cols")

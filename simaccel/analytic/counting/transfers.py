@@ -15,11 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from simaccel.analytic.family import Bools, Fan, Ints, Loops, ints
+from simaccel.analytic.family import Bools, FamilyLoops, FamilySpread, Ints, ints
 from simaccel.analytic.pieces import (
     Box,
-    Cuts,
     Mode,
+    PathCuts,
     Terms,
     covered,
     expanded,
@@ -29,20 +29,20 @@ from simaccel.analytic.pieces import (
     total_extent,
 )
 from simaccel.analytic.pointwise import anywhere, everywhere
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class TileTransfer:
     """Tiles of a tensor on their way to what keeps them at entry ``child`` of a path.
 
     The instances of fan-outs from entry ``shared`` to the child are served together (none if
     ``shared`` is the child). ``child`` = the path's length: MACs, which get a tile each time.
     """
 
-    cuts: Cuts
-    view: View
+    cuts: PathCuts
+    view: TensorView
     child: int
     shared: int
     again: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ class Transfer:
 
     def _fan_counts(self, at: int) -> bool | None:
         """Return whether all instances of a fan-out count; None where the entry is none."""
-        return at < self.shared if isinstance(self.cuts.entries[at], Fan) else None
+        return at < self.shared if isinstance(self.cuts.entries[at], FamilySpread) else None
 
     def _repeats(self, rank: str) -> Ints:
         """Return how often loops of a rank that the tensor lacks bring the same tile.
@@ -98,7 +98,7 @@ class Transfer:
                 fan = self._fan_counts(at)
                 if fan is not None:
                     return fan
-                return not isinstance(self.cuts.entries[at], Loops) or at <= last
+                return not isinstance(self.cuts.entries[at], FamilyLoops) or at <= last
 
             return number(self.cuts.pieces(rank, self.child, counts))
 
@@ -125,7 +125,7 @@ class Transfer:
 
         def counts(at: int) -> Mode:
             entry = self.cuts.entries[at]
-            return isinstance(entry, Loops)
+            return isinstance(entry, FamilyLoops)
 
         mine = [number(self.cuts.pieces(rank, self.child, counts)) for rank in sorted(self.ranks)]
         position = None if self.for_macs else self.position
@@ -322,7 +322,7 @@ Cost = Callable[[dict[str, Ints]], Ints]
 
 
 def over_pieces(
-    cuts: Cuts, ranks: tuple[str, ...], cost: Cost, first: frozenset[str] = frozenset()
+    cuts: PathCuts, ranks: tuple[str, ...], cost: Cost, first: frozenset[str] = frozenset()
 ) -> Ints:
     """Sum a cost of a block over all blocks that the leaf gets, by the sizes of its ``ranks``.
 
@@ -335,7 +335,7 @@ def over_pieces(
 
 
 def blocks_of(
-    cuts: Cuts,
+    cuts: PathCuts,
     ranks: tuple[str, ...],
     first: frozenset[str] = frozenset(),
     upto: int | None = None,
@@ -364,7 +364,7 @@ def blocks_of(
         yield ints(count), sizes
 
 
-def elements_of(cuts: Cuts, ranks: tuple[str, ...]) -> Ints:
+def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
     """Sum the elements of all blocks that the leaf gets, over its ``ranks``."""
     if cuts.space.derived.keys() & set(ranks):
         return over_pieces(cuts, ranks, lambda s: math.prod((s[r] for r in ranks), start=ints(1)))

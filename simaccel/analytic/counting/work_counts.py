@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from simaccel.analytic.array import (
-    Folded,
+    FoldFigures,
     by_number,
     chosen_folds,
     chosen_number,
@@ -21,16 +21,16 @@ from simaccel.analytic.array import (
 )
 from simaccel.analytic.counting.axes import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
-from simaccel.analytic.family import Family, Fan, Ints, Loops, Path, ints
-from simaccel.analytic.pieces import Cuts, begins_sums, number, tiles
+from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
+from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import anywhere
-from simaccel.analytic.totals import ACCUMULATOR, Counts
-from simaccel.analytic.units import Units
+from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
+from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
-from simaccel.workload.vectors import VECTORS, Step
+from simaccel.workload.vectors import VECTORS, VectorStep
 
 _WORK = (
     ("array", "compute"),
@@ -62,15 +62,15 @@ class WorkCounter:
 
     family: Family
     accelerator: Accelerator
-    units: Units
-    found: Counts
+    units: UnitCosts
+    found: FamilyCounts
 
     @property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         """The ranks of the group."""
         return self.family.space
 
-    def leaf(self, path: Path, cuts: Cuts, seen: Seen) -> None:
+    def leaf(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
         """Count what an operator does on all its blocks."""
         if isinstance(seen.operator, Vector):
             self._vector(path, cuts, seen, seen.operator)
@@ -83,7 +83,7 @@ class WorkCounter:
         else:
             self._folds(path, cuts, seen)
 
-    def _vector(self, path: Path, cuts: Cuts, seen: Seen, vector: Vector) -> None:
+    def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
         if not anywhere(pieces > 1):
@@ -93,7 +93,7 @@ class WorkCounter:
             self._pass(path, cuts, seen, steps["normalise"])
         else:
             self._pass(path, cuts, seen, steps["online"])
-            around = Cuts(self.space, _outside(path, cuts, axis or ""))
+            around = PathCuts(self.space, _outside(path, cuts, axis or ""))
             for operator in self.space.operators:
                 if (
                     seen.output.name in {v.name for v in operator.inputs}
@@ -105,7 +105,7 @@ class WorkCounter:
                     self.found.alone(seen.name, self.found.busy["sfu"] - was)
                     self._correct(around, operator, steps["divide"])
 
-    def _pass(self, path: Path, cuts: Cuts, seen: Seen, step: Step) -> None:
+    def _pass(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, step: VectorStep) -> None:
         names = self.units.names(path, seen)
         for level, position, cost in self.units.vector_bytes(path, seen, step):
             self.found.move(level, names[position], over_pieces(cuts, seen.ranks, cost))
@@ -120,9 +120,9 @@ class WorkCounter:
 
     def _correct(
         self,
-        cuts: Cuts,
-        summed: Seen,
-        step: Step,
+        cuts: PathCuts,
+        summed: BoundOperator,
+        step: VectorStep,
         first: frozenset[str] = frozenset(),
         sign: int = 1,
     ) -> None:
@@ -138,11 +138,11 @@ class WorkCounter:
         for unit, cost in self.units.correction_cycles(view, step).items():
             self.found.work(unit, sign * over_pieces(cuts, ranks, cost, first))
 
-    def _folds(self, path: Path, cuts: Cuts, seen: Seen) -> None:
+    def _folds(self, path: TreePath, cuts: PathCuts, seen: BoundOperator) -> None:
         """Count the folds of a systolic array; the first step of a reduction starts the sums."""
         names = self.units.names(path, seen)
         upto = next(
-            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, Fan)),
+            (n for n, entry in enumerate(cuts.entries) if isinstance(entry, FamilySpread)),
             len(cuts.entries),
         )
         held = () if self.accelerator.systolic.accumulator is None else _HELD
@@ -160,7 +160,9 @@ class WorkCounter:
         ]
         counts = [count for count, _ in parts]
         options = zip(*(options for _, options in parts), strict=True)
-        sums = [Folded.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options]
+        sums = [
+            FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
+        ]
         totals = chosen_folds(self.units.held(path), sums)
         self.found.alone(seen.name, totals["cycles"])
         for name, what in _WORK:
@@ -169,8 +171,8 @@ class WorkCounter:
             self.found.move(level, names[position], totals[what])
 
     def _folded(
-        self, path: Path, cuts: Cuts, every: Sequence[Blocks], *, accumulate: bool
-    ) -> Iterator[tuple[Ints, list[Folded]]]:
+        self, path: TreePath, cuts: PathCuts, every: Sequence[Blocks], *, accumulate: bool
+    ) -> Iterator[tuple[Ints, list[FoldFigures]]]:
         """Yield how often there are which folds, by what the array holds if that is free.
 
         Blocks are folded at once where they are small.
@@ -186,9 +188,9 @@ class WorkCounter:
                 rank: stacked([block[rank] for _, block in every], ndim) for rank in every[0][1]
             }
             sums = ((counts * folded.figures).sum(axis=1) for folded in fold(sizes))
-            yield ints(1), list(map(Folded, sums))
+            yield ints(1), list(map(FoldFigures, sums))
 
-    def _hold_sums(self, path: Path, cuts: Cuts, count: Ints, shape: Shape) -> None:
+    def _hold_sums(self, path: TreePath, cuts: PathCuts, count: Ints, shape: Shape) -> None:
         """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
         if self.accelerator.systolic.accumulator is None:
             return
@@ -197,15 +199,15 @@ class WorkCounter:
         held = chosen_number(which, by_number(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
-    def _steps(self, cuts: Cuts, seen: Seen, pace: int) -> None:
+    def _steps(self, cuts: PathCuts, seen: BoundOperator, pace: int) -> None:
         """Count the cycles of PEs with memories; a part lasts as its first PE."""
         steps = ints(pace)
         for rank in self.space.sizes:
             boxes = cuts.pieces(
-                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], Fan)
+                rank, len(cuts.entries), lambda at: not isinstance(cuts.entries[at], FamilySpread)
             )
             laned = any(
-                isinstance(e, Fan) and e.level in ("vectors", "lanes") and e.rank == rank
+                isinstance(e, FamilySpread) and e.level in ("vectors", "lanes") and e.rank == rank
                 for e in cuts.entries
             )
             each = rank in seen.ranks and not laned
@@ -214,7 +216,7 @@ class WorkCounter:
         self.found.alone(seen.name, steps)
 
 
-def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
+def _outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
     """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
     first = next(
         n
@@ -223,14 +225,14 @@ def _outside(path: Path, cuts: Cuts, axis: str) -> Path:
         if rank == axis and anywhere(tile < cuts.full[n][axis])
     )
     entry, around = path.entries[first], path.entries[:first]
-    if isinstance(entry, Loops):
+    if isinstance(entry, FamilyLoops):
         place = entry.places[entry.ranks.index(axis)]
         sizes = [
             ints(np.where(at < place, tile, cuts.full[first][rank]))
             for rank, tile, at in zip(entry.ranks, entry.tiles, entry.places, strict=True)
         ]
-        around = (*around, Loops(entry.ranks, tuple(sizes), entry.places))
-    return Path(around, path.leaf)
+        around = (*around, FamilyLoops(entry.ranks, tuple(sizes), entry.places))
+    return TreePath(around, path.leaf)
 
 
 def product(sizes: dict[str, Ints], ranks: tuple[str, ...]) -> Ints:

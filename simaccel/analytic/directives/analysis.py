@@ -26,15 +26,15 @@ from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.invocations import Invocation, Invocations, Known
 from simaccel.analytic.directives.paper import layer_axes, paper_costs
 from simaccel.analytic.directives.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES, PRESENT
-from simaccel.analytic.directives.reading import PAPER, Reading
+from simaccel.analytic.directives.reading import PAPER, DirectiveReading
 from simaccel.analytic.directives.released import released_costs
 from simaccel.analytic.directives.states import Ints
-from simaccel.analytic.directives.times import Times, points_of
+from simaccel.analytic.directives.times import InvocationTimes, points_of
 from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import ROLES, Dataflow
 from simaccel.mapping.directives.levels import complete, pes_of_cluster
 from simaccel.mapping.directives.outputs import over_outputs
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.workload.described import DescribedLayer
 
 Column = NDArray[Any]
@@ -51,11 +51,11 @@ class NotAnalysedError(SimaccelError):
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class DataflowTimes:
     """The invocations of a dataflow on some PEs, and their times at all points of those."""
 
     top: Invocation
-    times: Times
+    times: InvocationTimes
     counts: Counts
 
     @property
@@ -70,15 +70,15 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysed:
+class LayerAnalysis:
     """A layer's analysis: columns over hardware points; ``runs`` by number of PEs."""
 
     layer: DescribedLayer
     dataflow: Dataflow
     hardware: tuple[DirectiveHardware, ...]
-    reading: Reading
+    reading: DirectiveReading
     columns: Mapping[str, Column]
-    runs: Mapping[int, Run] = field(repr=False)
+    runs: Mapping[int, DataflowTimes] = field(repr=False)
 
     def figures(self, point: int = 0) -> dict[str, float | int | None]:
         """Return the figures of one hardware point; what is no finite number is None."""
@@ -90,10 +90,10 @@ class Analysed:
 
 
 def analyse(
-    directed: Sequence[Directed],
+    directed: Sequence[DirectedLayer],
     hardware: Sequence[DirectiveHardware],
-    reading: Reading = PAPER,
-) -> list[Analysed]:
+    reading: DirectiveReading = PAPER,
+) -> list[LayerAnalysis]:
     """Return the analyses of layers with their dataflows, each at all hardware points.
 
     Raises:
@@ -102,7 +102,7 @@ def analyse(
         NotAnalysedError: several such dataflows.
 
     """
-    known: dict[object, Analysed] = {}
+    known: dict[object, LayerAnalysis] = {}
     analyses = []
     errors: list[SimaccelError] = []
     for mapped in directed:
@@ -125,11 +125,11 @@ def analyse_layer(
     layer: DescribedLayer,
     dataflow: Dataflow,
     hardware: Sequence[DirectiveHardware],
-    reading: Reading = PAPER,
-) -> Analysed:
+    reading: DirectiveReading = PAPER,
+) -> LayerAnalysis:
     """Return the analysis of one layer at all hardware points; raises as ``analyse``."""
     known: Known = {}
-    runs: dict[int, Run] = {}
+    runs: dict[int, DataflowTimes] = {}
     columns: dict[str, Column] = {}
     for pes in dict.fromkeys(point.pes for point in hardware):
         places = np.array([at for at, point in enumerate(hardware) if point.pes == pes])
@@ -139,10 +139,10 @@ def analyse_layer(
         for name, part in _columns(layer, run, reading).items():
             whole = columns.setdefault(name, np.empty(len(hardware), dtype=part.dtype))
             whole[places] = part
-    return Analysed(layer, dataflow, tuple(hardware), reading, columns, runs)
+    return LayerAnalysis(layer, dataflow, tuple(hardware), reading, columns, runs)
 
 
-def _require_work(layer: DescribedLayer, run: Run) -> None:
+def _require_work(layer: DescribedLayer, run: DataflowTimes) -> None:
     """Refuse what computes nothing; the released tool divides by zero or says 0 there."""
     if not len(run.top.cases):
         raise NothingComputedError(f"layer {layer.name}: no tile of this dataflow has an output")
@@ -157,9 +157,9 @@ def _run(
     layer: DescribedLayer,
     dataflow: Dataflow,
     hardware: Sequence[DirectiveHardware],
-    reading: Reading,
+    reading: DirectiveReading,
     known: Known,
-) -> Run:
+) -> DataflowTimes:
     """Make the invocations of a dataflow on the PEs of these points."""
     pes, needed = hardware[0].pes, pes_of_cluster(dataflow)
     if pes < needed:
@@ -167,22 +167,24 @@ def _run(
             f"layer {layer.name}: a cluster has {needed} PEs, the accelerator {pes}"
         )
     levels = complete(layer, dataflow, pes)
-    times = Times(points_of(hardware, len(levels)), released=reading.released)
+    times = InvocationTimes(points_of(hardware, len(levels)), released=reading.released)
     if reading.released:
         top = Invocations(
             levels, lambda _, level, sizes: released_costs(layer, level, sizes), known
         )
-        return Run(top.top(), times, released_counts(layer, top.top()))
+        return DataflowTimes(top.top(), times, released_counts(layer, top.top()))
     outputs, axes = over_outputs(layer, levels), layer_axes(layer)
 
     def costs_of(depth: int, _: object, sizes: Mapping[str, int]) -> CaseCosts:
         return paper_costs(axes, outputs[depth], sizes, reading.rules_at(depth))
 
     invocation = Invocations(outputs, costs_of, known).top()
-    return Run(invocation, times, paper_counts(layer, outputs[0], invocation, reading))
+    return DataflowTimes(invocation, times, paper_counts(layer, outputs[0], invocation, reading))
 
 
-def _columns(layer: DescribedLayer, run: Run, reading: Reading) -> dict[str, Column]:
+def _columns(
+    layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReading
+) -> dict[str, Column]:
     """Return all figures of a run, in the order of the published columns."""
     top, times, counts = run.top, run.times, run.counts
     points = times.points
@@ -236,7 +238,7 @@ def counts_energy_of_csv(counts: Counts, *, levels: int) -> float:
     return energy * MAC_NANOJOULES
 
 
-def _runtime(layer: DescribedLayer, run: Run, reading: Reading) -> Ints:
+def _runtime(layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReading) -> Ints:
     """Return the cycles at each point, with what waits for memory off chip."""
     top, times = run.top, run.times
     bandwidth = times.points.offchip_bandwidth
@@ -257,7 +259,7 @@ def _offchip_needs(counts: Counts) -> tuple[int, int]:
     return counts["output_l2_size_req"], into
 
 
-def _bandwidths(run: Run, reading: Reading) -> dict[str, Column]:
+def _bandwidths(run: DataflowTimes, reading: DirectiveReading) -> dict[str, Column]:
     """Return the bandwidths that would hide all transfers, in elements per cycle."""
     top, times = run.top, run.times
     compute = np.maximum(times.steps(top).compute, 1)
@@ -277,7 +279,7 @@ def _bandwidths(run: Run, reading: Reading) -> dict[str, Column]:
     return {"peak_noc_bw_req": peak, "avg_noc_bw_req": average, "offchip_bw_req": offchip}
 
 
-def _delays(run: Run) -> dict[str, Column]:
+def _delays(run: DataflowTimes) -> dict[str, Column]:
     """Return the least, most and mean cycles of a step at the outermost level."""
     step = run.times.steps(run.top)
     weights = run.top.of(run.top.costs.occurrences)
@@ -290,7 +292,7 @@ def _delays(run: Run) -> dict[str, Column]:
     return found
 
 
-def _intensity(run: Run, reading: Reading) -> float:
+def _intensity(run: DataflowTimes, reading: DirectiveReading) -> float:
     """Return MACs per element: the tool's of its last case, or of all that is fetched."""
     if reading.released:
         return last_intensity(run.top)
@@ -298,7 +300,7 @@ def _intensity(run: Run, reading: Reading) -> float:
     return run.counts["macs_counted"] / fetched if fetched else float("inf")
 
 
-def _hardware(run: Run) -> dict[str, Column]:
+def _hardware(run: DataflowTimes) -> dict[str, Column]:
     points, counts = run.times.points, run.counts
     parts = (
         run.pes,

@@ -29,10 +29,10 @@ from simaccel.analytic.directives.hardware import UNLIMITED
 from simaccel.analytic.directives.invocations import Invocations
 from simaccel.analytic.directives.paper import Axes, Axis, paper_costs
 from simaccel.analytic.directives.reading import PAPER
-from simaccel.analytic.directives.times import Points, Times
+from simaccel.analytic.directives.times import InvocationTimes, Points
 from simaccel.mapping.directives.dataflow import ROLES, DimMap, Role
 from simaccel.mapping.directives.outputs import OutputLevel
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import PE, Keep, Loop, Node, Spread
 
 Sizes = Mapping[str, int]
@@ -58,7 +58,7 @@ class Level:
         ]
 
 
-def silent(seen: Seen) -> str:
+def silent(seen: BoundOperator) -> str:
     """Return what of an einsum the notation has no word for; empty where it has all."""
     if len(seen.uses) != len(ROLES):
         return f"{len(seen.inputs)} inputs: the notation has one input and one filter"
@@ -79,7 +79,9 @@ def is_uneven(way: Sequence[object]) -> bool:
     return any(isinstance(one, Loop) for one in between)
 
 
-def levels_of(space: Space, seen: Seen, sizes: Sizes, way: Sequence[Node]) -> list[Level]:
+def levels_of(
+    space: IterationSpace, seen: BoundOperator, sizes: Sizes, way: Sequence[Node]
+) -> list[Level]:
     """Return the levels of an einsum that ``way`` leads to; ``sizes`` of the group's ranks.
 
     Loops that cut none of its ranks are no maps of it: they run it again.
@@ -101,7 +103,7 @@ def levels_of(space: Space, seen: Seen, sizes: Sizes, way: Sequence[Node]) -> li
     return nest.levels
 
 
-def time_of(seen: Seen, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
+def time_of(seen: BoundOperator, levels: Sequence[Level], points: Points) -> NDArray[np.int64]:
     """Return the cycles of a block at each hardware point."""
     axes, outputs = _axes(seen), [one.output for one in levels]
 
@@ -109,7 +111,7 @@ def time_of(seen: Seen, levels: Sequence[Level], points: Points) -> NDArray[np.i
         return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
 
     top = Invocations(outputs, costs_of, {}).top()
-    return Times(points, released=False).runtime(top)
+    return InvocationTimes(points, released=False).runtime(top)
 
 
 def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:
@@ -135,7 +137,7 @@ def written(levels: Sequence[Level]) -> str:
     return "; ".join(found)
 
 
-def _axes(seen: Seen) -> Axes:
+def _axes(seen: BoundOperator) -> Axes:
     """Return the dimensions of an einsum's tensors: of a window what strides over what."""
     found: dict[Role, tuple[Axis, ...]] = {}
     for role, (_, view) in zip(ROLES, seen.uses, strict=True):
@@ -163,7 +165,7 @@ def _sorted(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop]]:
 class _Nest:
     """Levels while they are written."""
 
-    def __init__(self, space: Space, seen: Seen, sizes: Sizes) -> None:
+    def __init__(self, space: IterationSpace, seen: BoundOperator, sizes: Sizes) -> None:
         """Take the sizes of the group's ranks."""
         self.space, self.seen = space, seen
         self.left = dict(sizes)

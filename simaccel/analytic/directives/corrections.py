@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from simaccel.analytic.directives.analysis import Analysed, analyse_layer
+from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.reading import CORRECTIONS
 from simaccel.errors import SimaccelError
@@ -27,7 +27,9 @@ _FIGURES: Final = (
 )
 
 
-def effects(analysed: Analysed, hardware: Sequence[DirectiveHardware], point: int = 0) -> Effects:
+def effects(
+    analysed: LayerAnalysis, hardware: Sequence[DirectiveHardware], point: int = 0
+) -> Effects:
     """Return by correction how much it adds to each figure that it changes, at one point."""
     by_correction: Effects = {}
     kept = analysed.figures(point)

@@ -12,7 +12,7 @@ from simaccel.mapping.directives.dataflow import Role
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inside:
+class InnerSizes:
     """Sizes that sub-clusters of a case work on: of the dimensions (rows, in map order), by case.
 
     ``units`` is how many of them there are; 0 where a case has none of this kind.
@@ -48,7 +48,7 @@ class CaseCosts:
     macs: Ints
     critical: Ints
     active: Ints
-    inside: tuple[Inside, Inside]
+    inside: tuple[InnerSizes, InnerSizes]
     tiles: Mapping[Role, int]
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.analytic.directives.invocations import Invocation, exact_sum
 from simaccel.analytic.directives.paper import paper_couplings
-from simaccel.analytic.directives.reading import Reading
+from simaccel.analytic.directives.reading import DirectiveReading
 from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.mapping.directives.dataflow import ROLES, Role, couplings
 from simaccel.mapping.directives.outputs import OUTPUT_OF, OutputLevel
@@ -46,7 +46,7 @@ def released_counts(layer: DescribedLayer, top: Invocation) -> Counts:
 
 
 def paper_counts(
-    layer: DescribedLayer, level: OutputLevel, top: Invocation, reading: Reading
+    layer: DescribedLayer, level: OutputLevel, top: Invocation, reading: DirectiveReading
 ) -> Counts:
     """Return what the default reading counts."""
     costs, leaf = top.costs, top.first_leaf

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from simaccel.analytic.directives.analysis import analyse_layer
 from simaccel.analytic.directives.hardware import DirectiveHardware
-from simaccel.analytic.directives.prices import Prices
-from simaccel.analytic.directives.reading import PAPER, Reading
+from simaccel.analytic.directives.prices import DesignPrices
+from simaccel.analytic.directives.reading import PAPER, DirectiveReading
 from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import Dataflow
@@ -27,7 +27,7 @@ from simaccel.workload.described import DescribedLayer
 Floats = NDArray[np.float64]
 Objective = Literal["throughput", "energy", "edp"]
 OBJECTIVES: Final[tuple[Objective, ...]] = ("throughput", "energy", "edp")
-FIRST_STEP: Final[Reading] = replace(PAPER, resident=False)
+FIRST_STEP: Final[DirectiveReading] = replace(PAPER, resident=False)
 """The reading of the paper's design space: L2 holds two first steps, not what is used again."""
 
 
@@ -36,7 +36,7 @@ class NoDesignError(SimaccelError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Space:
+class DirectiveSpace:
     """The designs of a sweep; L1 and L2 in bytes, of elements of ``element_bytes``.
 
     Without sizes of L1 or L2, each design has exactly what the analysis demands.
@@ -54,7 +54,7 @@ class Space:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class DesignLimits:
     """The most area in um2 and power in mW."""
 
     area_um2: float
@@ -179,10 +179,10 @@ class Design:
 def sweep(
     layer: DescribedLayer,
     dataflow: Dataflow,
-    space: Space,
-    prices: Prices,
-    limits: Limits,
-    reading: Reading = FIRST_STEP,
+    space: DirectiveSpace,
+    prices: DesignPrices,
+    limits: DesignLimits,
+    reading: DirectiveReading = FIRST_STEP,
 ) -> Designs:
     """Return all designs of a space for a layer with a dataflow.
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from simaccel.hardware import PLACES, Accelerator, ArraySpec
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node, Spread, paths
-from simaccel.mapping.view import View
+from simaccel.mapping.view import TensorView
 from simaccel.workload import Einsum
 from simaccel.workload.matmul import part_of
 
@@ -66,7 +66,9 @@ class _Step:
     where: str
 
 
-def dimensions_of(space: Space, group: Group, accelerator: Accelerator) -> tuple[Dimension, ...]:
+def dimensions_of(
+    space: IterationSpace, group: Group, accelerator: Accelerator
+) -> tuple[Dimension, ...]:
     """Return the directives of a group's operators, from the outside in."""
     found: list[Dimension] = []
     for outside, leaf in paths(group.tree):
@@ -76,7 +78,11 @@ def dimensions_of(space: Space, group: Group, accelerator: Accelerator) -> tuple
 
 
 def _dimensions(
-    space: Space, seen: Seen, outside: Sequence[Node], leaf: Do, accelerator: Accelerator
+    space: IterationSpace,
+    seen: BoundOperator,
+    outside: Sequence[Node],
+    leaf: Do,
+    accelerator: Accelerator,
 ) -> list[Dimension]:
     way, left = _way(space, outside)
     sizes = {rank: space.widen(left)[rank] for rank in seen.ranks}
@@ -109,7 +115,9 @@ def _dimensions(
     return dimensions
 
 
-def _way(space: Space, outside: Sequence[Node]) -> tuple[list[_Step | Keep], dict[str, int]]:
+def _way(
+    space: IterationSpace, outside: Sequence[Node]
+) -> tuple[list[_Step | Keep], dict[str, int]]:
     """Return the cuts and keeps on the way to a leaf, and the sizes that arrive."""
     left, way = dict(space.sizes), list[_Step | Keep]()
     for node in outside:
@@ -123,7 +131,9 @@ def _way(space: Space, outside: Sequence[Node]) -> tuple[list[_Step | Keep], dic
     return way, left
 
 
-def _folds(seen: Seen, sizes: Mapping[str, int], array: ArraySpec, leaf: Do) -> list[_Step]:
+def _folds(
+    seen: BoundOperator, sizes: Mapping[str, int], array: ArraySpec, leaf: Do
+) -> list[_Step]:
     """Return the folds of a block: their loops, the sides of the array, and what streams."""
     tensors = [view.names for _, view in seen.uses]
     parts = {rank: part_of(rank, tensors) for rank, size in sizes.items() if size > 1}
@@ -153,13 +163,13 @@ def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_Step]:
     return [*rounds, *([_Step(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
 
 
-def _moved(space: Space, step: _Step, view: View) -> bool:
+def _moved(space: IterationSpace, step: _Step, view: TensorView) -> bool:
     """Return whether the ranks of a step move a tensor's tile."""
     return bool((space.moves(view) | view.names) & {*step.ranks})
 
 
 def _coupling(
-    space: Space, seen: Seen, way: Sequence[_Step | Keep], at: int, number: int
+    space: IterationSpace, seen: BoundOperator, way: Sequence[_Step | Keep], at: int, number: int
 ) -> Coupling:
     name, view = seen.uses[number]
     step = way[at]
@@ -194,14 +204,14 @@ def _home(way: Sequence[_Step | Keep], at: int, name: str) -> tuple[int, str]:
     return len(way), "array"
 
 
-def _is_window(view: View, ranks: Sequence[str]) -> bool:
+def _is_window(view: TensorView, ranks: Sequence[str]) -> bool:
     return any(len(dim) > 1 and dict(dim).keys() & {*ranks} for dim in view.terms)
 
 
 # -- what crosses DRAM
 
 
-def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
+def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
     """Return the bytes that tensors of einsums move with DRAM, once through the group.
 
     Left out are tensors that the directives of one operator don't tell: in windows, passed between
@@ -236,7 +246,9 @@ def dram_bytes_of(space: Space, group: Group) -> dict[str, int]:
     return {name: n_bytes for name, n_bytes in moved.items() if name not in untold}
 
 
-def _times(space: Space, outside: Sequence[Node], name: str, view: View) -> dict[str, int] | None:
+def _times(
+    space: IterationSpace, outside: Sequence[Node], name: str, view: TensorView
+) -> dict[str, int] | None:
     """Return how often a tensor comes, by rank that it lacks: pieces outside of its last move.
 
     None if it isn't kept in the buffer.

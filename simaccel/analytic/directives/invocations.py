@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from simaccel.analytic.directives.costs import CaseCosts, Inside
+from simaccel.analytic.directives.costs import CaseCosts, InnerSizes
 from simaccel.analytic.directives.states import Bools, Ints
 from simaccel.errors import SimaccelError
 from simaccel.mapping.directives.dataflow import DimMap, Role
@@ -41,7 +41,7 @@ class AnyLevel(Protocol):
 OneLevel = TypeVar("OneLevel", bound=AnyLevel)
 
 
-def _passed_on(costs: CaseCosts, shares: Sequence[Share], valid: Ints) -> CaseCosts:
+def _passed_on(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
     """Let through what sub-clusters can't do inside: sums that aren't added, data sent again.
 
     Clusters have no memory of their own, so what is not multicast inside of one comes once for
@@ -87,7 +87,7 @@ def exact_sum(occurrences: Ints, values: Ints) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
+class InvocationShare:
     """The work of some sub-clusters of each case: one of the invocations, and for how many.
 
     ``at`` is a place in ``invocations``; where a case has no such sub-clusters, ``units`` is 0.
@@ -108,7 +108,7 @@ class Invocation:
     depth: int
     sizes: Mapping[str, int]
     costs: CaseCosts
-    shares: tuple[Share, ...]
+    shares: tuple[InvocationShare, ...]
     cases: Ints
 
     @cached_property
@@ -173,14 +173,14 @@ class Invocations(Generic[OneLevel]):
         if invocation is None:
             costs = self.costs_of(depth, level, sizes)
             valid = np.flatnonzero(costs.is_valid)
-            shares: tuple[Share, ...] = ()
+            shares: tuple[InvocationShare, ...] = ()
             if depth + 1 < len(self.levels):
                 shares = tuple(self._share(depth, inner, valid) for inner in costs.inside)
                 costs = _passed_on(costs, shares, valid)
             invocation = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
         return invocation
 
-    def _share(self, depth: int, inside: Inside, valid: Ints) -> Share:
+    def _share(self, depth: int, inside: InnerSizes, valid: Ints) -> InvocationShare:
         dims = [one.dim for one in self.levels[depth].maps]
         units = inside.units[valid]
         has = np.flatnonzero(units > 0)
@@ -190,4 +190,4 @@ class Invocations(Generic[OneLevel]):
         found = tuple(
             self.make(depth + 1, dict(zip(dims, map(int, kind), strict=True))) for kind in kinds.T
         )
-        return Share(found, at, units)
+        return InvocationShare(found, at, units)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.directives.invocations import Invocation
-from simaccel.analytic.directives.times import Times
+from simaccel.analytic.directives.times import InvocationTimes
 
 CAUSES: Final = ("compute", "ingress", "egress", "first fill")
 """What a step waits for: the sub-clusters, data from above, data to above; the first fill and
@@ -36,7 +36,7 @@ class LevelLimits:
         return max(CAUSES, key=lambda cause: self.cycles[cause])
 
 
-def limits_of(top: Invocation, times: Times, point: int = 0) -> list[LevelLimits]:
+def limits_of(top: Invocation, times: InvocationTimes, point: int = 0) -> list[LevelLimits]:
     """Return the levels from the outermost; of the longest of several sub-clusters each."""
     weights: dict[int, int] = defaultdict(int)
     waiting: list[dict[int, Invocation]] = [{id(top): top}]
@@ -54,7 +54,7 @@ def limits_of(top: Invocation, times: Times, point: int = 0) -> list[LevelLimits
 
 
 def _level(
-    invocations: list[Invocation], weights: dict[int, int], times: Times, point: int
+    invocations: list[Invocation], weights: dict[int, int], times: InvocationTimes, point: int
 ) -> LevelLimits:
     cycles = dict.fromkeys(CAUSES, 0)
     peak, total, steps = 0, 0.0, 0
@@ -88,7 +88,9 @@ def _level(
     )
 
 
-def _longest(invocation: Invocation, times: Times, point: int) -> list[tuple[Invocation, int]]:
+def _longest(
+    invocation: Invocation, times: InvocationTimes, point: int
+) -> list[tuple[Invocation, int]]:
     """Return what is inside of each case and takes longest, with how often it happens."""
     if not invocation.shares:
         return []

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.directives.costs import CaseCosts, Inside
+from simaccel.analytic.directives.costs import CaseCosts, InnerSizes
 from simaccel.analytic.directives.states import INIT, Bools, Cases, Ints
 from simaccel.analytic.directives.steps import nominal_steps, steps_of
 from simaccel.mapping.directives.dataflow import ROLES, Role, couplings
@@ -144,15 +144,15 @@ class PaperTraffic:
         """Return the MACs of the first sub-cluster."""
         return self._work(self.own)
 
-    def inside(self) -> tuple[Inside, Inside]:
+    def inside(self) -> tuple[InnerSizes, InnerSizes]:
         """Return the work of the last sub-cluster where it is smaller, and of the others."""
         dims = [one.dim for one in self.cases.maps]
         return (
-            Inside(
+            InnerSizes(
                 sizes=np.array([self.last[dim] for dim in dims]),
                 units=self.has_last.astype(np.int64),
             ),
-            Inside(
+            InnerSizes(
                 sizes=np.array([self.own[dim] for dim in dims]), units=self.active - self.has_last
             ),
         )

@@ -20,10 +20,10 @@ from simaccel.analytic.directives.ways import (
     sizes_of_blocks,
 )
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Loop
 from simaccel.workload import VECTORS, Vector
-from simaccel.workload.vectors import Passes, Step
+from simaccel.workload.vectors import Passes, VectorStep
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,11 @@ class Pass:
 
 
 def passes_of(
-    space: Space, seen: Seen, way: Way, others: Sequence[Way], accelerator: Accelerator
+    space: IterationSpace,
+    seen: BoundOperator,
+    way: Way,
+    others: Sequence[Way],
+    accelerator: Accelerator,
 ) -> list[Pass]:
     """Return the passes of a vector operator; ``others`` are the ways of the group's leaves."""
     assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
@@ -67,7 +71,7 @@ def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
     return sum(one.blocks * one.passes * -(-one.elements // lanes) for one in passes)
 
 
-def _passes(accelerator: Accelerator, step: Step) -> int:
+def _passes(accelerator: Accelerator, step: VectorStep) -> int:
     one: Passes = accelerator.sfu.chosen(step, step.merged)
     return one.passes
 
@@ -82,7 +86,9 @@ def _common(one: Way, other: Way) -> int:
     return same
 
 
-def _corrections(space: Space, seen: Seen, way: Way, steps: Mapping[str, Step]) -> Iterator[Pass]:
+def _corrections(
+    space: IterationSpace, seen: BoundOperator, way: Way, steps: Mapping[str, VectorStep]
+) -> Iterator[Pass]:
     """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
     axis = space.axes[seen.name]
     for reader in space.operators:

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prices:
+class DesignPrices:
     """Area in um2 and power in mW of what a design is made of.
 
     ``mac`` is of a lane, ``l1`` and ``l2`` of a started block of ``l1_block``, ``l2_block`` bytes.
@@ -77,7 +77,7 @@ def _arbiter(pes: Floats) -> Floats:
     return square * pes**2 + slope * pes + base
 
 
-PRESENT: Final = Prices(
+PRESENT: Final = DesignPrices(
     source="MAESTRO 4eb08d1 (2022): per byte of L1 and L2, and per lane",
     mac=(283.0, 1.2223),
     l1=(0.104, 0.00345),
@@ -85,7 +85,7 @@ PRESENT: Final = Prices(
     l2=(0.104, 0.00345),
     l2_block=1,
 )
-PAPER_ERA: Final = Prices(
+PAPER_ERA: Final = DesignPrices(
     source="MAESTRO before 2021-05 (28 nm): SRAM by blocks of 64 B (L1) and 32 KiB (L2)",
     mac=(4470.9014, 1.2223),
     l1=(4505.1889, 0.2208),

@@ -10,7 +10,7 @@ from simaccel.analytic.directives.paper import CaseRules
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class DirectiveReading:
     """A way to make figures.
 
     ``released``: all as the public tool prints it; nothing else counts then. ``fan_out``: L1
@@ -37,8 +37,8 @@ class Reading:
         )
 
 
-PAPER: Final = Reading()
-RELEASED: Final = Reading(released=True)
+PAPER: Final = DirectiveReading()
+RELEASED: Final = DirectiveReading(released=True)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Correction:
     says: str
     field: str
 
-    def undone(self, reading: Reading) -> Reading:
+    def undone(self, reading: DirectiveReading) -> DirectiveReading:
         """Return a reading without this correction."""
         if hasattr(reading, self.field):
             return replace(reading, **{self.field: False})  # type: ignore[arg-type]

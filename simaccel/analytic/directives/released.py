@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.analytic.directives.costs import CaseCosts, Inside
+from simaccel.analytic.directives.costs import CaseCosts, InnerSizes
 from simaccel.analytic.directives.states import EDGE, INIT, Bools, Cases, Ints, quotient, states_of
 from simaccel.mapping.directives.dataflow import (
     ROLES,
@@ -175,14 +175,14 @@ class ReleasedTraffic:
             found *= self.extents[dim].mapped
         return found
 
-    def inside(self) -> tuple[Inside, Inside]:
+    def inside(self) -> tuple[InnerSizes, InnerSizes]:
         """Return the work of the last sub-cluster where it is smaller, and of the others."""
         place = self.cases.maps.index(self.level.spatial[0])
         is_partial = self.cases.edges[place] & self.cases.partials[place]
         units = self.active() - is_partial
         return (
-            Inside(sizes=self._inside(partial=True), units=is_partial.astype(np.int64)),
-            Inside(sizes=self._inside(partial=False), units=units),
+            InnerSizes(sizes=self._inside(partial=True), units=is_partial.astype(np.int64)),
+            InnerSizes(sizes=self._inside(partial=False), units=units),
         )
 
     def _inside(self, *, partial: bool) -> Ints:

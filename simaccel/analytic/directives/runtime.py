@@ -24,11 +24,11 @@ from simaccel.analytic.directives import clusters
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.hardware import UNLIMITED, DirectiveHardware
 from simaccel.analytic.directives.passes import cycles_of, passes_of
-from simaccel.analytic.directives.ways import Share, Way, repeats_of, sizes_of_blocks, ways_of
+from simaccel.analytic.directives.ways import PartShare, Way, repeats_of, sizes_of_blocks, ways_of
 from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
 from simaccel.mapping.directives.dataflow import Cluster, Dataflow, DimMap
-from simaccel.mapping.directives.reading import Directed
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.directives.reading import DirectedLayer
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Group
 from simaccel.numbers import BYTE
 from simaccel.workload import Vector
@@ -58,7 +58,7 @@ class OperatorTime:
 
 
 def operator_times(
-    space: Space, group: Group, accelerator: Accelerator
+    space: IterationSpace, group: Group, accelerator: Accelerator
 ) -> tuple[OperatorTime, ...]:
     """Return the times of a group's operators on their array or SFU, in their order."""
     leaves: dict[str, list[tuple[Way, Do]]] = {name: [] for name in group.operators}
@@ -85,7 +85,11 @@ def _blocks_text(blocks: int, sizes: str) -> str:
 
 
 def _vector_time(
-    space: Space, seen: Seen, leaves: _Leaves, every: Sequence[Way], accelerator: Accelerator
+    space: IterationSpace,
+    seen: BoundOperator,
+    leaves: _Leaves,
+    every: Sequence[Way],
+    accelerator: Accelerator,
 ) -> OperatorTime:
     passes = [
         vector_pass
@@ -107,7 +111,7 @@ def _vector_time(
 
 
 def _clusters_time(
-    space: Space, seen: Seen, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
 ) -> OperatorTime:
     silent = clusters.silent(seen)
     if silent:
@@ -115,8 +119,10 @@ def _clusters_time(
     pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
-        border = max((at + 1 for at, node in enumerate(way) if isinstance(node, Share)), default=0)
-        inside = [node for node in way[border:] if not isinstance(node, Share)]
+        border = max(
+            (at + 1 for at, node in enumerate(way) if isinstance(node, PartShare)), default=0
+        )
+        inside = [node for node in way[border:] if not isinstance(node, PartShare)]
         again = repeats_of(space, seen, way)
         for sizes, blocks_here in sizes_of_blocks(space, seen, way[:border]):
             count = again * blocks_here
@@ -144,7 +150,7 @@ def _clusters_time(
     )
 
 
-def _bandwidth(seen: Seen, accelerator: Accelerator) -> int:
+def _bandwidth(seen: BoundOperator, accelerator: Accelerator) -> int:
     """Return the elements per cycle that the narrower of NoC and buffer port gives the array."""
     bits = max(view.bits for _, view in seen.uses)
     rates = [accelerator.distribution_rate, accelerator.read_rate]
@@ -156,7 +162,7 @@ def _bandwidth(seen: Seen, accelerator: Accelerator) -> int:
 
 
 def _folds_time(
-    space: Space, seen: Seen, leaves: _Leaves, accelerator: Accelerator
+    space: IterationSpace, seen: BoundOperator, leaves: _Leaves, accelerator: Accelerator
 ) -> OperatorTime:
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
@@ -192,15 +198,15 @@ def _folds_time(
     )
 
 
-def _size(space: Space, rank: str) -> int:
+def _size(space: IterationSpace, rank: str) -> int:
     return space.widen(space.sizes)[rank]
 
 
-def _part(seen: Seen, rank: str) -> Part | None:
+def _part(seen: BoundOperator, rank: str) -> Part | None:
     return part_of(rank, (view.names for _, view in seen.uses))
 
 
-def blocks_of(space: Space, seen: Seen, way: Way) -> dict[Block, int]:
+def blocks_of(space: IterationSpace, seen: BoundOperator, way: Way) -> dict[Block, int]:
     """Return the blocks (m, k, n) that the array gets, and how many of each."""
     found: Counter[Block] = Counter()
     plays = {rank: _part(seen, rank) for rank in seen.ranks}
@@ -213,7 +219,9 @@ def blocks_of(space: Space, seen: Seen, way: Way) -> dict[Block, int]:
     return dict(found)
 
 
-def _directed(name: str, block: Block, stationarity: Stationarity, array: ArraySpec) -> Directed:
+def _directed(
+    name: str, block: Block, stationarity: Stationarity, array: ArraySpec
+) -> DirectedLayer:
     sizes = dict(zip("MKN", block, strict=True))
     high, wide, stream = (part.upper() for part in PLACES[stationarity])
     folds = min(array.rows, sizes[high])
@@ -225,10 +233,12 @@ def _directed(name: str, block: Block, stationarity: Stationarity, array: ArrayS
         DimMap(high, 1, 1, spatial=True),
         DimMap(stream, 1, 1),
     )
-    return Directed(layer=DescribedLayer(name=name, kind="GEMM", sizes=sizes), dataflow=dataflow)
+    return DirectedLayer(
+        layer=DescribedLayer(name=name, kind="GEMM", sizes=sizes), dataflow=dataflow
+    )
 
 
-def _points(seen: Seen, accelerator: Accelerator) -> list[DirectiveHardware]:
+def _points(seen: BoundOperator, accelerator: Accelerator) -> list[DirectiveHardware]:
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type

@@ -9,7 +9,7 @@ from simaccel.mapping.directives.dataflow import DimMap
 
 
 @dataclass(frozen=True)
-class Step:
+class MapStep:
     """One state of a map: where it stands, how often, and the tiles that are there.
 
     ``active`` sub-clusters have tiles of ``size`` positions, the last one of them ``last``. A map
@@ -24,7 +24,7 @@ class Step:
     last: int
 
 
-def steps_of(dim_map: DimMap, size: int, units: int) -> tuple[Step, ...]:
+def steps_of(dim_map: DimMap, size: int, units: int) -> tuple[MapStep, ...]:
     """Return the states of a map over ``size`` positions, shared by ``units`` where it is spatial.
 
     >>> [(step.position, step.count, step.active, step.last)
@@ -42,19 +42,19 @@ def steps_of(dim_map: DimMap, size: int, units: int) -> tuple[Step, ...]:
         full, rest = full - 1, at_once
     whole = min(dim_map.size, size)
     if full == 0:
-        first = Step(INIT, 1, unrolled=True, active=rest, size=whole, last=last)
+        first = MapStep(INIT, 1, unrolled=True, active=rest, size=whole, last=last)
         return (replace(first, size=last) if rest == 1 else first,)
     is_all = full == 1 and rest == 0
-    steps = [Step(INIT, 1, unrolled=is_all, active=at_once, size=whole, last=whole)]
+    steps = [MapStep(INIT, 1, unrolled=is_all, active=at_once, size=whole, last=whole)]
     if full > 1:
         steps.append(replace(steps[0], position=STEADY, count=full - 1))
     if rest:
         size_of = last if rest == 1 else dim_map.size
-        steps.append(Step(EDGE, 1, unrolled=False, active=rest, size=size_of, last=last))
+        steps.append(MapStep(EDGE, 1, unrolled=False, active=rest, size=size_of, last=last))
     return tuple(steps)
 
 
-def nominal_steps(one: DimMap, size: int, nominal: int, units: int) -> tuple[Step, ...]:
+def nominal_steps(one: DimMap, size: int, nominal: int, units: int) -> tuple[MapStep, ...]:
     """Return the states of the actual size with the tiles of the nominal one (defect 6)."""
     known = {step.position: step for step in steps_of(one, nominal, units)}
     found = []

@@ -63,7 +63,7 @@ class StepTimes:
     egress: Ints
 
 
-class Times:
+class InvocationTimes:
     """Times of invocations at many points; what was computed once is remembered.
 
     ``released`` is the tool's rule that moving nothing takes the latency less a cycle, and that

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from simaccel.analytic.directives.dimensions import cut
-from simaccel.mapping.space import Seen, Space
+from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Loop, Node, Part, Tree
 
 
 @dataclass(frozen=True)
-class Share:
+class PartShare:
     """Positions that a branch of a ``Part`` gets of its rank: from ``start``; None: the rest."""
 
     rank: str
@@ -31,7 +31,7 @@ class Share:
         return dict(found)
 
 
-Way = tuple[Node | Share, ...]
+Way = tuple[Node | PartShare, ...]
 """What stands outside of a leaf, from the outside in."""
 
 
@@ -47,27 +47,31 @@ def ways_of(tree: Tree, outside: Way = ()) -> Iterator[tuple[Way, Do]]:
         elif isinstance(node, Part):
             starts = [0, *itertools.accumulate(node.sizes)]
             for start, size, branch in zip(starts, (*node.sizes, None), node.branches, strict=True):
-                yield from ways_of(branch, (*way, Share(node.rank, start, size)))
+                yield from ways_of(branch, (*way, PartShare(node.rank, start, size)))
 
 
-def pieces_of(space: Space, ranks: Sequence[str], way: Way) -> dict[str, Mapping[int, int]]:
+def pieces_of(
+    space: IterationSpace, ranks: Sequence[str], way: Way
+) -> dict[str, Mapping[int, int]]:
     """Return the pieces (count by size) that loops and parts make of ranks of the group."""
     pieces: dict[str, Mapping[int, int]] = {rank: {space.sizes[rank]: 1} for rank in ranks}
     for node in way:
         if isinstance(node, Loop) and node.rank in pieces:
             pieces[node.rank] = cut(pieces[node.rank], node.tile)
-        elif isinstance(node, Share) and node.rank in pieces:
+        elif isinstance(node, PartShare) and node.rank in pieces:
             pieces[node.rank] = node.of(pieces[node.rank])
     return pieces
 
 
-def plain_ranks(space: Space, ranks: Sequence[str]) -> tuple[str, ...]:
+def plain_ranks(space: IterationSpace, ranks: Sequence[str]) -> tuple[str, ...]:
     """Return the ranks that loops can cut behind some of which follow from others."""
     found = (one for rank in ranks for one, _ in space.derived.get(rank, ((rank, 1),)))
     return tuple(dict.fromkeys(found))
 
 
-def sizes_of_blocks(space: Space, seen: Seen, way: Way) -> Iterator[tuple[dict[str, int], int]]:
+def sizes_of_blocks(
+    space: IterationSpace, seen: BoundOperator, way: Way
+) -> Iterator[tuple[dict[str, int], int]]:
     """Yield the blocks of an operator, the sizes of the group's ranks there, and how many of each.
 
     A rank that follows from others has its halo in every block.
@@ -79,7 +83,7 @@ def sizes_of_blocks(space: Space, seen: Seen, way: Way) -> Iterator[tuple[dict[s
         yield space.widen({**space.sizes, **sizes}), math.prod(count for _, count in some)
 
 
-def repeats_of(space: Space, seen: Seen, way: Way) -> int:
+def repeats_of(space: IterationSpace, seen: BoundOperator, way: Way) -> int:
     """Return how often an operator runs for the loops that it shares and has no rank of."""
     plain = plain_ranks(space, seen.ranks)
     others = pieces_of(space, [rank for rank in space.sizes if rank not in plain], way)

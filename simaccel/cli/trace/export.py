@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.asked_workload import number
+from simaccel.cli.choices import TRACE_FORMATS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault, require_stdout_free
 from simaccel.cli.options import force_option, json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import sound
-from simaccel.cli.words import TRACE_FORMATS
+from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
 from simaccel.trace.opening import MAX_CYCLE
 
 if TYPE_CHECKING:
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
     from simaccel.trace.exports import Excerpt
 
 _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
@@ -105,7 +105,7 @@ def export(
         _tell(part, output, as_json=as_json)
 
 
-def _steady(trace: Trace, how: dict[str, Any]) -> Excerpt:
+def _steady(trace: TraceReader, how: dict[str, Any]) -> Excerpt:
     """Return the events of a steady period of the run and its fill, or as many as may be."""
     from simaccel.report.figures.window import default_window
     from simaccel.trace.exports import (

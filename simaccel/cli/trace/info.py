@@ -14,7 +14,7 @@ from simaccel.cli.trace.title import run_title
 from simaccel.report.units import bytes_text, cycles_text, seconds_text
 
 if TYPE_CHECKING:
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
 
 _REPRODUCE = ("accelerator", "workload", "mapping")
 """Texts of the header that `simaccel run` takes as files."""
@@ -35,7 +35,7 @@ def info(file: str, as_json: bool) -> None:
             show(run_title(opened), fields_table(_rows(opened, found)))
 
 
-def _found(trace: Trace) -> dict[str, Any]:
+def _found(trace: TraceReader) -> dict[str, Any]:
     header = trace.header
     texts = _REPRODUCE[:2] if trace.unreadable() else (*_REPRODUCE, "program")
     return {
@@ -58,7 +58,7 @@ def _found(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _rows(trace: Trace, figures: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Say the same for people."""
     recipe = figures["reproduced_by"]
     rows = [
@@ -84,7 +84,7 @@ def _rows(trace: Trace, figures: dict[str, Any]) -> list[tuple[str, str]]:
     return [row for row in [*rows, ("checked", sums)] if row[1]]
 
 
-def _run(trace: Trace) -> str:
+def _run(trace: TraceReader) -> str:
     cycles = f"{cycles_text(trace.cycles)} cycles"
     if trace.header.accelerator:
         cycles += f" ({seconds_text(trace.accelerator().seconds(trace.cycles))})"

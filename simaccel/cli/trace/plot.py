@@ -58,9 +58,9 @@ def plot(
     if start is not None and end is not None and end <= start:
         require_none([fault("--to", end, f"a cycle after --from {start}")])
     with sound(file) as trace:
-        from simaccel.report.figures.page import Asked, plot_trace
+        from simaccel.report.figures.page import FigureOptions, plot_trace
 
-        shown = plot_trace(trace, output, Asked(kinds=kinds, **asked), force=force)
+        shown = plot_trace(trace, output, FigureOptions(kinds=kinds, **asked), force=force)
     for name in kinds:
         first, last = shown.cycles(name)
         show(f"{name}: cycles {cycles_text(first)} to {cycles_text(last)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
 
 
 def require_files(*files: str) -> None:
@@ -28,7 +28,7 @@ def require_files(*files: str) -> None:
 
 
 @contextmanager
-def sound(file: str) -> Iterator[Trace]:
+def sound(file: str) -> Iterator[TraceReader]:
     """Open a trace whose rows add up to what the run counted.
 
     Raises:
@@ -36,8 +36,8 @@ def sound(file: str) -> Iterator[Trace]:
 
     """
     require_files(file)
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
 
-    with Trace.open(Path(file)) as trace:
+    with TraceReader.open(Path(file)) as trace:
         trace.check()
         yield trace

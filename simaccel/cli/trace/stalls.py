@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from simaccel.cli.asked_workload import number
 from simaccel.cli.command import Command
 from simaccel.cli.faults import fault
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
-from simaccel.cli.progress import Bar
+from simaccel.cli.progress import ProgressBar
 from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
+from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
 from simaccel.trace.opening import MAX_CYCLE
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from simaccel.experiment.proposal import Proposal
     from simaccel.experiment.what_if import WhatIfResult
     from simaccel.hardware import Accelerator
-    from simaccel.report.stalls import Analysis
-    from simaccel.trace import Trace
+    from simaccel.report.stalls import StallAnalysis
+    from simaccel.trace import TraceReader
 
 
 @click.command(cls=Command)
@@ -77,7 +77,7 @@ def stalls(
             _show_what_if(opened, analysis, operator, reason)
 
 
-def said_of(trace: Trace, *, what_if: bool) -> list[str]:
+def said_of(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return what an expert would say of a trace's run, with what could be gained if asked for."""
     from simaccel.experiment.diagnosis import diagnose
     from simaccel.report.stalls import analysis_of, verdicts
@@ -113,12 +113,14 @@ def _up_to(last: int, known: bool) -> str:
     return f"to {last}" if known else "or more"
 
 
-def _accelerator(trace: Trace) -> Accelerator | None:
+def _accelerator(trace: TraceReader) -> Accelerator | None:
     """Give the accelerator, where the trace has one."""
     return trace.accelerator() if trace.header.accelerator else None
 
 
-def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIfResult | None, str]:
+def _what_if(
+    trace: TraceReader, accelerator: Accelerator | None
+) -> tuple[WhatIfResult | None, str]:
     """Run the trace's program with resources freed, or say why not."""
     from simaccel.experiment.remembered_what_if import remembered_what_if
 
@@ -128,11 +130,11 @@ def _what_if(trace: Trace, accelerator: Accelerator | None) -> tuple[WhatIfResul
         return None, "the trace holds no accelerator or no program"
     if missing := trace.unreadable():
         return None, missing
-    with Bar("what if") as bar:
+    with ProgressBar("what if") as bar:
         return remembered_what_if(accelerator, trace.program(), bar.show, trace), ""
 
 
-def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:
+def _proposal(trace: TraceReader, found: Diagnosis) -> Proposal | None:
     """Look for another dataflow for what costs most; where nothing is, nothing is loaded for it."""
     if found.waits_for_bytes is None:
         return None
@@ -141,7 +143,7 @@ def _proposal(trace: Trace, found: Diagnosis) -> Proposal | None:
     return propose(trace.workload(), trace.accelerator(), found)
 
 
-def _title(trace: Trace, found: Diagnosis) -> str:
+def _title(trace: TraceReader, found: Diagnosis) -> str:
     cycles = f"{cycles_text(found.total.cycles)} cycles"
     if found.total.cycles < trace.cycles:
         ends = f"{cycles_text(found.start)} to {cycles_text(found.end)}"
@@ -150,7 +152,7 @@ def _title(trace: Trace, found: Diagnosis) -> str:
     return f"{run_title(trace)}: {cycles}{partial}"
 
 
-def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
+def _show(analysis: StallAnalysis, operator: str | None, *, each: bool) -> None:
     from simaccel.report.stalls import (
         engines_table,
         overview_table,
@@ -175,7 +177,9 @@ def _show(analysis: Analysis, operator: str | None, *, each: bool) -> None:
     show(*said)
 
 
-def _show_what_if(trace: Trace, analysis: Analysis, operator: str | None, reason: str) -> None:
+def _show_what_if(
+    trace: TraceReader, analysis: StallAnalysis, operator: str | None, reason: str
+) -> None:
     from simaccel.report.stalls import what_if_table
 
     if reason:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from simaccel.trace import Trace
+    from simaccel.trace import TraceReader
 
 
-def run_title(trace: Trace) -> str:
+def run_title(trace: TraceReader) -> str:
     """Say what ran on what; of a trace without these texts, its path."""
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):

@@ -11,14 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.analytic.directives.design import Design, Designs, Limits, Objective, Space, sweep
+from simaccel.analytic.directives.design import (
+    Design,
+    DesignLimits,
+    Designs,
+    DirectiveSpace,
+    Objective,
+    sweep,
+)
 from simaccel.analytic.directives.hardware import ELEMENT_BYTES, UNLIMITED, hardware_of
-from simaccel.analytic.directives.prices import Prices
+from simaccel.analytic.directives.prices import DesignPrices
 from simaccel.errors import Fault, InputError, SimaccelError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.numbers import BYTE
 from simaccel.workload import Workload
@@ -35,7 +42,7 @@ class DirectedSpace:
     demands (bytes of L1 and L2).
     """
 
-    directed: Directed
+    directed: DirectedLayer
     workload: Workload
     accelerator: Accelerator
     pes: Sequence[int] = ()
@@ -58,10 +65,10 @@ class DirectedSpace:
             raise InputError([Fault(self.workload.name, "bytes of an element", sizes, allowed)])
         return int(sizes_of.pop())
 
-    def space(self) -> Space:
+    def space(self) -> DirectiveSpace:
         """Return what the analysis sweeps."""
         base, width = hardware_of(self.accelerator), self.element_bytes
-        return Space(
+        return DirectiveSpace(
             pes=self.pes or (base.pes,),
             bandwidths=self.bandwidths or (_elements(base.noc_bandwidth[0], width),),
             l1_bytes=self.l1_bytes,
@@ -93,8 +100,8 @@ class DirectedDesigns:
     """A space that was swept in ``seconds``, and the best of it."""
 
     space: DirectedSpace
-    prices: Prices
-    limits: Limits
+    prices: DesignPrices
+    limits: DesignLimits
     designs: Designs
     best: tuple[BestDesign, ...]
     seconds: float
@@ -102,8 +109,8 @@ class DirectedDesigns:
 
 def sweep_directed(
     space: DirectedSpace,
-    prices: Prices,
-    limits: Limits,
+    prices: DesignPrices,
+    limits: DesignLimits,
     objectives: Sequence[Objective],
 ) -> DirectedDesigns:
     """Sweep a space, and run the best few designs by each objective on the machine.

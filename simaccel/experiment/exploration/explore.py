@@ -48,7 +48,7 @@ class ExploredPoint:
 
 
 @dataclass(frozen=True)
-class Exploration:
+class ExploredDesigns:
     """All designs in their order, and what it took."""
 
     dimensions: tuple[DesignAxis, ...]
@@ -160,7 +160,7 @@ def explore(
     *,
     store: ResultStore | None = None,
     watch: Callable[[str], Watch] = lambda _label: lambda _done, _note: None,
-) -> Exploration:
+) -> ExploredDesigns:
     """Run designs on the machine, but for those that can't be or are too large.
 
     ``store`` keeps what comes out; ``watch`` gives whom to tell how a step stands.
@@ -169,7 +169,7 @@ def explore(
     doing = _Doing(team, store, watch)
     points = [_begun(design, plan) for design in designs]
     points = _with_figures(doing, points, plan)
-    return Exploration(
+    return ExploredDesigns(
         dimensions,
         plan,
         tuple(_judged(points, plan)),

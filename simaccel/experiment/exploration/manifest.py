@@ -13,7 +13,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.version import version
 
 FORMAT: Final = 1

@@ -11,24 +11,24 @@ from lark import Token, Tree
 from simaccel.files.directives.grammar import COMMENT
 from simaccel.files.directives.syntax import (
     ClusterDirective,
-    Constant,
+    ConstantNode,
     DataflowBlock,
     Description,
-    Dimensions,
-    Entry,
+    DimensionsNode,
+    EntryNode,
     Layer,
     MapDirective,
     Member,
-    Name,
-    Network,
+    NameNode,
+    NetworkBlock,
     Node,
-    Number,
-    Place,
-    SizeOf,
-    Stride,
+    NumberNode,
+    SizeNode,
+    StrideNode,
     Term,
-    Type,
-    Value,
+    TextPlace,
+    TypeNode,
+    ValueNode,
 )
 
 _Tree = Tree[Token]
@@ -62,7 +62,8 @@ class _Builder:
         makers = {"constant": self._constant, "network": self._network}
         items = self._each(_trees(tree), makers, len(self.text))
         return Description(
-            cast("tuple[Constant | Network, ...]", items), at_end=self._before(len(self.text))
+            cast("tuple[ConstantNode | NetworkBlock, ...]", items),
+            at_end=self._before(len(self.text)),
         )
 
     def _each(
@@ -77,12 +78,12 @@ class _Builder:
             makers[str(one.data)](one, limit) for one, limit in zip(trees, limits, strict=True)
         )
 
-    def _constant(self, tree: _Tree, limit: int) -> Constant:
-        node = Constant(_name(tree.children[0]), _value(_tree(tree.children[1])))
+    def _constant(self, tree: _Tree, limit: int) -> ConstantNode:
+        node = ConstantNode(_name(tree.children[0]), _value(_tree(tree.children[1])))
         return self._leaf(node, tree, limit)
 
-    def _network(self, tree: _Tree, limit: int) -> Network:  # noqa: ARG002 - as all makers
-        node = self._header(Network(_label(tree), ()), tree)
+    def _network(self, tree: _Tree, limit: int) -> NetworkBlock:  # noqa: ARG002 - as all makers
+        node = self._header(NetworkBlock(_label(tree), ()), tree)
         end = _brace(tree, "RBRACE")
         layers = self._each(_trees(tree), {"layer": self._layer}, end)
         return replace(node, layers=cast("tuple[Layer, ...]", layers), at_end=self._before(end))
@@ -99,15 +100,15 @@ class _Builder:
         members = self._each(_trees(tree), makers, end)
         return replace(node, members=cast("tuple[Member, ...]", members), at_end=self._before(end))
 
-    def _type(self, tree: _Tree, limit: int) -> Type:
-        return self._leaf(Type(_name(tree.children[0])), tree, limit)
+    def _type(self, tree: _Tree, limit: int) -> TypeNode:
+        return self._leaf(TypeNode(_name(tree.children[0])), tree, limit)
 
-    def _entries(self, tree: _Tree, limit: int) -> Stride | Dimensions:
+    def _entries(self, tree: _Tree, limit: int) -> StrideNode | DimensionsNode:
         entries = tuple(
-            Entry(_name(one.children[0]), _value(_tree(one.children[1])), place=_place(one))
+            EntryNode(_name(one.children[0]), _value(_tree(one.children[1])), place=_place(one))
             for one in _trees(tree)
         )
-        node = Stride(entries) if tree.data == "stride" else Dimensions(entries)
+        node = StrideNode(entries) if tree.data == "stride" else DimensionsNode(entries)
         return self._leaf(node, tree, limit)
 
     def _dataflow(self, tree: _Tree, limit: int) -> DataflowBlock:  # noqa: ARG002 - as all makers
@@ -186,32 +187,32 @@ def _brace(tree: _Tree, kind: str) -> int:
     return next(one.start_pos or 0 for one in reversed(_tokens(tree)) if one.type == kind)
 
 
-def _place(tree: _Tree) -> Place:
-    return Place(tree.meta.line, tree.meta.column)
+def _place(tree: _Tree) -> TextPlace:
+    return TextPlace(tree.meta.line, tree.meta.column)
 
 
-def _label(tree: _Tree) -> Name:
+def _label(tree: _Tree) -> NameNode:
     labels = [one for one in _tokens(tree) if one.type == "LABEL"]
-    return _name(labels[0]) if labels else Name("", place=_place(tree))
+    return _name(labels[0]) if labels else NameNode("", place=_place(tree))
 
 
-def _name(child: _Tree | Token) -> Name:
+def _name(child: _Tree | Token) -> NameNode:
     token = cast("Token", child)
-    return Name(str(token), place=Place(token.line or 0, token.column or 0))
+    return NameNode(str(token), place=TextPlace(token.line or 0, token.column or 0))
 
 
-def _value(tree: _Tree) -> Value:
+def _value(tree: _Tree) -> ValueNode:
     first, *rest = tree.children
     signs, terms = rest[::2], rest[1::2]
     others = tuple((str(sign), _term(_tree(term))) for sign, term in zip(signs, terms, strict=True))
-    return Value(_term(_tree(first)), others, place=_place(tree))
+    return ValueNode(_term(_tree(first)), others, place=_place(tree))
 
 
 def _term(tree: _Tree) -> Term:
     token = cast("Token", tree.children[0])
     place = _place(tree)
     if tree.data == "number":
-        return Number(str(token), place=place)
+        return NumberNode(str(token), place=place)
     if tree.data == "size_of":
-        return SizeOf(_name(token), place=place)
-    return Name(str(token), place=place)
+        return SizeNode(_name(token), place=place)
+    return NameNode(str(token), place=place)

@@ -17,7 +17,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.directives.building import build
 from simaccel.files.directives.grammar import COMMENT, GRAMMAR, INSERTED, KEYWORDS, WORDS
-from simaccel.files.directives.syntax import DataflowBlock, Description, Network
+from simaccel.files.directives.syntax import DataflowBlock, Description, NetworkBlock
 from simaccel.files.documents import read_text
 
 MAX_LAYERS: Final = 2_000
@@ -112,7 +112,7 @@ class _Read:
                 whole.add(id(layer))
         items = tuple(
             replace(item, layers=tuple(layer for layer in item.layers if id(layer) in whole))
-            if isinstance(item, Network)
+            if isinstance(item, NetworkBlock)
             else item
             for item in self.description.items
         )

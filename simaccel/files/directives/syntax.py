@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """A place in a text, both from 1."""
 
     line: int
@@ -21,20 +22,20 @@ class Place:
         return f"line {self.line}, column {self.column}"
 
 
-NOWHERE = Place(0, 0)
+NOWHERE = TextPlace(0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
     """A place, with comments before it and at the end of its line: what all nodes have."""
 
-    place: Place = field(default=NOWHERE, compare=False, repr=False)
+    place: TextPlace = field(default=NOWHERE, compare=False, repr=False)
     above: tuple[str, ...] = ()
     behind: str = ""
 
 
 @dataclass(frozen=True)
-class Number(Node):
+class NumberNode(Node):
     """A number as written."""
 
     digits: str
@@ -44,7 +45,7 @@ class Number(Node):
 
 
 @dataclass(frozen=True)
-class Name(Node):
+class NameNode(Node):
     """The name of a constant or a dimension."""
 
     text: str
@@ -54,20 +55,20 @@ class Name(Node):
 
 
 @dataclass(frozen=True)
-class SizeOf(Node):
+class SizeNode(Node):
     """``Sz(R)``: the size of a dimension."""
 
-    dim: Name
+    dim: NameNode
 
     def __str__(self) -> str:
         return f"Sz({self.dim})"
 
 
-Term = Number | Name | SizeOf
+Term = NumberNode | NameNode | SizeNode
 
 
 @dataclass(frozen=True)
-class Value(Node):
+class ValueNode(Node):
     """A term, or several with signs between them: ``8+Sz(S)-1``, as the paper writes."""
 
     first: Term
@@ -78,40 +79,43 @@ class Value(Node):
 
 
 @dataclass(frozen=True)
-class Constant(Node):
+class ConstantNode(Node):
     """``Constant NAME number;``."""
 
-    name: Name
-    value: Value
+    name: NameNode
+    value: ValueNode
 
 
 @dataclass(frozen=True)
-class Entry(Node):
+class EntryNode(Node):
     """``K: 64`` in braces: a dimension with its size, or its stride."""
 
-    dim: Name
-    value: Value
+    dim: NameNode
+    value: ValueNode
 
 
 @dataclass(frozen=True)
-class Type(Node):
+class TypeNode(Node):
     """``Type: CONV``."""
 
-    kind: Name
+    keyword: ClassVar[str] = "Type"
+    kind: NameNode
 
 
 @dataclass(frozen=True)
-class Stride(Node):
+class StrideNode(Node):
     """``Stride { X: 2, Y: 2 }``."""
 
-    entries: tuple[Entry, ...]
+    keyword: ClassVar[str] = "Stride"
+    entries: tuple[EntryNode, ...]
 
 
 @dataclass(frozen=True)
-class Dimensions(Node):
+class DimensionsNode(Node):
     """``Dimensions { K: 64, C: 3, ... }``."""
 
-    entries: tuple[Entry, ...]
+    keyword: ClassVar[str] = "Dimensions"
+    entries: tuple[EntryNode, ...]
 
 
 @dataclass(frozen=True)
@@ -119,44 +123,45 @@ class MapDirective(Node):
     """``TemporalMap(size, offset) dim;`` or ``SpatialMap``."""
 
     keyword: str
-    size: Value
-    offset: Value
-    dim: Name
+    size: ValueNode
+    offset: ValueNode
+    dim: NameNode
 
 
 @dataclass(frozen=True)
 class ClusterDirective(Node):
     """``Cluster(n, P);``; the letter says nothing and may be left out."""
 
-    units: Value
-    letter: Name | None = None
+    units: ValueNode
+    letter: NameNode | None = None
 
 
 @dataclass(frozen=True)
 class DataflowBlock(Node):
     """``Dataflow { ... }``."""
 
+    keyword: ClassVar[str] = "Dataflow"
     directives: tuple[MapDirective | ClusterDirective, ...]
     at_end: tuple[str, ...] = ()
 
 
-Member = Type | Stride | Dimensions | DataflowBlock
+Member = TypeNode | StrideNode | DimensionsNode | DataflowBlock
 
 
 @dataclass(frozen=True)
 class Layer(Node):
     """``Layer NAME { Type Stride Dimensions Dataflow }``."""
 
-    name: Name
+    name: NameNode
     members: tuple[Member, ...]
     at_end: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Network(Node):
+class NetworkBlock(Node):
     """``Network NAME { layers }``."""
 
-    name: Name
+    name: NameNode
     layers: tuple[Layer, ...]
     at_end: tuple[str, ...] = ()
 
@@ -165,18 +170,18 @@ class Network(Node):
 class Description(Node):
     """A whole file: constants and networks in order."""
 
-    items: tuple[Constant | Network, ...]
+    items: tuple[ConstantNode | NetworkBlock, ...]
     at_end: tuple[str, ...] = ()
 
     @property
-    def constants(self) -> tuple[Constant, ...]:
+    def constants(self) -> tuple[ConstantNode, ...]:
         """The constants of the file."""
-        return tuple(one for one in self.items if isinstance(one, Constant))
+        return tuple(one for one in self.items if isinstance(one, ConstantNode))
 
     @property
-    def networks(self) -> tuple[Network, ...]:
+    def networks(self) -> tuple[NetworkBlock, ...]:
         """The networks of the file."""
-        return tuple(one for one in self.items if isinstance(one, Network))
+        return tuple(one for one in self.items if isinstance(one, NetworkBlock))
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -191,7 +196,7 @@ def text_of(description: Description) -> str:
 
 def _lines(description: Description) -> Iterator[str]:
     for item in description.items:
-        if isinstance(item, Network):
+        if isinstance(item, NetworkBlock):
             yield from _network(item)
         else:
             yield from _above(item, "")
@@ -199,7 +204,7 @@ def _lines(description: Description) -> Iterator[str]:
     yield from description.at_end
 
 
-def _network(network: Network) -> Iterator[str]:
+def _network(network: NetworkBlock) -> Iterator[str]:
     yield from _above(network, "")
     yield f"Network {network.name} {{{_behind(network)}"
     for layer in network.layers:
@@ -215,7 +220,7 @@ def _network(network: Network) -> Iterator[str]:
 
 def _member(member: Member) -> Iterator[str]:
     yield from _above(member, "    ")
-    if isinstance(member, Type):
+    if isinstance(member, TypeNode):
         yield f"    Type: {member.kind}{_behind(member)}"
     elif isinstance(member, DataflowBlock):
         yield f"    Dataflow {{{_behind(member)}"
@@ -226,7 +231,7 @@ def _member(member: Member) -> Iterator[str]:
         yield "    }"
     else:
         entries = ", ".join(f"{entry.dim}: {entry.value}" for entry in member.entries)
-        yield f"    {type(member).__name__} {{ {entries} }}{_behind(member)}"
+        yield f"    {member.keyword} {{ {entries} }}{_behind(member)}"
 
 
 def _directive(one: MapDirective | ClusterDirective) -> str:

@@ -17,7 +17,7 @@ _PER_MILLI_PICO = 1e-9
 
 
 @dataclass(frozen=True)
-class Area:
+class ChipArea:
     """Area by part in um2; ``unlimited``: memories that have no capacity, and so no area."""
 
     by_part: Mapping[str, float]
@@ -29,7 +29,7 @@ class Area:
         return None if self.unlimited else sum(self.by_part.values()) * 1e-6
 
 
-def area_of(accelerator: Accelerator) -> Area:
+def area_of(accelerator: Accelerator) -> ChipArea:
     """Return the area of MACs, memories in PEs, accumulators, buffers and SFUs of all cores.
 
     >>> from simaccel.hardware.load import load_accelerator
@@ -59,7 +59,7 @@ def area_of(accelerator: Accelerator) -> Area:
             um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
     cores = accelerator.cores.count
-    return Area({part: n * cores for part, n in um2.items()}, unlimited)
+    return ChipArea({part: n * cores for part, n in um2.items()}, unlimited)
 
 
 def area_and_power(

@@ -37,7 +37,7 @@ class NoAreaError(SimaccelError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Areas:
+class UnitAreas:
     """Areas in um2, all of them known: of a MAC, of a lane of the SFU, of a byte of memories."""
 
     mac_um2: float
@@ -66,7 +66,7 @@ class AreaSpec(Spec):
         unread = set() if self.mac_um2 is None else {"number"}
         return {n: value for n, value in found.items() if value is not None and n not in unread}
 
-    def areas(self, node: Node = NODE) -> Areas:
+    def areas(self, node: Node = NODE) -> UnitAreas:
         """Give all areas; ``node``: where this section has none.
 
         >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
@@ -80,7 +80,7 @@ class AreaSpec(Spec):
             "sfu_um2_per_lane": MAC_UM2["fp32"],
         }
         own_areas = {name: getattr(self, name) for name in table}
-        return Areas(
+        return UnitAreas(
             **{name: ratio * table[name] if own is None else own for name, own in own_areas.items()}
         )
 
@@ -90,7 +90,7 @@ class AreaSpec(Spec):
         return f"{node}. {SOURCE}{'' if node == NODE else SCALED}"
 
 
-def pe_um2(area: Areas, array: SpatialArraySpec) -> float:
+def pe_um2(area: UnitAreas, array: SpatialArraySpec) -> float:
     """Return the area of one PE in um2: its MACs and its memories.
 
     Raises:
@@ -104,7 +104,7 @@ def pe_um2(area: Areas, array: SpatialArraySpec) -> float:
 
 
 def area_um2(
-    area: Areas, array: SpatialArraySpec, buffer: BufferSpec, pes: Pes
+    area: UnitAreas, array: SpatialArraySpec, buffer: BufferSpec, pes: Pes
 ) -> float | npt.NDArray[np.floating[Any]]:
     """Return the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
 

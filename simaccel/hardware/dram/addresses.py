@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from simaccel.hardware.dram.part import DramPart
-from simaccel.later import np
+from simaccel.lazy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,14 +35,14 @@ def default_map(part: DramPart) -> str:
 
 
 @dataclass(frozen=True)
-class Places:
+class BurstPlaces:
     """Places of bursts: number of the bank in the channel, and row."""
 
     banks: Ints
     rows: Ints
 
 
-def places(part: DramPart, name: str, bursts: Ints) -> Places:
+def places(part: DramPart, name: str, bursts: Ints) -> BurstPlaces:
     """Return bank and row of bursts, which are numbered from address 0.
 
     Banks are numbered by rank, pseudo channel, bank group and bank.
@@ -76,4 +76,4 @@ def places(part: DramPart, name: str, bursts: Ints) -> Places:
         fields["row"] = fields["row"] ^ mixer
     unit = fields["rank"] * part.pseudo_channels + pseudo
     banks = (unit * part.bank_groups + fields["group"]) * part.banks_per_group
-    return Places(banks + fields["bank"], fields["row"])
+    return BurstPlaces(banks + fields["bank"], fields["row"])

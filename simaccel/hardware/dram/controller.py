@@ -40,7 +40,7 @@ class ControllerSpec(Spec):
 
 
 @dataclass
-class Traffic:
+class BurstTraffic:
     """Bursts in the order in which they are asked for: bank, row, 1 for a write.
 
     A burst asks ``after`` the one before it has been accepted; where ``waits`` has its number, all
@@ -60,7 +60,7 @@ class Traffic:
 
 
 @dataclass
-class Served:
+class ServedCounters:
     """Counters of what has been served so far."""
 
     bursts: int = 0
@@ -77,12 +77,12 @@ class Controller:
     """One channel with its controller, fed with traffic."""
 
     def __init__(
-        self, part: DramPart, spec: ControllerSpec, traffic: Traffic, *, refresh: bool = True
+        self, part: DramPart, spec: ControllerSpec, traffic: BurstTraffic, *, refresh: bool = True
     ) -> None:
         self.part, self.spec, self.traffic = part, spec, traffic
         self.banks = Banks(part)
         self.clock = 0
-        self.served = Served()
+        self.served = ServedCounters()
         self.next = 0
         """The burst that is asked for next."""
         self.asked: list[int] = [0] * len(traffic.banks)

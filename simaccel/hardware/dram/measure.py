@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.hardware.dram.controller import Controller, ControllerSpec, Traffic
+from simaccel.hardware.dram.controller import BurstTraffic, Controller, ControllerSpec
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.patterns import Pattern, traffic, useful_bytes
 from simaccel.hardware.dram.window import WindowController
@@ -28,7 +28,7 @@ _NEIGHBOURS = 8
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Efficiency is the share of the time that the data bus is busy."""
 
     efficiency: float
@@ -50,7 +50,7 @@ def measure(
     controller: str | None = None,
     *,
     refresh: bool = True,
-) -> Measured:
+) -> Measurement:
     """Run a pattern until enough is served, and leave the first refresh interval out.
 
     ``controller``: one of ``CONTROLLERS``; None is the part's.
@@ -81,7 +81,7 @@ def measure(
     most = clocks * part.pseudo_channels / part.burst
     useful = (bursts + merged) * useful_bytes(pattern, part)
     reads, latency = served.reads - reads, served.latency - latency
-    return Measured(
+    return Measurement(
         efficiency=bursts / most,
         useful_efficiency=useful / (most * part.burst_bytes),
         latency_ns=latency / reads * part.clock_ps / 1000 if reads else None,
@@ -104,7 +104,7 @@ def idle_latencies(part: DramPart) -> dict[str, float]:
         ("conflict", 2, 1),
     ):
         numbers = range(_IDLE_READS)
-        asked = Traffic(
+        asked = BurstTraffic(
             banks=[0] * _IDLE_READS,
             rows=[at % rows for at in numbers],
             writes=[0] * _IDLE_READS,

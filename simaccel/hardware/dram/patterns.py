@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.hardware.dram.addresses import Ints, places
-from simaccel.hardware.dram.controller import NEVER, Traffic
+from simaccel.hardware.dram.controller import NEVER, BurstTraffic
 from simaccel.hardware.dram.part import DramPart
 
 SPACE_BYTES: Final = 2**30
@@ -43,7 +43,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Stream:
+class RequestStream:
     """Addresses of requests of a burst each in bytes, and which of them write."""
 
     addresses: Ints
@@ -51,22 +51,22 @@ class Stream:
     waits: frozenset[int] = frozenset()
 
 
-def _sequential(pattern: Pattern, part: DramPart, count: int) -> Stream:
+def _sequential(pattern: Pattern, part: DramPart, count: int) -> RequestStream:
     writes = _random_writes(pattern.write_fraction, count)
-    return Stream(np.arange(count) * part.burst_bytes, writes)
+    return RequestStream(np.arange(count) * part.burst_bytes, writes)
 
 
-def _random_chunk(pattern: Pattern, part: DramPart, count: int) -> Stream:
+def _random_chunk(pattern: Pattern, part: DramPart, count: int) -> RequestStream:
     each = -(-pattern.chunk // part.burst_bytes)
     chunks = -(-count // each)
     random = np.random.default_rng(_SEED)
     base = random.integers(0, max(1, SPACE_BYTES // pattern.chunk), chunks) * pattern.chunk
     inside = np.tile(np.arange(each) * part.burst_bytes, chunks)
     writes = np.repeat(_random_writes(pattern.write_fraction, chunks), each)
-    return Stream((np.repeat(base, each) + inside)[:count], writes[:count])
+    return RequestStream((np.repeat(base, each) + inside)[:count], writes[:count])
 
 
-def _strided_tile(pattern: Pattern, part: DramPart, count: int) -> Stream:
+def _strided_tile(pattern: Pattern, part: DramPart, count: int) -> RequestStream:
     each = -(-pattern.row // part.burst_bytes)
     rows, columns = pattern.tile_rows, max(1, pattern.pitch // pattern.row)
     rest, inside = np.divmod(np.arange(count), each)
@@ -74,10 +74,10 @@ def _strided_tile(pattern: Pattern, part: DramPart, count: int) -> Stream:
     band, column = np.divmod(rest, columns)
     addresses = (band * rows + row) * pattern.pitch + column * pattern.row
     writes = _random_writes(pattern.write_fraction, count)
-    return Stream(addresses + inside * part.burst_bytes, writes)
+    return RequestStream(addresses + inside * part.burst_bytes, writes)
 
 
-def _two_streams(pattern: Pattern, part: DramPart, count: int) -> Stream:
+def _two_streams(pattern: Pattern, part: DramPart, count: int) -> RequestStream:
     each = -(-pattern.chunk // part.burst_bytes)
     turns, inside = np.divmod(np.arange(count), each)
     pair, second = np.divmod(turns, 2)
@@ -85,14 +85,14 @@ def _two_streams(pattern: Pattern, part: DramPart, count: int) -> Stream:
     addresses = pair * pattern.chunk + inside * part.burst_bytes
     writes = second * (pattern.kind == "alternating" or pattern.write_fraction > 0)
     waits = frozenset(range(0, count, each)) if pattern.waits else frozenset()
-    return Stream(addresses + second * (SPACE_BYTES // 2 + offset), writes, waits)
+    return RequestStream(addresses + second * (SPACE_BYTES // 2 + offset), writes, waits)
 
 
 def _random_writes(share: float, count: int) -> Ints:
     return (np.random.default_rng(_SEED + 1).random(count) < share).astype(np.int64)
 
 
-KINDS: Final[Mapping[str, Callable[[Pattern, DramPart, int], Stream]]] = {
+KINDS: Final[Mapping[str, Callable[[Pattern, DramPart, int], RequestStream]]] = {
     "sequential": _sequential,
     "random-chunk": _random_chunk,
     "strided-tile": _strided_tile,
@@ -102,7 +102,7 @@ KINDS: Final[Mapping[str, Callable[[Pattern, DramPart, int], Stream]]] = {
 """What makes the stream of a pattern, by its kind."""
 
 
-def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> Traffic:
+def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> BurstTraffic:
     """Return the first ``count`` bursts of a pattern, with their places in the part."""
     stream = KINDS[pattern.kind](pattern, part, count)
     bursts = stream.addresses % SPACE_BYTES // part.burst_bytes
@@ -112,7 +112,7 @@ def traffic(pattern: Pattern, part: DramPart, mapping: str, count: int) -> Traff
         chance = pattern.load * part.pseudo_channels / part.burst
         gaps = np.random.default_rng(_SEED + 2).geometric(min(1.0, chance), count)
         arrivals = np.cumsum(gaps).tolist()
-    return Traffic(
+    return BurstTraffic(
         banks=placed.banks.tolist(),
         rows=(placed.rows % part.rows).tolist(),
         writes=stream.writes.tolist(),

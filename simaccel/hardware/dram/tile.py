@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simaccel.hardware.dram.controller import ControllerSpec
 from simaccel.hardware.dram.part import DramPart
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.numbers import BYTE
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _WINDOW: Final = ControllerSpec().reads + ControllerSpec().per_bank
 
 
 @dataclass(frozen=True)
-class Rows:
+class TileRows:
     """``count`` rows of ``n_bytes``, which begin ``pitch`` bytes apart in DRAM."""
 
     count: Whole
@@ -40,7 +40,7 @@ class Rows:
         return self.count * self.n_bytes
 
 
-def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Rows:
+def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> TileRows:
     """Return the rows of a tile of a tensor that lies in DRAM with its last dimension innermost.
 
     Dimensions that the tile has whole join the row. Rows of several dimensions are taken to be as
@@ -50,11 +50,11 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Rows
     pitch.
 
     >>> rows_of((64, 16), (512, 64), 16)
-    Rows(count=64, n_bytes=32, pitch=128)
+    TileRows(count=64, n_bytes=32, pitch=128)
     >>> rows_of((3, 4, 64), (8, 512, 64), 16)
-    Rows(count=3, n_bytes=512, pitch=65536)
+    TileRows(count=3, n_bytes=512, pitch=65536)
     >>> rows_of((1, 64, 64), (8, 64, 64), 16)
-    Rows(count=1, n_bytes=8192, pitch=65536)
+    TileRows(count=1, n_bytes=8192, pitch=65536)
     """
     length: Whole = 1
     pitch: Whole = 1
@@ -71,27 +71,27 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Rows
         stride *= size
     pitch = np.where(apart, pitch, stride)
     length, pitch = (_over(n * bits, BYTE) for n in (length, pitch))
-    return Rows(_whole(count), _whole(length), _whole(pitch))
+    return TileRows(_whole(count), _whole(length), _whole(pitch))
 
 
-def requested_rows(sides: tuple[Whole, ...], bits: int) -> Rows:
+def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
     """Return the rows of a tile where a DMA engine asks for each of its innermost dimension.
 
     >>> requested_rows((3, 4, 16), 8)
-    Rows(count=12, n_bytes=16, pitch=16)
+    TileRows(count=12, n_bytes=16, pitch=16)
     """
     count: Whole = 1
     for side in sides[:-1]:
         count = count * side
     length = _whole(_over(sides[-1] * bits, BYTE)) if sides else 1
-    return Rows(_whole(count), length, length)
+    return TileRows(_whole(count), length, length)
 
 
-def lying(n_bytes: Whole, rows: Rows | None) -> Rows:
+def lying(n_bytes: Whole, rows: TileRows | None) -> TileRows:
     """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch
-    return Rows(_whole(_over(n_bytes, length)), _whole(length), _whole(pitch))
+    return TileRows(_whole(_over(n_bytes, length)), _whole(length), _whole(pitch))
 
 
 def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: int or array
@@ -108,14 +108,14 @@ def _over(amount: Whole, of: Whole) -> Whole:
     return -(-amount // of)
 
 
-def bus_clocks(part: DramPart, rows: Rows, share_bytes: Whole) -> Whole:
+def bus_clocks(part: DramPart, rows: TileRows, share_bytes: Whole) -> Whole:
     """Return the clocks of a channel's data bus for its share of a tile's bytes."""
     whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
     bursts = whole * _over(rows.n_bytes, part.burst_bytes) + _over(rest, part.burst_bytes)
     return _whole(_over(bursts, part.pseudo_channels) * part.burst)
 
 
-def bank_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
+def bank_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, write: int) -> Whole:
     """Return the clocks that activates, the busiest bank or bank group need for a tile."""
     visits = _Visits(part, mapping, rows, channels * part.pseudo_channels)
     activates = _over(visits.activates * max(4 * part.rrd_s, part.faw), 4)
@@ -138,14 +138,14 @@ def stream_rate(part: DramPart) -> tuple[int, int]:
     return part.pseudo_channels * part.burst_bytes * _unrefreshed(part), part.burst * part.refi
 
 
-def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: int) -> Whole:
+def tile_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, write: int) -> Whole:
     """Return the clocks of a tile on each of the channels that it is spread over.
 
     >>> from simaccel.hardware.dram.parts import PARTS
     >>> part = PARTS["HBM2"]
-    >>> tile_clocks(part, "bgil", Rows(1, 8192, 8192), 1, 0)  # 128 bursts of 2 clocks
+    >>> tile_clocks(part, "bgil", TileRows(1, 8192, 8192), 1, 0)  # 128 bursts of 2 clocks
     277
-    >>> tile_clocks(part, "bgil", Rows(64, 64, 65536), 1, 0)  # 64 rows of one bank
+    >>> tile_clocks(part, "bgil", TileRows(64, 64, 65536), 1, 0)  # 64 rows of one bank
     3322
     """
     share = _over(rows.total_bytes, channels)
@@ -157,7 +157,7 @@ def tile_clocks(part: DramPart, mapping: str, rows: Rows, channels: int, write: 
 class _Visits:
     """Visits of a tile to pages, banks and bank groups of one data bus."""
 
-    def __init__(self, part: DramPart, mapping: str, rows: Rows, ways: int) -> None:
+    def __init__(self, part: DramPart, mapping: str, rows: TileRows, ways: int) -> None:
         self.part, self.rows, self.ways = part, rows, ways
         self.groups = part.bank_groups if mapping == INTERLEAVED else 1
         self.turn = part.burst_bytes * ways * self.groups

@@ -81,7 +81,7 @@ class EnergySpec(Spec):
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
-    def prices(self, capacity_bytes: int | None, part: str | None) -> Prices | None:
+    def prices(self, capacity_bytes: int | None, part: str | None) -> EnergyPrices | None:
         """Give all prices, of a buffer's capacity and a DRAM part; ``None``: that of DRAM is open.
 
         >>> EnergySpec(node="7nm", dram_pj_per_byte=30).prices(2**20, None).buffer_pj_per_byte
@@ -93,7 +93,7 @@ class EnergySpec(Spec):
         if dram is None and self.known:
             return None
         prices = {**self._on_chip(capacity_bytes), DRAM: dram}
-        return Prices(**{name: price or 0.0 for name, price in prices.items()})
+        return EnergyPrices(**{name: price or 0.0 for name, price in prices.items()})
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
         """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
@@ -122,7 +122,7 @@ class EnergySpec(Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prices:
+class EnergyPrices:
     """Energy per action in pJ, all of them known."""
 
     mac_pj: float
@@ -153,7 +153,7 @@ class Prices:
         ``elements``: passed by the SFU; ``moved``: (level and direction, tensor) -> bytes; leakage
         is there if it costs anything. A float each, or an array where the amounts are arrays.
 
-        >>> price = Prices(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
+        >>> price = EnergyPrices(mac_pj=1, sfu_pj_per_element=2, buffer_pj_per_byte=5,
         ...     noc_pj_per_byte=1, dram_pj_per_byte=100)
         >>> price.by_level(3, 0, {("dram_read", "A"): 2, ("dram_write", "C"): 1})
         {'mac': 3, 'sfu': 0, 'buffer': 0, 'noc': 0, 'dram': 300}

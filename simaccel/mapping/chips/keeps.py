@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from simaccel.mapping.tree import Around, Fork, Group, Keep, Mapping, Node, Part, Tree
+from simaccel.mapping.tree import Fork, Group, Keep, Mapping, Node, Part, ResidentScope, Tree
 
 Rename = Callable[[str], str]
 
@@ -15,7 +15,7 @@ def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
 
     What is kept around groups has the name that the first of them that knows another gives it.
     """
-    body: list[Group | Around] = []
+    body: list[Group | ResidentScope] = []
     for part in mapping.body:
         if isinstance(part, Group):
             body.append(_group(part, in_group(part)))
@@ -23,7 +23,7 @@ def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
         ways = [in_group(group) for group in part.groups]
         keeps = tuple(_around(keep, ways) for keep in part.keeps)
         pairs = zip(part.groups, ways, strict=True)
-        body.append(Around(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
+        body.append(ResidentScope(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
     return replace(mapping, body=tuple(body))
 
 

@@ -86,7 +86,7 @@ class ChipLayout:
 
 
 @dataclass(frozen=True)
-class Move:
+class LayoutStep:
     """A collective over some digits, and how the tensor lies behind it."""
 
     kind: Collective
@@ -94,7 +94,7 @@ class Move:
     behind: ChipLayout
 
 
-def moves(made: ChipLayout, read: ChipLayout) -> Iterator[Move]:
+def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
     """Yield the collectives between how a tensor is made and how it is read, none if they agree.
 
     What is left to do behind the last of them is to take a part of what a chip has. Partial sums
@@ -111,10 +111,10 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[Move]:
     scattered = _scattered(made, read)
     if scattered is not None:
         chip_layout = ChipLayout(scattered, made.partial - _digits(scattered))
-        yield Move("reduce_scatter", _sorted(made.partial & _digits(scattered)), chip_layout)
+        yield LayoutStep("reduce_scatter", _sorted(made.partial & _digits(scattered)), chip_layout)
     if chip_layout.partial:
         digits, chip_layout = _sorted(chip_layout.partial), ChipLayout(chip_layout.dims)
-        yield Move("all_reduce", digits, chip_layout)
+        yield LayoutStep("all_reduce", digits, chip_layout)
     kept = [_common(own, its) for own, its in zip(chip_layout.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(chip_layout.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
@@ -128,13 +128,13 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[Move]:
             for own, its, n in zip(chip_layout.dims, read.dims, kept, strict=True)
         )
         chip_layout = ChipLayout(dims)
-        yield Move("all_to_all", _sorted(swapped), chip_layout)
+        yield LayoutStep("all_to_all", _sorted(swapped), chip_layout)
     if gathered := rest - more:
         dims = tuple(
             tuple(digit for digit in dim if digit not in gathered) for dim in chip_layout.dims
         )
         chip_layout = ChipLayout(dims)
-        yield Move("all_gather", _sorted(gathered), chip_layout)
+        yield LayoutStep("all_gather", _sorted(gathered), chip_layout)
 
 
 def _scattered(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:

@@ -33,7 +33,7 @@ def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> ChipLayout:
 
 
 @dataclass
-class Naming:
+class TensorNames:
     """Names the tensors of a chip: one for each way in which a tensor lies."""
 
     workload: Workload

@@ -17,10 +17,10 @@ from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.keeps import renamed
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refined
-from simaccel.mapping.chips.naming import Cuts, Naming, layout_of
-from simaccel.mapping.classes import Classes
+from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of
+from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.node_text import node_text
-from simaccel.mapping.tree import Around, Group, Spread, WorkloadReference, nodes
+from simaccel.mapping.tree import Group, ResidentScope, Spread, WorkloadReference, nodes
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.workload import Operand, Operator, Vector, Workload, operands_of
 
@@ -118,7 +118,7 @@ def group_places(mapping: MappingTree) -> list[str]:
     """Return where each group stands in a mapping, such as ``groups[1]``."""
     found: list[str] = []
     for at, one in enumerate(mapping.body):
-        if isinstance(one, Around):
+        if isinstance(one, ResidentScope):
             found += [f"groups[{at}].groups[{n}]" for n in range(len(one.groups))]
         else:
             found.append(f"groups[{at}]")
@@ -187,7 +187,7 @@ class _Sharding:
         known = self.workload.by_name
         if any(name not in known for name in group.operators):
             return {}
-        classes = Classes([known[name] for name in group.operators])
+        classes = RankClasses([known[name] for name in group.operators])
         return {classes.name(place): classes.size(place) for place in classes.parent}
 
     def _pieces(
@@ -221,7 +221,7 @@ class _Sharding:
         if any(name not in known for name in group.operators):
             return
         operators = [known[name] for name in group.operators]
-        classes = Classes(operators)
+        classes = RankClasses(operators)
         by_rank: dict[str, list[ChipAxis]] = {}
         for rank, axis in digits:
             try:
@@ -262,7 +262,7 @@ class _Sharding:
 
     def share(self, mapping: MappingTree) -> Pod | None:
         """Return what each chip does of a mapping without its spreads over chips."""
-        naming = Naming(self.workload, self.cuts, self.spec)
+        naming = TensorNames(self.workload, self.cuts, self.spec)
         operators = tuple(naming.operator(operator) for operator in self.workload.operators)
         naming.close()
         self.found += [("groups", *wrong) for wrong in naming.found]

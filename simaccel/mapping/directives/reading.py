@@ -34,7 +34,7 @@ _SPATIAL = "SpatialMap"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Directed:
+class DirectedLayer:
     """A layer with its dataflow, and the places of the directives in the file."""
 
     layer: DescribedLayer
@@ -56,7 +56,7 @@ class Directives:
 
     file: str
     name: str
-    layers: tuple[Directed, ...]
+    layers: tuple[DirectedLayer, ...]
     notes: tuple[Fault, ...] = ()
 
     def only(self, layer: str | None) -> Directives:
@@ -90,7 +90,7 @@ def directives_of(description: Description, file: str) -> Directives:
     """Return the layers and dataflows of a description; raises as ``load_directives``."""
     layers, evaluator = described_layers(description, file)
     known = {id(described.node): described for described in layers}
-    directeds: list[Directed] = []
+    directeds: list[DirectedLayer] = []
     notes: list[Fault] = []
     writer: _Block | None = None
     for node in description.layers:
@@ -110,7 +110,9 @@ def directives_of(description: Description, file: str) -> Directives:
         reader = _Reader(layer, writer, evaluator)
         dataflow = reader.read()
         notes += reader.notes
-        directeds.append(Directed(layer=layer, dataflow=dataflow, nodes=writer.block.directives))
+        directeds.append(
+            DirectedLayer(layer=layer, dataflow=dataflow, nodes=writer.block.directives)
+        )
     if evaluator.faults:
         raise InputError(list(dict.fromkeys(evaluator.faults)))
     name = next(

@@ -16,7 +16,7 @@ from math import prod
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.directives.levels import complete, pes_of_cluster
 from simaccel.mapping.directives.outputs import NotDirectedError, OutputLevel, over_outputs
-from simaccel.mapping.directives.reading import Directed
+from simaccel.mapping.directives.reading import DirectedLayer
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
@@ -49,7 +49,7 @@ _ROLES = ("input", "weight", "output")
 
 
 def directed_mapping(
-    directed: Sequence[Directed], workload: Workload, accelerator: Accelerator
+    directed: Sequence[DirectedLayer], workload: Workload, accelerator: Accelerator
 ) -> Mapping:
     """Return the mapping of described layers, which are the workload's operators.
 
@@ -80,7 +80,7 @@ class _Nest:
     inside: list[Loop] = field(default_factory=list)
 
 
-def _group(described: Directed, operator: Einsum, array: SpatialArraySpec) -> Group:
+def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) -> Group:
     layer, pes = described.layer, array.rows * array.cols
     if layer.up != (1, 1):
         raise NotDirectedError(

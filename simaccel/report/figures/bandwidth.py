@@ -13,10 +13,10 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, MaxNLocator
 
 from simaccel.report.figures.axes import cycle_axis, heading, number_text, steps
-from simaccel.report.figures.panel import Panel, Shown, part_text
+from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS
 from simaccel.report.units import short_share_text
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.trace.schema import Cycles
 
 BINS: Final = 300
@@ -41,7 +41,7 @@ _LARGE: Final = 1000
 
 
 @dataclass(frozen=True)
-class Flow:
+class ResourceRate:
     """Bytes per cycle of one resource, on average in each bin."""
 
     name: str
@@ -75,17 +75,17 @@ class Flow:
         return "{}: peak {}, mean {} of {} B/cycle".format(name, *shares, limit)
 
 
-def flows(trace: Trace, start: int, end: int, *, bins: int = BINS) -> list[Flow]:
+def flows(trace: TraceReader, start: int, end: int, *, bins: int = BINS) -> list[ResourceRate]:
     """Return what each resource moves from cycle ``start`` up to ``end``."""
     found = trace.bandwidth(bins=bins, start=start, end=end)
     cycles = np.diff(found.edges)
     return [
-        Flow(name, found.edges, moved / cycles, found.bytes_per_cycle[name])
+        ResourceRate(name, found.edges, moved / cycles, found.bytes_per_cycle[name])
         for name, moved in zip(found.channels, found.moved, strict=True)
     ]
 
 
-def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
+def bandwidth_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw one small plot for each resource, all over the same cycles."""
     drawn = flows(trace, *shown.whole)
     clock_hz = trace.accelerator().clock_hz
@@ -97,7 +97,7 @@ def bandwidth_panel(trace: Trace, shown: Shown) -> Panel:
     )
 
 
-def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
+def draw_flows(figure: FigureBase, drawn: list[ResourceRate], clock_hz: int) -> None:
     """Draw flows below each other: bytes per cycle on the left, GB/s on the right."""
     heights = [flow.height_inches for flow in drawn]
     grid = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)
@@ -110,7 +110,7 @@ def draw_flows(figure: FigureBase, drawn: list[Flow], clock_hz: int) -> None:
     cycle_axis(grid[-1, 0], int(edges[0]), int(edges[-1]))
 
 
-def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
+def _draw_flow(axes: Axes, flow: ResourceRate, clock_hz: int) -> None:
     edges = flow.edges - flow.edges[0]
     steps(axes, flow.bytes_per_cycle, edges, facecolor=SERIES_COLOURS[0])
     top = float(flow.bytes_per_cycle.max())
@@ -126,7 +126,7 @@ def _draw_flow(axes: Axes, flow: Flow, clock_hz: int) -> None:
     heading(axes, flow.text)
 
 
-def _ticks(flow: Flow, scale: float) -> Locator:
+def _ticks(flow: ResourceRate, scale: float) -> Locator:
     """Return the places of numbers; a low plot has room for nothing and the limit."""
     if flow.is_low and flow.limit is not None:
         return FixedLocator([0, flow.limit * scale])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import Compared
+from simaccel.report.comparison import ComparisonRow
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -44,7 +44,7 @@ _NUMBERED = 7.0
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """The style of a dataflow: a colour for its family, a marker of its own."""
 
     colour: str
@@ -53,7 +53,7 @@ class Look:
     line: str
 
 
-def looks(names: Sequence[str]) -> dict[str, Look]:
+def looks(names: Sequence[str]) -> dict[str, SeriesStyle]:
     """Return each dataflow its look; ``flat`` and ``flat-r`` share a colour, not line and marker.
 
     >>> [look.line for look in looks(["flat", "flat-r", "naive"]).values()]
@@ -61,11 +61,11 @@ def looks(names: Sequence[str]) -> dict[str, Look]:
     """
     families = list(dict.fromkeys((*_FAMILIES, *map(_family, names))))
     seen: dict[str, int] = {}
-    by_name: dict[str, Look] = {}
+    by_name: dict[str, SeriesStyle] = {}
     for name in dict.fromkeys(names):
         family = families.index(_family(name))
         nth = seen[_family(name)] = seen.get(_family(name), -1) + 1
-        by_name[name] = Look(
+        by_name[name] = SeriesStyle(
             SERIES_COLOURS[family % len(SERIES_COLOURS)],
             SERIES_HATCHES[nth % len(SERIES_HATCHES)],
             SERIES_MARKERS[len(by_name) % len(SERIES_MARKERS)],
@@ -85,7 +85,7 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
     return {cause: 100 * n / cycles for cause, n in parts.items()}
 
 
-def causes_of(rows: Sequence[Compared]) -> list[str]:
+def causes_of(rows: Sequence[ComparisonRow]) -> list[str]:
     """List what the array does in any of the runs, as far as it is seen, in the order of stacks."""
     shares = [array_shares(row.result) for row in rows if row.result is not None]
     return in_order({cause for one in shares for cause, share in one.items() if share >= _SEEN})
@@ -105,7 +105,7 @@ def number_slice(axes: Axes, x: float, y: float, share: float) -> None:
         )
 
 
-def draw_comparison(rows: Sequence[Compared], title: str) -> Figure:
+def draw_comparison(rows: Sequence[ComparisonRow], title: str) -> Figure:
     """Draw two panels: utilisation a run, and where the cycles of the array went.
 
     Call it inside ``style()``.
@@ -130,7 +130,7 @@ def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
     return [handle for handle, _ in pairs], [label for _, label in pairs]
 
 
-def _groups(rows: Sequence[Compared]) -> list[int]:
+def _groups(rows: Sequence[ComparisonRow]) -> list[int]:
     """Number the places, as each row has one; those with one row each stand together."""
     places = list(dict.fromkeys(row.place for row in rows))
     if len(places) == len(rows):
@@ -138,7 +138,7 @@ def _groups(rows: Sequence[Compared]) -> list[int]:
     return [places.index(row.place) for row in rows]
 
 
-def _label(row: Compared, rows: Sequence[Compared]) -> str:
+def _label(row: ComparisonRow, rows: Sequence[ComparisonRow]) -> str:
     names = {
         "dataflow": row.dataflow,
         "point": "" if row.point is None else row.point.text,
@@ -149,7 +149,7 @@ def _label(row: Compared, rows: Sequence[Compared]) -> str:
     return ", ".join(names[name] for name in (*["dataflow"] * several, *differ))
 
 
-def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) -> None:
+def _draw_utilisation(axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[float]) -> None:
     look = looks([row.dataflow for row in rows])
     for row, place in zip(rows, places, strict=True):
         if row.result is None:
@@ -172,7 +172,7 @@ def _draw_utilisation(axes: Axes, rows: Sequence[Compared], places: Sequence[flo
     axes.set_xlabel(UTILISATION)
 
 
-def _draw_stacks(axes: Axes, rows: Sequence[Compared], places: Sequence[float]) -> None:
+def _draw_stacks(axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[float]) -> None:
     ran = [(row.result, at) for row, at in zip(rows, places, strict=True) if row.result is not None]
     left = [0.0] * len(ran)
     for cause in causes_of(rows):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.exploration.explore import Exploration, ExploredPoint
+from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.experiment.exploration.figures import FRONTIER, objective_of
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -40,7 +40,7 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawn(found: Exploration) -> list[ExploredPoint]:
+def _drawn(found: ExploredDesigns) -> list[ExploredPoint]:
     return [one for one in found.points if one.figures is not None]
 
 
@@ -53,7 +53,7 @@ _MOST_NAMED = 10
 """Designs of a frontier that are named where they lie."""
 
 
-def draw_frontier(found: Exploration, title: str) -> Figure:
+def draw_frontier(found: ExploredDesigns, title: str) -> Figure:
     """Draw energy over time, and area over time: all designs, and the frontier.
 
     Call it inside ``style()``.
@@ -67,7 +67,7 @@ def draw_frontier(found: Exploration, title: str) -> Figure:
     return figure
 
 
-def draw_pairs(found: Exploration, title: str) -> Figure:
+def draw_pairs(found: ExploredDesigns, title: str) -> Figure:
     """Draw each two figures of the frontier against each other. Call it inside ``style()``."""
     pairs = list(combinations(FRONTIER, 2))
     figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
@@ -79,7 +79,7 @@ def draw_pairs(found: Exploration, title: str) -> Figure:
     return figure
 
 
-def _scatter(ax: Axes, found: Exploration, x: str, y: str) -> None:
+def _scatter(ax: Axes, found: ExploredDesigns, x: str, y: str) -> None:
     """Draw all designs, those outside the limits lighter."""
     for within, colour, label in (
         (False, "#DDDDDD", "outside the limits"),
@@ -166,7 +166,7 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
         figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
 
 
-def draw_sensitivity(exploration: Exploration, title: str) -> Figure:
+def draw_sensitivity(exploration: ExploredDesigns, title: str) -> Figure:
     """Draw the objective at each setting of each axis: the best design, and the geometric mean.
 
     A line for each scenario; relative to the best design of its scenario. Call it inside
@@ -193,7 +193,7 @@ def draw_sensitivity(exploration: Exploration, title: str) -> Figure:
     return figure
 
 
-def _draw_axis(ax: Axes, exploration: Exploration, number: int) -> None:
+def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     dimension = exploration.dimensions[number]
     settings = dimension.settings
     groups: dict[tuple[str, ...], list[ExploredPoint]] = {}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.comparison import Compared, series_of
+from simaccel.report.comparison import ComparisonRow, series_of
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.metrics import Metric
@@ -26,7 +26,7 @@ _TICKS: Final = 6
 _NAN: Final = float("nan")
 
 
-def draw_metric(rows: Sequence[Compared], title: str, metric: Metric) -> Figure:
+def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Figure:
     """Draw a metric, a line or a colour for each dataflow. Call it inside ``style()``.
 
     What is not known, or did not run, is left out.
@@ -56,12 +56,12 @@ def draw_metric(rows: Sequence[Compared], title: str, metric: Metric) -> Figure:
     return figure
 
 
-def _value(row: Compared, metric: Metric) -> float:
+def _value(row: ComparisonRow, metric: Metric) -> float:
     value = None if row.result is None else metric.value(row.result, row.tokens)
     return _NAN if value is None else float(value)
 
 
-def _lines(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
+def _lines(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
     """Draw a line for each dataflow (and what else differs) over the swept number."""
     names = list(dict.fromkeys(map(series_of, rows)))
     for name, look in looks(names).items():
@@ -85,7 +85,7 @@ def _lines(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
     axes.set_xticks(sorted(points), [points[at] for at in sorted(points)])
 
 
-def _bars(axes: Axes, rows: Sequence[Compared], metric: Metric) -> None:
+def _bars(axes: Axes, rows: Sequence[ComparisonRow], metric: Metric) -> None:
     """Draw groups of bars by name, a bar for each dataflow."""
     groups = list(dict.fromkeys("" if row.point is None else row.point.text for row in rows))
     names = list(dict.fromkeys(map(series_of, rows)))

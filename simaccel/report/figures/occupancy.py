@@ -14,11 +14,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from simaccel.report.figures.axes import cycle_axis, fill, steps
-from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
+from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import LIMIT_COLOUR, SERIES_COLOURS, SERIES_HATCHES
-from simaccel.report.figures.window import Window
+from simaccel.report.figures.window import CycleWindow
 from simaccel.report.units import bytes_text
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import IN_PES, Cycles
 
 MOST_STEPS: Final = 4_000
@@ -35,7 +35,7 @@ _UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 
 @dataclass(frozen=True)
-class Occupied:
+class BufferOccupancy:
     """Bytes by tile and step of time."""
 
     edges: Cycles
@@ -51,7 +51,9 @@ class Occupied:
         return float(self.n_bytes.sum(axis=0).max(initial=0))
 
 
-def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS) -> Occupied:
+def occupied(
+    trace: TraceReader, start: int, end: int, *, most_steps: int = MOST_STEPS
+) -> BufferOccupancy:
     """Return the bytes that each tile holds; tiles that hold nothing in the window are left out.
 
     Where there are more than ``MOST_TILES``, those with the lowest peaks are one.
@@ -65,10 +67,10 @@ def occupied(trace: Trace, start: int, end: int, *, most_steps: int = MOST_STEPS
     if others.any():
         tiles = (*tiles, f"{others.any(axis=1).sum()} others")
         n_bytes = np.vstack([n_bytes, others.sum(axis=0)])
-    return Occupied(levels.edges, tiles, n_bytes, levels.exact)
+    return BufferOccupancy(levels.edges, tiles, n_bytes, levels.exact)
 
 
-def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | None:
+def _steps(trace: TraceReader, start: int, end: int, most_steps: int) -> BufferOccupancy | None:
     """Follow every change, unless a tile has too many."""
     try:
         tiles = _in_buffer(trace)
@@ -80,22 +82,22 @@ def _steps(trace: Trace, start: int, end: int, most_steps: int) -> Occupied | No
     held = np.zeros((len(rows), len(edges) - 1))
     for at, lane in enumerate(rows):
         held[at] = lane["held"][np.searchsorted(lane["start"], edges[:-1], "right") - 1]
-    return Occupied(edges, tiles, held, exact=True)
+    return BufferOccupancy(edges, tiles, held, exact=True)
 
 
-def _bins(trace: Trace, start: int, end: int) -> Occupied:
+def _bins(trace: TraceReader, start: int, end: int) -> BufferOccupancy:
     found = trace.occupancy(bins=BINS, start=start, end=end)
     tiles = _in_buffer(trace)
     kept = [found.tiles.index(tile) for tile in tiles]
-    return Occupied(found.edges, tiles, found.mean_bytes[kept], exact=False)
+    return BufferOccupancy(found.edges, tiles, found.mean_bytes[kept], exact=False)
 
 
-def _in_buffer(trace: Trace) -> tuple[str, ...]:
+def _in_buffer(trace: TraceReader) -> tuple[str, ...]:
     """Return the lanes of the tiles that live in the buffer, not in PEs."""
     return tuple(tile for tile in trace.tiles if not tile.startswith(IN_PES))
 
 
-def occupancy_panel(trace: Trace, shown: Shown) -> Panel:
+def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw the tiles of the window on top of each other."""
     window = shown.window
     drawn = occupied(trace, window.start, window.end)
@@ -109,19 +111,19 @@ def occupancy_panel(trace: Trace, shown: Shown) -> Panel:
     )
 
 
-def _draw(axes: Axes, drawn: Occupied, capacity: int | None, window: Window) -> None:
+def _draw(axes: Axes, drawn: BufferOccupancy, capacity: int | None, window: CycleWindow) -> None:
     draw_occupied(axes, drawn, capacity)
     mark_period(axes, window)
 
 
-def _looks(drawn: Occupied) -> list[dict[str, Any]]:
+def _looks(drawn: BufferOccupancy) -> list[dict[str, Any]]:
     """Return each tile its colour and hatch; grey is what stands for several."""
     looks = zip(cycle(SERIES_COLOURS), cycle(SERIES_HATCHES), strict=False)
     named = [fill(*look) for _, look in zip(drawn.tiles[:MOST_TILES], looks, strict=False)]
     return named + [fill(_OTHERS, "")] * (len(drawn.tiles) - len(named))
 
 
-def _keys(drawn: Occupied, capacity: int | None) -> list[Artist]:
+def _keys(drawn: BufferOccupancy, capacity: int | None) -> list[Artist]:
     """Explain the line and the tiles, the upper ones first, as they are stacked."""
     pairs = zip(drawn.tiles, _looks(drawn), strict=True)
     tiles = [Patch(label=tile, **look) for tile, look in pairs][::-1]
@@ -131,11 +133,11 @@ def _keys(drawn: Occupied, capacity: int | None) -> list[Artist]:
     return [Line2D([], [], label=name, **_LIMIT), *tiles]
 
 
-def _is_far(drawn: Occupied, capacity: int) -> bool:
+def _is_far(drawn: BufferOccupancy, capacity: int) -> bool:
     return capacity > _FAR * drawn.peak_bytes
 
 
-def draw_occupied(axes: Axes, drawn: Occupied, capacity: int | None) -> None:
+def draw_occupied(axes: Axes, drawn: BufferOccupancy, capacity: int | None) -> None:
     """Stack the bytes of the tiles; ``capacity`` (bytes, None: unlimited) is a line."""
     edges = drawn.edges - drawn.edges[0]
     far = capacity is None or _is_far(drawn, capacity)

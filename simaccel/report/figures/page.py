@@ -21,7 +21,7 @@ from simaccel.report.figures.axes import (
 )
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
-from simaccel.report.figures.panel import Panel, Shown
+from simaccel.report.figures.panel import Panel, ShownWindow
 from simaccel.report.figures.stall_stack import stalls_panel
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
@@ -36,9 +36,9 @@ from simaccel.report.figures.style import (
 from simaccel.report.figures.timeline import timeline_panel
 from simaccel.report.figures.window import asked_window, operator_span
 from simaccel.report.titles import experiment_title
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 
-_PANELS: Final[Mapping[str, Callable[[Trace, Shown], Panel]]] = MappingProxyType(
+_PANELS: Final[Mapping[str, Callable[[TraceReader, ShownWindow], Panel]]] = MappingProxyType(
     {
         "timeline": timeline_panel,
         "bandwidth": bandwidth_panel,
@@ -50,7 +50,7 @@ _LEFT: Final = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class FigureOptions:
     """The kinds and the window of a trace to draw.
 
     Timeline and occupancy show the window from cycle ``start`` up to ``end``, by default a
@@ -68,7 +68,9 @@ class Asked:
     columns: int | None = None
 
 
-def plot_trace(trace: Trace, path: str | Path, asked: Asked, *, force: bool = False) -> Shown:
+def plot_trace(
+    trace: TraceReader, path: str | Path, asked: FigureOptions, *, force: bool = False
+) -> ShownWindow:
     """Draw figures of a trace to a file: png, svg or pdf by its suffix.
 
     Gives which cycles are drawn.
@@ -86,7 +88,7 @@ def plot_trace(trace: Trace, path: str | Path, asked: Asked, *, force: bool = Fa
     return shown
 
 
-def what_is_shown(trace: Trace, asked: Asked) -> Shown:
+def what_is_shown(trace: TraceReader, asked: FigureOptions) -> ShownWindow:
     """Work out which cycles are drawn.
 
     Raises:
@@ -99,10 +101,10 @@ def what_is_shown(trace: Trace, asked: Asked) -> Shown:
     whole = window.start, window.end
     if (asked.start, asked.end) == (None, None):
         whole = operator_span(trace, asked.operator)
-    return Shown(window, whole, asked.engine)
+    return ShownWindow(window, whole, asked.engine)
 
 
-def draw_page(trace: Trace, shown: Shown, asked: Asked) -> Figure:
+def draw_page(trace: TraceReader, shown: ShownWindow, asked: FigureOptions) -> Figure:
     """Draw the panels of some kinds below each other. Call it inside ``style()``."""
     columns = asked.columns or (1 if len(asked.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
@@ -124,7 +126,7 @@ def draw_page(trace: Trace, shown: Shown, asked: Asked) -> Figure:
     return figure
 
 
-def _run_text(trace: Trace) -> str:
+def _run_text(trace: TraceReader) -> str:
     """Return what ran on what."""
     dataflow = trace.dataflow()
     title = experiment_title(trace.workload(), trace.accelerator(), dataflow)

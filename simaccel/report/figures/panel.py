@@ -9,13 +9,13 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from simaccel.report.figures.window import Window
+from simaccel.report.figures.window import CycleWindow
 from simaccel.report.units import cycles_text, seconds_text
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownWindow:
     """The part of a trace that is drawn.
 
     Attributes:
@@ -25,7 +25,7 @@ class Shown:
 
     """
 
-    window: Window
+    window: CycleWindow
     whole: tuple[int, int]
     engine: str
 
@@ -53,14 +53,14 @@ class Panel:
     draw: Callable[[FigureBase], None]
 
 
-def mark_period(axes: Axes, window: Window) -> None:
+def mark_period(axes: Axes, window: CycleWindow) -> None:
     """Draw a dashed line where the steady period of a window begins."""
     if window.times:
         begins = window.end - window.period_cycles - window.start
         axes.axvline(begins, color="#000000", linestyle="--", linewidth=0.8)
 
 
-def part_text(trace: Trace, start: int, end: int) -> str:
+def part_text(trace: TraceReader, start: int, end: int) -> str:
     """Return which part of a run is shown, in cycles and in time."""
     hz = trace.accelerator().clock_hz
     all_cycles, time, run = (

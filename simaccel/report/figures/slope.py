@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.report.comparison import Compared, dram_bytes
-from simaccel.report.figures.comparison import Look
+from simaccel.report.comparison import ComparisonRow, dram_bytes
+from simaccel.report.figures.comparison import SeriesStyle
 from simaccel.report.figures.style import LIMIT_COLOUR
 from simaccel.report.units import bytes_text
 
@@ -25,7 +25,7 @@ _BEYOND: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Slope:
+class SkiSlope:
     """Points (bytes kept on chip, bytes moved) of a bound, and its name."""
 
     label: str
@@ -33,7 +33,10 @@ class Slope:
 
 
 def draw_slopes(
-    axes: Axes, rows: Sequence[Compared], look: dict[str, Look], slopes: Sequence[Slope]
+    axes: Axes,
+    rows: Sequence[ComparisonRow],
+    look: dict[str, SeriesStyle],
+    slopes: Sequence[SkiSlope],
 ) -> None:
     """Draw what each dataflow moved as points, and below it the slopes."""
     rooms = [room for row in rows if (room := _room(row)) is not None]
@@ -64,13 +67,13 @@ def draw_slopes(
     axes.grid(visible=True, linewidth=0.3, alpha=0.6)
 
 
-def _room(row: Compared) -> int | None:
+def _room(row: ComparisonRow) -> int | None:
     """Return the memory on chip of a run, of its PEs too."""
     found: dict[str, Any] = {} if row.result is None else row.result["dram_bound"]
     return found.get("on_chip_bytes")
 
 
-def _draw_slope(axes: Axes, slope: Slope, line: str, window: tuple[float, float]) -> None:
+def _draw_slope(axes: Axes, slope: SkiSlope, line: str, window: tuple[float, float]) -> None:
     """Draw the part of a slope that is in the window: from its last point before it on."""
     low, high = window
     before = [moved for room, moved in slope.points if room <= low]

@@ -12,10 +12,10 @@ from matplotlib.colors import to_rgb
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shortened, width_inches
-from simaccel.report.figures.panel import Panel, Shown, part_text
+from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
 from simaccel.report.units import cycles_text, short_share_text
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 
 MOST_OPERATORS: Final = 20
 """More are drawn as one bar, the smallest together."""
@@ -37,7 +37,7 @@ _BEHIND: Final = 101.5
 
 
 @dataclass(frozen=True)
-class Stack:
+class StallStack:
     """Cycles of an engine during one operator, by cause."""
 
     name: str
@@ -50,8 +50,8 @@ class Stack:
 
 
 def stall_stacks(
-    trace: Trace, engine: str = "array", *, start: int = 0, end: int | None = None
-) -> list[Stack]:
+    trace: TraceReader, engine: str = "array", *, start: int = 0, end: int | None = None
+) -> list[StallStack]:
     """Sum an engine's cycles by operator and cause; if there are several, the last is their sum.
 
     Operators stand in the order of the program. From ``MOST_OPERATORS`` on the smallest are one.
@@ -64,11 +64,15 @@ def stall_stacks(
         allowed = suggest(engine, trace.engines)
         raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
     cycles = _accounted(trace, engine, start, end)
-    stacks = [Stack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]]
+    stacks = [
+        StallStack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]
+    ]
     return stacks if len(stacks) == 1 else [*_fewer(stacks), _together(TOTAL, stacks)]
 
 
-def _accounted(trace: Trace, engine: str, start: int, end: int | None) -> dict[str, dict[str, int]]:
+def _accounted(
+    trace: TraceReader, engine: str, start: int, end: int | None
+) -> dict[str, dict[str, int]]:
     """Sum a window by operator and cause.
 
     Where the array has no work in an operator, it waits for the SFU: for its work, and for what it
@@ -95,12 +99,12 @@ def _instead(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
     return found
 
 
-def _program_order(trace: Trace, names: Mapping[str, object]) -> list[str]:
+def _program_order(trace: TraceReader, names: Mapping[str, object]) -> list[str]:
     known = dict.fromkeys(site.operator for site in trace.header.sites.values())
     return [name for name in [*known, *sorted({*names} - {*known})] if name in names]
 
 
-def _fewer(stacks: Sequence[Stack]) -> list[Stack]:
+def _fewer(stacks: Sequence[StallStack]) -> list[StallStack]:
     if len(stacks) <= MOST_OPERATORS:
         return list(stacks)
     by_size = sorted(stacks, key=lambda stack: -stack.total)
@@ -109,12 +113,12 @@ def _fewer(stacks: Sequence[Stack]) -> list[Stack]:
     return [*kept, _together(f"{len(small)} others", small)]
 
 
-def _together(name: str, stacks: Sequence[Stack]) -> Stack:
+def _together(name: str, stacks: Sequence[StallStack]) -> StallStack:
     causes = in_order({cause for stack in stacks for cause in stack.cycles})
-    return Stack(name, {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes})
+    return StallStack(name, {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes})
 
 
-def stalls_panel(trace: Trace, shown: Shown) -> Panel:
+def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw a bar for each operator, and one for all of them."""
     start, end = shown.whole
     stacks = stall_stacks(trace, shown.engine, start=start, end=end)
@@ -126,7 +130,7 @@ def stalls_panel(trace: Trace, shown: Shown) -> Panel:
     )
 
 
-def _explained(stacks: Sequence[Stack]) -> list[str]:
+def _explained(stacks: Sequence[StallStack]) -> list[str]:
     """Name the causes that are more than a few pixels of some bar."""
     return in_order(
         {
@@ -138,7 +142,7 @@ def _explained(stacks: Sequence[Stack]) -> list[str]:
     )
 
 
-def draw_stall_stacks(axes: Axes, stacks: Sequence[Stack], engine: str) -> None:
+def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> None:
     """Draw one bar per stack, in percent of its cycles; its cycles stand behind it."""
     run = stacks[-1].total
     size, unit = cycle_unit(run)

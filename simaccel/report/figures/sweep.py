@@ -10,21 +10,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.comparison import Axis, Compared, Point
+from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint
 from simaccel.report.figures.comparison import (
     ARRAY,
     EDGE_COLOUR,
     EDGE_POINTS,
     FILLED,
     UTILISATION,
-    Look,
+    SeriesStyle,
     array_shares,
     causes_of,
     legend_of,
     looks,
     number_slice,
 )
-from simaccel.report.figures.slope import DRAM, Slope, draw_slopes
+from simaccel.report.figures.slope import DRAM, SkiSlope, draw_slopes
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -51,10 +51,10 @@ _LINE_OF_TEXT = 6.5
 _MOST_APART, _MOST_NUMBERED = 24, 6
 """Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
-Slopes = Mapping[int | None, Sequence[Slope]]
+Slopes = Mapping[int | None, Sequence[SkiSlope]]
 
 
-def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = None) -> Figure:
+def draw_sweep(rows: Sequence[ComparisonRow], title: str, slopes: Slopes | None = None) -> Figure:
     """Draw one line per dataflow (a panel per length), and below a stack per dataflow.
 
     Where a dataflow does not run its line has a gap, and a cross stands under the axis. With
@@ -84,37 +84,40 @@ def draw_sweep(rows: Sequence[Compared], title: str, slopes: Slopes | None = Non
     return figure
 
 
-def _panels(rows: Sequence[Compared]) -> dict[str, list[Compared]]:
+def _panels(rows: Sequence[ComparisonRow]) -> dict[str, list[ComparisonRow]]:
     """Part the rows by their length, unless the length is what is swept; '' is the only part."""
     several = len({row.seq_len for row in rows}) > 1 and _axis(rows).column != "seq_len"
-    found: dict[str, list[Compared]] = {}
+    found: dict[str, list[ComparisonRow]] = {}
     for row in rows:
         found.setdefault(f"{row.seq_len} tokens" if several else "", []).append(row)
     return found
 
 
-def _axis(rows: Sequence[Compared]) -> Axis:
+def _axis(rows: Sequence[ComparisonRow]) -> Axis:
     return _point(rows[0]).axis
 
 
-def _point(row: Compared) -> Point:
+def _point(row: ComparisonRow) -> SweepPoint:
     if row.point is None:
         raise ValueError("a figure of a sweep needs rows of a sweep")
     return row.point
 
 
-def _in_order(rows: Sequence[Compared]) -> list[Compared]:
+def _in_order(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
     return sorted(rows, key=lambda row: _point(row).place)
 
 
-def _places(points: Sequence[Point]) -> list[int]:
+def _places(points: Sequence[SweepPoint]) -> list[int]:
     """Return where points lie: at their values, or in a row where two have the same."""
     places = [point.place for point in points]
     return places if len(set(places)) == len(places) else list(range(len(places)))
 
 
 def _draw_lines(
-    upper: SubFigure, panels: dict[str, list[Compared]], look: dict[str, Look], n_rows: int
+    upper: SubFigure,
+    panels: dict[str, list[ComparisonRow]],
+    look: dict[str, SeriesStyle],
+    n_rows: int,
 ) -> None:
     across = min(_ACROSS, len(panels))
     grid = upper.subplots(n_rows, across, sharey=True, squeeze=False).flat
@@ -143,7 +146,7 @@ def _draw_lines(
         upper.legend(labelled.values(), labelled.keys(), loc="outside right upper")
 
 
-def _label_lines(axes: Axes, rows: Sequence[Compared], look: dict[str, Look]) -> None:
+def _label_lines(axes: Axes, rows: Sequence[ComparisonRow], look: dict[str, SeriesStyle]) -> None:
     """Write each dataflow's name at the end of its line, as near as the others' names let it."""
     ends = {row.dataflow: row.result["utilisation"] for row in _in_order(rows) if row.result}
     names = sorted(ends, key=lambda name: ends[name])
@@ -179,8 +182,8 @@ def _spread(heights: Sequence[float]) -> list[float]:
 
 def _draw_moved(
     middle: SubFigure,
-    panels: dict[str, list[Compared]],
-    look: dict[str, Look],
+    panels: dict[str, list[ComparisonRow]],
+    look: dict[str, SeriesStyle],
     n_rows: int,
     slopes: Slopes,
 ) -> None:
@@ -200,13 +203,13 @@ def _legend(axes: Axes) -> Iterator[tuple[Artist, str]]:
     return zip(*axes.get_legend_handles_labels(), strict=True)
 
 
-def _strips(rows: Sequence[Compared]) -> dict[str, float]:
+def _strips(rows: Sequence[ComparisonRow]) -> dict[str, float]:
     """Return each dataflow that fails somewhere a height below 0 for its crosses."""
     failing = dict.fromkeys(row.dataflow for row in rows if row.result is None)
     return {name: -_STRIP * number for number, name in enumerate(failing, 1)}
 
 
-def _draw_line(axes: Axes, rows: Sequence[Compared], look: Look) -> None:
+def _draw_line(axes: Axes, rows: Sequence[ComparisonRow], look: SeriesStyle) -> None:
     axes.plot(
         _places([_point(row) for row in rows]),
         [100 * row.result["utilisation"] if row.result else _NAN for row in rows],
@@ -220,7 +223,7 @@ def _draw_line(axes: Axes, rows: Sequence[Compared], look: Look) -> None:
     )
 
 
-def _draw_failures(axes: Axes, rows: Sequence[Compared], strips: dict[str, float]) -> None:
+def _draw_failures(axes: Axes, rows: Sequence[ComparisonRow], strips: dict[str, float]) -> None:
     for name, height in strips.items():
         line = _in_order([row for row in rows if row.dataflow == name])
         places = _places([_point(row) for row in line])
@@ -239,7 +242,7 @@ def _draw_failures(axes: Axes, rows: Sequence[Compared], strips: dict[str, float
         axes.axhline(0, color=LIMIT_COLOUR, linewidth=0.6)
 
 
-def _set_ticks(axes: Axes, points: Sequence[Point], most: int) -> None:
+def _set_ticks(axes: Axes, points: Sequence[SweepPoint], most: int) -> None:
     """Put the texts of points, as many as have room, where the points lie."""
     places = _places(points)
     if points[0].axis.log and places[0] > 0:
@@ -254,7 +257,7 @@ def _every(count: int, most: int) -> int:
 
 
 def _draw_stacks(
-    lower: SubFigure, panels: dict[str, list[Compared]], names: Sequence[str], n_rows: int
+    lower: SubFigure, panels: dict[str, list[ComparisonRow]], names: Sequence[str], n_rows: int
 ) -> None:
     across = min(_STACKS_ACROSS, len(names))
     grid = lower.subplots(n_rows, across, sharey=True, squeeze=False)
@@ -275,7 +278,7 @@ def _draw_stacks(
 
 
 def _draw_stack(
-    axes: Axes, rows: Sequence[Compared], causes: Sequence[str], most_ticks: int
+    axes: Axes, rows: Sequence[ComparisonRow], causes: Sequence[str], most_ticks: int
 ) -> None:
     """Draw a column of equal width for each point; a run that failed has none."""
     edges = [index - 0.5 for index in range(len(rows) + 1)]

@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
-from simaccel.report.figures.panel import Panel, Shown, mark_period, part_text
+from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import in_order
-from simaccel.report.figures.window import Window
+from simaccel.report.figures.window import CycleWindow
 from simaccel.report.units import cycles_text
-from simaccel.trace import Trace, TraceError, UtilisationSeries
+from simaccel.trace import TraceError, TraceReader, UtilisationSeries
 from simaccel.trace.schema import Cycles
 
 MOST_BARS: Final = 2_000
@@ -37,7 +37,7 @@ _FRAME_INCHES: Final = 0.4
 
 
 @dataclass(frozen=True)
-class Lane:
+class EngineLane:
     """One engine: by cause the first cycle and the number of cycles of each bar."""
 
     name: str
@@ -50,7 +50,7 @@ class Timeline:
 
     start: int
     end: int
-    lanes: tuple[Lane, ...]
+    lanes: tuple[EngineLane, ...]
 
     @property
     def causes(self) -> list[str]:
@@ -101,7 +101,7 @@ class BinnedTimeline:
 
 
 def timeline(
-    trace: Trace, start: int, end: int, *, most_bars: int = MOST_BARS
+    trace: TraceReader, start: int, end: int, *, most_bars: int = MOST_BARS
 ) -> Timeline | BinnedTimeline:
     """Return what to draw of the cycles from ``start`` up to ``end``.
 
@@ -116,11 +116,11 @@ def timeline(
         first = np.maximum(events["start"], start)
         bars = np.stack([first, np.minimum(events["end"], end) - first], axis=1)
         causes = np.array(trace.tables["causes"])[events["cause"]]
-        lanes.append(Lane(engine, {str(c): bars[causes == c] for c in np.unique(causes)}))
+        lanes.append(EngineLane(engine, {str(c): bars[causes == c] for c in np.unique(causes)}))
     return Timeline(start, end, tuple(lanes))
 
 
-def timeline_panel(trace: Trace, shown: Shown) -> Panel:
+def timeline_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw the engines of the window, with a mark where its steady period begins."""
     window = shown.window
     drawn = timeline(trace, window.start, window.end)
@@ -138,7 +138,7 @@ def timeline_panel(trace: Trace, shown: Shown) -> Panel:
     )
 
 
-def _period_text(window: Window) -> str:
+def _period_text(window: CycleWindow) -> str:
     if not window.times:
         return ""
     period, times = cycles_text(window.period_cycles), cycles_text(window.times)
@@ -146,7 +146,10 @@ def _period_text(window: Window) -> str:
 
 
 def _draw(
-    figure: FigureBase, drawn: Timeline | BinnedTimeline, window: Window, run: BinnedTimeline | None
+    figure: FigureBase,
+    drawn: Timeline | BinnedTimeline,
+    window: CycleWindow,
+    run: BinnedTimeline | None,
 ) -> None:
     if run is None:
         axes = figure.subplots()
@@ -158,7 +161,7 @@ def _draw(
     mark_period(axes, window)
 
 
-def _draw_strip(axes: Axes, run: BinnedTimeline, window: Window) -> None:
+def _draw_strip(axes: Axes, run: BinnedTimeline, window: CycleWindow) -> None:
     """Draw the compute engine of the whole run, and where in it the window lies."""
     engines = run.utilisation.engines
     engine = "array" if "array" in engines else engines[0]

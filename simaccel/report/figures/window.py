@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.trace import RepeatedSegment, Trace, TraceError
+from simaccel.trace import RepeatedSegment, TraceError, TraceReader
 
 READABLE_EVENTS: Final = 400
 """Events of one engine that can be told apart in a figure of two columns."""
@@ -25,7 +25,7 @@ _TWINS: Final = 8
 
 
 @dataclass(frozen=True)
-class Window:
+class CycleWindow:
     """The cycles from ``start`` up to ``end``; the last ``period_cycles`` may be a steady period.
 
     ``times``: how often the run does that period in a row; 0 where there is none.
@@ -46,8 +46,8 @@ class _Place:
 
 
 def asked_window(
-    trace: Trace, start: int | None, end: int | None, operator: str | None = None
-) -> Window:
+    trace: TraceReader, start: int | None, end: int | None, operator: str | None = None
+) -> CycleWindow:
     """Return the window from ``start`` up to ``end``, or where both are None the default one.
 
     Raises:
@@ -70,10 +70,10 @@ def asked_window(
         faults.append(Fault(where, "last cycle", last, allowed))
     if faults:
         raise InputError(faults)
-    return Window(first, last)
+    return CycleWindow(first, last)
 
 
-def require_operator(trace: Trace, operator: str) -> None:
+def require_operator(trace: TraceReader, operator: str) -> None:
     """Refuse an operator that the trace does not have.
 
     Raises:
@@ -86,14 +86,14 @@ def require_operator(trace: Trace, operator: str) -> None:
         raise InputError([Fault(str(trace.path), "operator", operator, allowed)])
 
 
-def default_window(trace: Trace, operator: str | None = None) -> Window:
+def default_window(trace: TraceReader, operator: str | None = None) -> CycleWindow:
     """Choose the window: the steady period with most cycles that is readable, and its fill.
 
     ``operator`` asks for a period that has something of that operator. Where no period is
     readable with its fill, the window is a period alone, or what can be read of the first one.
     """
     roots = trace.segments()
-    alone: list[Window] = []
+    alone: list[CycleWindow] = []
     heaviest = None
     for root in _by_weight(trace, roots, operator):
         heaviest = heaviest or root
@@ -106,12 +106,12 @@ def default_window(trace: Trace, operator: str | None = None) -> Window:
 
 
 def _search(
-    trace: Trace,
+    trace: TraceReader,
     segment: RepeatedSegment,
     operator: str | None,
     places: Sequence[_Place],
-    alone: list[Window],
-) -> Window | None:
+    alone: list[CycleWindow],
+) -> CycleWindow | None:
     """Find a readable period with its fill: of a segment, or else of those inside.
 
     Readable periods whose fill is too long are added to ``alone``.
@@ -133,7 +133,9 @@ def _period(segment: RepeatedSegment) -> tuple[int, int]:
     return segment.start, segment.start + segment.period_cycles
 
 
-def _alike(trace: Trace, places: Sequence[_Place], chosen: RepeatedSegment) -> Iterator[_Place]:
+def _alike(
+    trace: TraceReader, places: Sequence[_Place], chosen: RepeatedSegment
+) -> Iterator[_Place]:
     """Return segments that do what the chosen one does, the earliest first, and that one last."""
     own = [place for place in places if place.segment == chosen]
     same = [place for place in places if place.segment.period_cycles == chosen.period_cycles]
@@ -145,7 +147,7 @@ def _alike(trace: Trace, places: Sequence[_Place], chosen: RepeatedSegment) -> I
 
 
 def _by_weight(
-    trace: Trace, segments: Sequence[RepeatedSegment], operator: str | None
+    trace: TraceReader, segments: Sequence[RepeatedSegment], operator: str | None
 ) -> Iterator[RepeatedSegment]:
     """Return the first segment of each period, those with most cycles in all of them first."""
     by_period: dict[int, list[RepeatedSegment]] = defaultdict(list)
@@ -158,11 +160,11 @@ def _by_weight(
                 break
 
 
-def _operators(trace: Trace, segment: RepeatedSegment) -> set[str]:
+def _operators(trace: TraceReader, segment: RepeatedSegment) -> set[str]:
     return worked_on(trace, *_period(segment))
 
 
-def worked_on(trace: Trace, start: int, end: int) -> set[str]:
+def worked_on(trace: TraceReader, start: int, end: int) -> set[str]:
     """Return the operators that an engine works on from cycle ``start`` up to ``end``.
 
     An engine that idles or waits may have the site of a command that is long done.
@@ -180,14 +182,14 @@ def _places(segments: Sequence[RepeatedSegment], earliest: int) -> Iterator[_Pla
             yield from _places(segment.children, max(earliest, segment.start))
 
 
-def _with_fill(trace: Trace, place: _Place) -> Window:
+def _with_fill(trace: TraceReader, place: _Place) -> CycleWindow:
     """Return one period of a segment with the fill before it."""
     segment = place.segment
     begin, (_, end) = _begin(trace, segment, place.earliest), _period(segment)
-    return Window(begin, end, segment.period_cycles, segment.repeats + 1)
+    return CycleWindow(begin, end, segment.period_cycles, segment.repeats + 1)
 
 
-def _begin(trace: Trace, segment: RepeatedSegment, earliest: int) -> int:
+def _begin(trace: TraceReader, segment: RepeatedSegment, earliest: int) -> int:
     """Return the cycle from which on nothing but a segment's operators is worked on before it."""
     operators = _operators(trace, segment)
 
@@ -197,7 +199,7 @@ def _begin(trace: Trace, segment: RepeatedSegment, earliest: int) -> int:
     return bisect_left(range(segment.start), x=True, lo=earliest, key=alone)
 
 
-def _is_readable(trace: Trace, start: int, end: int) -> bool:
+def _is_readable(trace: TraceReader, start: int, end: int) -> bool:
     rows = _ROWS_PER_EVENT * READABLE_EVENTS
     try:
         return all(
@@ -208,20 +210,20 @@ def _is_readable(trace: Trace, start: int, end: int) -> bool:
         return False
 
 
-def _readable(trace: Trace, start: int, end: int) -> Window:
+def _readable(trace: TraceReader, start: int, end: int) -> CycleWindow:
     """Cut a window off behind what is readable."""
     unreadable = bisect_left(
         range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
     )
-    return Window(start, start + max(unreadable, 1))
+    return CycleWindow(start, start + max(unreadable, 1))
 
 
-def operator_span(trace: Trace, operator: str | None) -> tuple[int, int]:
+def operator_span(trace: TraceReader, operator: str | None) -> tuple[int, int]:
     """Return the first cycle that works on an operator, and the cycle after the last one."""
     return _span(trace, operator, 0, trace.cycles)
 
 
-def _span(trace: Trace, operator: str | None, start: int, end: int) -> tuple[int, int]:
+def _span(trace: TraceReader, operator: str | None, start: int, end: int) -> tuple[int, int]:
     """Return the first cycle of some that works on an operator, and the one after the last."""
     if operator is None:
         return start, end

@@ -12,7 +12,7 @@ from typing import Any
 
 from simaccel.files.targets import require_target, writing_text
 from simaccel.report.page.data import document, timeline
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 
 __all__ = ["document", "page_text", "timeline", "write_page"]
 
@@ -33,7 +33,7 @@ def page_text(data: dict[str, Any]) -> str:
 
 
 def write_page(
-    trace: Trace, path: str | Path, *, force: bool = False, said: Sequence[str] = ()
+    trace: TraceReader, path: str | Path, *, force: bool = False, said: Sequence[str] = ()
 ) -> int:
     """Write a trace's page to ``path`` and give its size in bytes.
 

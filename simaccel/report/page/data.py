@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from simaccel.report.figures.style import CAUSE_COLOURS, CAUSE_LABELS
-from simaccel.report.page.loops import Place, Work, loop_tree
-from simaccel.report.page.tree import Activities, Again, Tree, lane_tree
+from simaccel.report.page.loops import TreeLine, Work, loop_tree
+from simaccel.report.page.tree import ActivityTable, RepeatedBody, Tree, lane_tree
 from simaccel.report.results import dram_text
 from simaccel.report.titles import experiment_title
 from simaccel.report.units import energy_text, short_share_text
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import CAUSES
 from simaccel.trace.series import limits_of
 
@@ -22,7 +22,7 @@ MAX_ROWS: Final = 4_000_000
 _MOST_PICOJOULES: Final = 1e30
 
 
-def document(trace: Trace) -> dict[str, Any]:
+def document(trace: TraceReader) -> dict[str, Any]:
     """Return the page's document: the run, its lanes, and the loop tree, or why there is none.
 
     Raises:
@@ -35,7 +35,7 @@ def document(trace: Trace) -> dict[str, Any]:
     return {**about(trace), **timeline(trace), "loops": places, "no_loops": missing}
 
 
-def about(trace: Trace) -> dict[str, Any]:
+def about(trace: TraceReader) -> dict[str, Any]:
     """Return what ran, and how much each channel moves in a cycle at most.
 
     Raises:
@@ -81,7 +81,7 @@ def _dram(figures: dict[str, Any]) -> str:
     return dram_text(total, renamed)
 
 
-def timeline(trace: Trace) -> dict[str, Any]:
+def timeline(trace: TraceReader) -> dict[str, Any]:
     """Return what the page shows of the rows.
 
     Raises:
@@ -90,7 +90,7 @@ def timeline(trace: Trace) -> dict[str, Any]:
     """
     _require_small(trace)
     trace.check()
-    activities = Activities()
+    activities = ActivityTable()
     lanes = [
         {"name": name, "kind": kind, "tree": _plain(lane_tree(trace.track(name), activities))}
         for name, kind in trace.lanes.items()
@@ -109,7 +109,7 @@ def timeline(trace: Trace) -> dict[str, Any]:
     }
 
 
-def loops(trace: Trace) -> list[Place]:
+def loops(trace: TraceReader) -> list[TreeLine]:
     """Measure the program's operators, loops and commands.
 
     Raises:
@@ -124,15 +124,15 @@ def loops(trace: Trace) -> list[Place]:
         raise TraceError(trace.path, problem, "the program whose run the trace holds") from None
 
 
-def engine_works(trace: Trace) -> dict[str, Work]:
+def engine_works(trace: TraceReader) -> dict[str, Work]:
     """Measure what each engine did, by site."""
-    activities = Activities()
+    activities = ActivityTable()
     trees = {name: lane_tree(trace.track(name), activities) for name in trace.engines}
     causes, sites = activities.column("cause"), activities.column("site")
     return {name: Work(tree, causes, sites) for name, tree in trees.items()}
 
 
-def _require_small(trace: Trace) -> None:
+def _require_small(trace: TraceReader) -> None:
     if trace.cycles == 0:
         raise TraceError(trace.path, "has no cycles", "a trace of at least one cycle")
     if trace.cycles > MAX_CYCLES:
@@ -152,7 +152,7 @@ def _plain(tree: Tree) -> list[dict[str, Any]]:
     """Write a tree with lists: rows as {n: lengths, a: activities, v: cycles of service if any}."""
     plain: list[dict[str, Any]] = []
     for node in tree:
-        if isinstance(node, Again):
+        if isinstance(node, RepeatedBody):
             plain.append({"times": node.times, "body": _plain(node.body)})
         else:
             rows = {"n": node.lengths.tolist(), "a": node.activities.tolist()}

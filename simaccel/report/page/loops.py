@@ -27,9 +27,9 @@ import numpy as np
 
 from simaccel.hardware.cores import without_core
 from simaccel.machine.accounts import EARLY_SITES, Cause
-from simaccel.program.program import Loop, Node, Operator, Program
+from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
-from simaccel.report.page.tree import Again, Rows, Tree, cycles_of
+from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
 from simaccel.trace import CommandSite
 
 OPERATORS = "operators"
@@ -41,7 +41,7 @@ Window = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Place:
+class TreeLine:
     """One line of the loop tree: an operator, a loop or a command."""
 
     text: str
@@ -81,7 +81,7 @@ class _Line:
 class _Stretch:
     """A node of a lane's tree with its length and its busy cycles by site."""
 
-    node: Rows | Again
+    node: RowSequence | RepeatedBody
     cycles: int
     busy: Mapping[int, int]
     inner: Sequence[_Stretch] = ()
@@ -102,7 +102,7 @@ class Work:
 
     def _count(self, tree: Tree, times: int) -> None:
         for node in tree:
-            if isinstance(node, Again):
+            if isinstance(node, RepeatedBody):
                 self._count(node.body, times * node.times)
             else:
                 there = ~self._idle[node.activities]
@@ -110,8 +110,8 @@ class Work:
                 for site, cycles in _by_site(at, node.lengths[there]):
                     self.cycles[site] += cycles * times
 
-    def _stretch(self, node: Rows | Again) -> _Stretch:
-        if isinstance(node, Again):
+    def _stretch(self, node: RowSequence | RepeatedBody) -> _Stretch:
+        if isinstance(node, RepeatedBody):
             inner = [self._stretch(one) for one in node.body]
             busy = {site: cycles * node.times for site, cycles in _sum(inner).items()}
             return _Stretch(node, node.cycles, busy, inner)
@@ -133,13 +133,13 @@ class Work:
                 at += stretch.cycles
             else:
                 raise IndexError(n)
-            if isinstance(stretch.node, Rows):
+            if isinstance(stretch.node, RowSequence):
                 return self._row(stretch.node, at, site, n)
             times, n = divmod(n, stretch.busy[site] // stretch.node.times)
             at += times * cycles_of(stretch.node.body)
             stretches = list(stretch.inner)
 
-    def _row(self, rows: Rows, at: int, site: int, n: int) -> tuple[int, int, int]:
+    def _row(self, rows: RowSequence, at: int, site: int, n: int) -> tuple[int, int, int]:
         mine = self._busy[rows.activities] & (self._sites[rows.activities] == site)
         done = np.cumsum(np.where(mine, rows.lengths, 0))
         row = int(np.searchsorted(done, n, "right"))
@@ -153,7 +153,7 @@ def loop_tree(
     works: Mapping[str, Work],
     *,
     complete: bool = True,
-) -> list[Place]:
+) -> list[TreeLine]:
     """Measure every operator, loop and command of a program, in the order of its text form.
 
     ``works`` are the lanes of the engines. Where the run is not ``complete``, nothing says how
@@ -176,7 +176,7 @@ def loop_tree(
     return [_with_operators(place, places[at + 1 :]) for at, place in enumerate(places)]
 
 
-def _with_operators(place: Place, after: Sequence[Place]) -> Place:
+def _with_operators(place: TreeLine, after: Sequence[TreeLine]) -> TreeLine:
     """Let a loop around operators take as long as they do: they come one after the other."""
     inside = takewhile(lambda other: other.depth > place.depth, after)
     operators = [other for other in inside if other.kind == "operator"]
@@ -197,9 +197,9 @@ def _lines(program: Program) -> Iterator[_Line]:
         numbered: list[_Line] = []
         for node in body:
             text, first = next(lines), seen
-            if isinstance(node, Loop | Operator):
+            if isinstance(node, ProgramLoop | Operator):
                 around = (*trips, _trips(node))
-                kind = "loop" if isinstance(node, Loop) else "operator"
+                kind = "loop" if isinstance(node, ProgramLoop) else "operator"
                 inner, seen = visit(node.body, depth + 1, around, seen)
                 numbered += [_Line(text, kind, depth, around, range(first, seen)), *inner]
             else:
@@ -210,9 +210,9 @@ def _lines(program: Program) -> Iterator[_Line]:
     yield from visit(program.body, 0, (), 0)[0]
 
 
-def _trips(node: Loop | Operator) -> int:
+def _trips(node: ProgramLoop | Operator) -> int:
     """Return the iterations that an engine goes through; cores have one each of theirs."""
-    return node.trips if isinstance(node, Loop) and node.core is None else 1
+    return node.trips if isinstance(node, ProgramLoop) and node.core is None else 1
 
 
 def _place(
@@ -221,7 +221,7 @@ def _place(
     end: int | None,
     works: Mapping[str, Work],
     complete: bool,  # noqa: FBT001 - called in one place
-) -> Place:
+) -> TreeLine:
     there = [*sites] if end is None else [*sites, end]
     cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
     lane = (
@@ -229,7 +229,7 @@ def _place(
     )
     is_used = bool(lane and cycles[lane])
     window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
-    return Place(
+    return TreeLine(
         text=line.text,
         kind=line.kind,
         depth=line.depth,

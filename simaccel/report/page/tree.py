@@ -22,7 +22,7 @@ Activity = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowSequence:
     """Rows of a lane one after the other."""
 
     lengths: Cycles
@@ -39,11 +39,11 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Again:
+class RepeatedBody:
     """A body that happens ``times`` times in a row, ``times`` > 1."""
 
     times: int
-    body: Sequence[Rows | Again]
+    body: Sequence[RowSequence | RepeatedBody]
 
     @property
     def cycles(self) -> int:
@@ -51,7 +51,7 @@ class Again:
         return self.times * cycles_of(self.body)
 
 
-Tree = Sequence[Rows | Again]
+Tree = Sequence[RowSequence | RepeatedBody]
 
 
 def cycles_of(tree: Tree) -> int:
@@ -59,7 +59,7 @@ def cycles_of(tree: Tree) -> int:
     return sum(node.cycles for node in tree)
 
 
-class Activities:
+class ActivityTable:
     """Activities by number: each different one is kept once for all lanes."""
 
     def __init__(self) -> None:
@@ -103,15 +103,15 @@ def _codes(rows: Events) -> Cycles:
     return codes
 
 
-def lane_tree(track: ChainTrack, activities: Activities) -> Tree:
+def lane_tree(track: ChainTrack, activities: ActivityTable) -> Tree:
     """Turn a track of a trace into the page's tree."""
 
-    def nodes_of(node: Track) -> Iterator[Rows | Again]:
+    def nodes_of(node: Track) -> Iterator[RowSequence | RepeatedBody]:
         if isinstance(node, RowTrack):
             rows = node.rows
-            yield Rows(rows["end"] - rows["start"], activities.number(rows), rows["served"])
+            yield RowSequence(rows["end"] - rows["start"], activities.number(rows), rows["served"])
         elif isinstance(node, RepeatTrack):
-            yield Again(node.times + 1, list(nodes_of(node.body)))
+            yield RepeatedBody(node.times + 1, list(nodes_of(node.body)))
         elif isinstance(node, ChainTrack):
             for inner in node.nodes:
                 yield from nodes_of(inner)

@@ -10,7 +10,7 @@ import numpy as np
 from simaccel.errors import suggest
 from simaccel.trace.events import Event
 from simaccel.trace.opening import TraceError
-from simaccel.trace.reader import Trace
+from simaccel.trace.reader import TraceReader
 from simaccel.trace.schema import LANES, Events, WindowTooLargeError
 from simaccel.trace.track import NOTHING
 
@@ -25,7 +25,7 @@ _CHUNK = 10_000
 class Excerpt:
     """The events that overlap the cycles from ``start`` up to ``end``, whole."""
 
-    trace: Trace
+    trace: TraceReader
     start: int
     end: int
     lanes: dict[str, str]
@@ -42,7 +42,7 @@ class Excerpt:
 
 
 def excerpt(
-    trace: Trace,
+    trace: TraceReader,
     start: int = 0,
     end: int | None = None,
     *,
@@ -71,14 +71,14 @@ def excerpt(
     return Excerpt(trace, start, end, chosen, rows, bins)
 
 
-def _chosen(trace: Trace, asked: Sequence[str]) -> dict[str, str]:
+def _chosen(trace: TraceReader, asked: Sequence[str]) -> dict[str, str]:
     for name in asked:
         if name not in LANES and name not in trace.lanes:
             raise TraceError(trace.path, f"no lane {name!r}", suggest(name, (*LANES, *trace.lanes)))
     return {lane: kind for lane, kind in trace.lanes.items() if {lane, kind} & {*asked}}
 
 
-def _rows(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int) -> Events:
+def _rows(trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_most: int) -> Events:
     parts = [NOTHING]
     for lane in lanes:
         parts.append(trace.events(start, end, lane, at_most=at_most))
@@ -89,7 +89,7 @@ def _rows(trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: in
 
 
 def _refused(
-    trace: Trace, lanes: dict[str, str], start: int, end: int, at_most: int
+    trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_most: int
 ) -> WindowTooLargeError:
     """Halve the window until it fits: failing is cheap, nothing is expanded for it."""
     problem = f"more than {at_most:,} events in cycles {start} to {end}"

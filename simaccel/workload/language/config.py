@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.files.accounting import Account, Entry, account_keys
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.files.documents import read_text
 from simaccel.workload.language.configuration import PART, Configuration
 from simaccel.workload.language.families import DEFAULTS, FAMILIES
@@ -40,7 +40,7 @@ _PARTS: Final = ("_token_id", "drop", "_eps", "epsilon", "initializer", "summary
 """What keys have in their names that cost nothing: identities, training, small numbers."""
 
 
-def load_config(path: str | Path) -> tuple[Transformer, Account]:
+def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     """Return the transformer of a `config.json`, and what became of its keys.
 
     Raises:
@@ -72,16 +72,18 @@ def load_config(path: str | Path) -> tuple[Transformer, Account]:
         raise InputError(config.faults)
     name = clean_name(named) or clean_name(Path(file).resolve().parent.name) or family
     model = Transformer(name=name, source=f"Hugging Face configuration {file}", **parts)
-    return model, Account(file, tuple(_entries(config, outer)))
+    return model, FileAccount(file, tuple(_entries(config, outer)))
 
 
-def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Entry]:
+def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[AccountEntry]:
     """Yield what became of each key."""
     for name, value in outer.items():
         if name == "text_config":
-            yield Entry(name, "taken", "the transformer of the text")
+            yield AccountEntry(name, "taken", "the transformer of the text")
         elif isinstance(value, Mapping) and name.endswith("_config"):
-            yield Entry(name, "not taken", "of several models that of the text is", PART, None)
+            yield AccountEntry(
+                name, "not taken", "of several models that of the text is", PART, None
+            )
         else:
             yield from account_keys([name], ("model_type",), _harmless(name), macs=0)
     yield from config.left
@@ -90,9 +92,9 @@ def _entries(config: Configuration, outer: Mapping[str, Any]) -> Iterator[Entry]
         if name in left:
             continue
         if name == "quantization_config" or (name not in config.taken and "quant" in name):
-            yield Entry(name, "not taken", "--precision says how large elements are")
+            yield AccountEntry(name, "not taken", "--precision says how large elements are")
         elif value is None:
-            yield Entry(name, "harmless", "null")
+            yield AccountEntry(name, "harmless", "null")
         else:
             yield from account_keys([name], config.taken, _harmless(name), macs=0)
 

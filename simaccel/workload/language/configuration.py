@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from simaccel.errors import ABSENT, Fault, suggest
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.language.model import Activation
 
 ACTIVATIONS: Final[Mapping[str, Activation]] = {
@@ -34,7 +34,7 @@ class Configuration:
     inside: bool = False
     taken: set[str] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
-    left: list[Entry] = field(default_factory=list)
+    left: list[AccountEntry] = field(default_factory=list)
 
     def get(self, *names: str, default: object = ABSENT) -> Any:  # noqa: ANN401 - plain data
         """Return the value of the first name that there is; a fault where nothing says it."""
@@ -70,4 +70,4 @@ class Configuration:
         """Note what the model has and is not taken; of a part the work can't be counted."""
         self.taken.add(name)
         macs = 0 if kind == "key" else None
-        self.left.append(Entry(name, "not taken", why, kind, macs))
+        self.left.append(AccountEntry(name, "not taken", why, kind, macs))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from simaccel.errors import Fault
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import Graph, part
 from simaccel.workload.language.model import Transformer

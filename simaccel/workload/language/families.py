@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from simaccel.errors import Fault
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.language.configuration import ACTIVATIONS, PART, Configuration
 
 
@@ -50,7 +50,9 @@ def _qwen(config: Configuration, family: str) -> dict[str, Any]:
     else:
         bias = bool(config.get("attention_bias", default=False))
         sizes["biased"] = ("qkv", "o") if bias else ()
-        config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Qwen 3"))
+        config.left.append(
+            AccountEntry("norms of Q and K", "not taken", "each head's own, in Qwen 3")
+        )
     if family.endswith("_moe"):
         sizes |= _experts(config, "num_experts")
         sizes["ff_size"] = config.size("moe_intermediate_size")
@@ -85,7 +87,9 @@ def _gemma(config: Configuration, family: str) -> dict[str, Any]:
     sizes["attention_cap"] = config.get("attn_logit_softcapping", default=None)
     sizes["logits_cap"] = config.get("final_logit_softcapping", default=None)
     if family.startswith("gemma3"):
-        config.left.append(Entry("norms of Q and K", "not taken", "each head's own, in Gemma 3"))
+        config.left.append(
+            AccountEntry("norms of Q and K", "not taken", "each head's own, in Gemma 3")
+        )
     every = config.size("sliding_window_pattern", default=6 if "gemma3" in family else 2)
     sizes["windows"] = _windows(config, sizes["layers"], used=True, every=every)
     return sizes
@@ -155,7 +159,9 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
         config.leave("position_embedding_type", f"{kind}: positions are a table here", PART)
     if not distilled:
         config.leave("type_vocab_size", "a sum more in the embedding")
-    config.left.append(Entry("norms", "harmless", "before a sub-layer, not behind: as much work"))
+    config.left.append(
+        AccountEntry("norms", "harmless", "before a sub-layer, not behind: as much work")
+    )
     return {
         "hidden": hidden,
         "layers": config.size("n_layers" if distilled else "num_hidden_layers"),
@@ -180,7 +186,7 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
     layers = config.size("num_layers")
     config.taken |= {"dense_act_fn", "is_gated_act", "relative_attention_max_distance"}
     why = "relative positions: a sum to the scores, of which the table alone is taken"
-    config.left.append(Entry("relative positions", "not taken", why))
+    config.left.append(AccountEntry("relative positions", "not taken", why))
     alone = "EncoderModel" in str(config.given.get("architectures"))
     decoder = config.size("num_decoder_layers", default=layers)
     heads = config.size("num_heads")
@@ -218,7 +224,7 @@ def _vit(config: Configuration, family: str) -> dict[str, Any]:
     deit = family == "deit"
     if deit and "WithTeacher" in str(config.given.get("architectures")):
         why, head = "classes of the token of distillation", hidden * classes
-        config.left.append(Entry("distillation_classifier", "not taken", why, PART, head))
+        config.left.append(AccountEntry("distillation_classifier", "not taken", why, PART, head))
     return {
         "hidden": hidden,
         "layers": config.size("num_hidden_layers"),

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simaccel.workload.einsum import (
-    Affine,
+    AffineDimension,
     Einsum,
     Kind,
     Operand,
     Operator,
     Tensor,
     Vector,
-    Visible,
+    VisibleSpan,
 )
 
 CLASSES = ("weights", "activations", "cache")
@@ -71,7 +71,7 @@ class Graph:
         *,
         axis: str | None = None,
         scale: float = 1.0,
-        visible: Visible | None = None,
+        visible: VisibleSpan | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> str:
         """Add a vector operator over operands and return the name of its output."""
@@ -95,7 +95,7 @@ def part(tensor: str, ranks: Sequence[str], start: Mapping[str, int] | None = No
 
     ``start``: first positions by rank, 0 where a rank isn't named.
     """
-    projection = tuple(Affine(((rank, 1),)) for rank in ranks)
+    projection = tuple(AffineDimension(((rank, 1),)) for rank in ranks)
     if start is None:
         return Operand(tensor, projection)
     return Operand(tensor, projection, tuple(start.get(rank, 0) for rank in ranks))

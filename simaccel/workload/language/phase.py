@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from simaccel.workload.einsum import Visible
+from simaccel.workload.einsum import VisibleSpan
 
 PhaseName = Literal["prefill", "decode"]
 PHASES: tuple[PhaseName, ...] = ("prefill", "decode")
@@ -51,7 +51,7 @@ class PhaseTokens:
             low = 0 if window is None else max(0, before + first + 1 - window)
             keys = before + first + rows - low
             cut = window is not None and keys > window
-            visible = Visible("n", before + first - low, window if cut else None)
+            visible = VisibleSpan("n", before + first - low, window if cut else None)
             yield RowBlock(
                 first=first,
                 rows=rows,
@@ -69,7 +69,7 @@ class RowBlock:
     rows: int
     first_key: int
     keys: int
-    visible: Visible | None = None
+    visible: VisibleSpan | None = None
 
     @property
     def pairs(self) -> int:

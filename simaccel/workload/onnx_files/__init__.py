@@ -1,5 +1,5 @@
 """ONNX models as workloads, with an account of what was taken, harmless, or not taken."""
 
-from simaccel.workload.onnx_files.importing import Imported, load_onnx
+from simaccel.workload.onnx_files.importing import ImportedWorkload, load_onnx
 
-__all__ = ["Imported", "load_onnx"]
+__all__ = ["ImportedWorkload", "load_onnx"]

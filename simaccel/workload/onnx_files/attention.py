@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.einsum import Kind
 from simaccel.workload.onnx_files.building import Given
 from simaccel.workload.onnx_files.layers import attention
-from simaccel.workload.onnx_files.places import Place
-from simaccel.workload.onnx_files.views import REPEATED, Span, View, fresh
+from simaccel.workload.onnx_files.places import NodePlace
+from simaccel.workload.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh
 
 _MASK = 3
 """Where what is added to the scores stands."""
@@ -19,7 +19,7 @@ _FLAT = 3
 """Dimensions of [batch, tokens, heads x size]; others are [batch, heads, tokens, size]."""
 
 
-def attention_node(place: Place) -> Entry:
+def attention_node(place: NodePlace) -> AccountEntry:
     """Map an attention of ONNX; a causal mask leaves nothing out, as no dense product does."""
     node, shapes = place.node, place.network.shapes
     heads, shared = (place.attribute(f"{kind}_num_heads", 0) for kind in ("q", "kv"))
@@ -49,7 +49,7 @@ def attention_node(place: Place) -> Entry:
     return place.taken("L, softmax and A of an attention", macs)
 
 
-def _heads(place: Place, number: int, heads: tuple[int, ...], past: int) -> View:
+def _heads(place: NodePlace, number: int, heads: tuple[int, ...], past: int) -> SlotView:
     """Return an input as [batch, heads, tokens, size], with tokens of before in front."""
     name, shape, building = place.node.input[number], place.shape(number), place.building
     flat, count = len(shape) == _FLAT, math.prod(heads)
@@ -72,18 +72,18 @@ def _heads(place: Place, number: int, heads: tuple[int, ...], past: int) -> View
     root = building.root(f"{place.name}.{'QKV'[number]}", kind, bits=building.bits_of(name))
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
-    merged_view = View(root, (*dims[:first], merged, *dims[first + len(heads) :]))
+    merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))
     if not past:
         whole = (
             (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
         )
-        building.claim(name, View(root, whole))
+        building.claim(name, SlotView(root, whole))
     return merged_view.transposed(order)
 
 
-def _repeated(view: View, group: int) -> View:
+def _repeated(view: SlotView, group: int) -> SlotView:
     """Return keys or values for a group of heads each."""
     if group == 1:
         return view
-    shared = (*view.dims[1], Span(REPEATED, 0, group))
-    return View(view.root, (view.dims[0], shared, *view.dims[2:]), view.fixed)
+    shared = (*view.dims[1], SlotSpan(REPEATED, 0, group))
+    return SlotView(view.root, (view.dims[0], shared, *view.dims[2:]), view.fixed)

@@ -12,30 +12,30 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
 from simaccel.workload.onnx_files.views import (
     REPEATED,
-    Root,
     Shape,
-    Span,
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    StoredTensor,
     Terms,
-    Use,
-    View,
     fresh,
     joined,
     named,
 )
 
-Source = str | View | None
+Source = str | SlotView | None
 """A tensor of the graph, a view, or (None) a tensor of the reader's own."""
 Given = tuple[Source, Shape]
 """What is read, and its shape."""
 
 
 @dataclass(frozen=True)
-class Window:
+class FilterWindow:
     """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
 
     made: int
@@ -51,13 +51,13 @@ class Window:
 
 
 @dataclass
-class Pending:
+class PendingOperator:
     """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
 
     name: str
     ranks: Mapping[str, int]
-    inputs: tuple[Use, ...]
-    output: Use
+    inputs: tuple[SlotUse, ...]
+    output: SlotUse
     kind: str | None = None
     axis: str | None = None
 
@@ -71,7 +71,7 @@ class Pending:
 
 
 @dataclass
-class Building:
+class WorkloadBuilder:
     """A workload in the making.
 
     ``shapes`` and ``bits`` (of an element) of the graph's tensors. ``splits``: slots of dimensions
@@ -84,7 +84,7 @@ class Building:
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     made_bits: int = 16
     """Bits of an element that the node at hand makes."""
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, SlotView] = field(default_factory=dict)
     """Tensors of the graph that are views of what is stored: made by an operator, or read by one
     before."""
     derived: set[str] = field(default_factory=set)
@@ -93,20 +93,20 @@ class Building:
     """Tensors of the graph that the node at hand has read, as a view or from DRAM."""
     attributes: set[str] = field(default_factory=set)
     """Attributes of the node at hand that are taken."""
-    notes: list[Entry] = field(default_factory=list)
+    notes: list[AccountEntry] = field(default_factory=list)
     """What is said of nodes besides what they become."""
     parted: set[str] = field(default_factory=set)
     """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
-    forms: dict[str, Root] = field(default_factory=dict)
+    forms: dict[str, StoredTensor] = field(default_factory=dict)
     """Tensors of the graph that are read in a form of their own, by what others may yet read."""
-    roots: dict[str, Root] = field(default_factory=dict)
-    pending: list[Pending] = field(default_factory=list)
+    roots: dict[str, StoredTensor] = field(default_factory=dict)
+    pending: list[PendingOperator] = field(default_factory=list)
 
     # -- tensors
 
-    def view(self, source: Source) -> View | None:
+    def view(self, source: Source) -> SlotView | None:
         """Return a source as a view, if it is one."""
-        return source if isinstance(source, View) else self.views.get(source or "")
+        return source if isinstance(source, SlotView) else self.views.get(source or "")
 
     def part(self, source: Source) -> None:
         """Note that something stored is read from DRAM, in a form that is no view."""
@@ -120,7 +120,7 @@ class Building:
             self.touched.add(source)
             self.parted.add(source)
 
-    def claim(self, source: Source, view: View) -> None:
+    def claim(self, source: Source, view: SlotView) -> None:
         """Note how a tensor from outside is stored: as its first reader has it."""
         if not isinstance(source, str) or self.shapes.get(source) != view.shape:
             return
@@ -129,7 +129,7 @@ class Building:
             view.root.bits = self.bits_of(source)
             self.views[source] = view
 
-    def loose(self, name: str, label: str) -> View | None:
+    def loose(self, name: str, label: str) -> SlotView | None:
         """Return a tensor from outside as a view, if its shape is known."""
         if name not in self.views and self.shapes.get(name):
             root = self.root(label, self.kind_of(name), bits=self.bits_of(name))
@@ -143,12 +143,14 @@ class Building:
             return view.root.bits
         return self.bits.get(source, self.made_bits) if isinstance(source, str) else self.made_bits
 
-    def read(self, source: Source, view: View, slots: Mapping[int, tuple[Terms, int]]) -> Use:
+    def read(
+        self, source: Source, view: SlotView, slots: Mapping[int, tuple[Terms, int]]
+    ) -> SlotUse:
         """Return how an operator reads a view."""
         view.root.read = True
         if isinstance(source, str):
             self.touched.add(source)
-        return Use(view.root, slots)
+        return SlotUse(view.root, slots)
 
     def root(
         self,
@@ -158,18 +160,18 @@ class Building:
         *,
         made: bool = False,
         bits: int | None = None,
-    ) -> Root:
+    ) -> StoredTensor:
         """Return a new stored tensor."""
         wide = self.made_bits if bits is None else bits
-        root = self.roots[name] = Root(name, list(sizes), kind, made, wide)
+        root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
         return root
 
-    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> Use:
+    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
         """Return how an operator reads a tensor of its own with these ranks."""
         root = self.root(name, kind, [sizes[rank] for rank in ranks])
-        return Use(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
+        return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
 
-    def linked(self, source: Source, ranks: Mapping[Span, str], view: View) -> Use:
+    def linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
         """Return how an operator reads a view whose spans are ranks."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
 
@@ -180,7 +182,7 @@ class Building:
         dims: Sequence[Sequence[str]],
         sizes: Mapping[str, int],
         kind: Kind,
-    ) -> Use:
+    ) -> SlotUse:
         """Return how an operator reads a source whose dimensions are these ranks, each whole.
 
         Where it is stored in another form, the operator has a tensor of its own.
@@ -193,28 +195,28 @@ class Building:
         self.part(source)
         ranks = list(chain(*dims))
         root = self.root(name, kind, [sizes[rank] for rank in ranks], bits=self.bits_of(source))
-        spans = {rank: Span(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
-        factor_view = View(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+        spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
+        factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
         self.claim(source, factor_view)
         return self.linked(source, {span: rank for rank, span in spans.items()}, factor_view)
 
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
-    ) -> tuple[View, Use]:
+    ) -> tuple[SlotView, SlotUse]:
         """Return what an operator makes: the ranks of each dimension, those of size 1 without."""
         root = self.root(f"{name}.O", "output", made=True)
-        made: list[tuple[Span, ...]] = []
+        made: list[tuple[SlotSpan, ...]] = []
         slots: dict[int, tuple[Terms, int]] = {}
         for ranks in dims:
             spans = []
             for rank in ranks:
                 slots[len(root.sizes)] = ((rank, 1),), 0
-                spans.append(Span(len(root.sizes), 0, sizes[rank]))
+                spans.append(SlotSpan(len(root.sizes), 0, sizes[rank]))
                 root.sizes.append(sizes[rank])
             made.append(tuple(spans))
-        return View(root, tuple(made)), Use(root, slots)
+        return SlotView(root, tuple(made)), SlotUse(root, slots)
 
-    def add(self, pending: Pending) -> None:
+    def add(self, pending: PendingOperator) -> None:
         """Add an operator; of two parts of one tensor that it reads the second is its own."""
         inputs = list(pending.inputs)
         for at, use in enumerate(inputs):
@@ -226,15 +228,15 @@ class Building:
                     name = f"{pending.name}.{'ABCD'[at]}"
                     root = self.root(name, "input", sizes, bits=use.root.bits)
                     terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
-                    inputs[at] = Use(root, terms)
+                    inputs[at] = SlotUse(root, terms)
         self.pending.append(replace(pending, inputs=tuple(inputs)))
 
-    def join(self, name: str, parts: Sequence[str], axis: int) -> View | None:
+    def join(self, name: str, parts: Sequence[str], axis: int) -> SlotView | None:
         """Return tensors put one behind the other, if they are made for nothing else."""
         views = [self.views[one] for one in parts if one in self.views]
         if len(views) < len(parts) or self.derived & set(parts):
             return None
-        root = Root(name, [], "output", bits=views[0].root.bits)
+        root = StoredTensor(name, [], "output", bits=views[0].root.bits)
         found = joined(root, views, axis)
         if found is not None:
             self.roots[name] = root
@@ -277,7 +279,7 @@ class Building:
         shape: Shape,
         operands: Sequence[Given],
         axis: int | None = None,
-    ) -> View:
+    ) -> SlotView:
         """Add a vector operator over elements of a shape; all but the first may be broadcast."""
         alone = len(operands) == 1 and axis is None
         source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
@@ -289,12 +291,12 @@ class Building:
         along = None if axis is None else ranks[view.dims[axis][0]]
         made, out = self._like(name, view, ranks)
         sizes = {rank: span.size for span, rank in ranks.items()}
-        self.add(Pending(name, sizes, tuple(uses), out, kind, along))
+        self.add(PendingOperator(name, sizes, tuple(uses), out, kind, along))
         return made
 
     def whole(
         self, name: str, operand: Given, axis: int | None = None, *, repeats: bool = False
-    ) -> tuple[Source, View]:
+    ) -> tuple[Source, SlotView]:
         """Return a view of an operator's first input, or a tensor of its own of the same shape.
 
         ``repeats``: it may have elements that come several times.
@@ -306,7 +308,7 @@ class Building:
         if view is not None and view.repeats and not repeats:
             stored = math.prod(span.size for span in view.spans)
             why = f"{stored} elements, read as the {math.prod(shape)} that they are repeated to"
-            self.notes.append(Entry(name, "not taken", why, "tensor", 0, stored))
+            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, stored))
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view
@@ -318,7 +320,9 @@ class Building:
         self.claim(source, fresh_view)
         return source, fresh_view
 
-    def _other(self, name: str, operand: Given, like: View, ranks: Mapping[Span, str]) -> Use:
+    def _other(
+        self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
+    ) -> SlotUse:
         """Return how an operand is read that may be broadcast to another."""
         source, shape = operand
         view = self.view(source)
@@ -326,9 +330,7 @@ class Building:
             dims = ((),) * (len(shape) - len(view.dims)) + view.dims
             pairs = list(zip(dims, like.dims, strict=True))
             if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
-                own = {
-                    a: ranks[b] for dim, two in pairs if dim for a, b in zip(dim, two, strict=True)
-                }
+                own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
                 return self.linked(source, own, view)
         known = self.shapes.get(source, shape) if isinstance(source, str) else shape
         lead = len(shape) - len(view.dims) if view is not None else len(shape)
@@ -350,47 +352,49 @@ class Building:
         """Return the kind of a tensor that comes from outside."""
         return "weight" if isinstance(source, str) and source in self.constants else "input"
 
-    def _like(self, name: str, view: View, ranks: Mapping[Span, str]) -> tuple[View, Use]:
+    def _like(
+        self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
+    ) -> tuple[SlotView, SlotUse]:
         """Return a new tensor whose slots are a view's spans."""
         root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
-        new = {span: Span(at, 0, span.size) for at, span in enumerate(view.spans)}
+        new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
         dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
         slots: dict[int, tuple[Terms, int]] = {
             one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
         }
-        return View(root, dims, tuple(new[span] for span in view.fixed)), Use(root, slots)
+        return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)
 
-    def reduction(self, name: str, operand: Given, axes: Collection[int], *, keeps: bool) -> View:
+    def reduction(self, name: str, read: Given, axes: Collection[int], *, keeps: bool) -> SlotView:
         """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
-        source, view = self.whole(name, operand)
+        source, view = self.whole(name, read)
         gone = {span for at in axes for span in view.dims[at]}
         if not gone:  # dimensions of size 1: each element is its own mean
-            made = self.vector(name, "scale", operand[1], [operand])
+            made = self.vector(name, "scale", read[1], [read])
             left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
-            return View(made.root, left, made.fixed)
+            return SlotView(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
             self.part(source)
             if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
                 self.views.pop(source, None)  # claimed just now, in another form
             root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
-            whole = fresh(root, (1, *operand[1]), (0,))
-            source, view = None, View(whole.root, whole.dims[1:], whole.dims[0])
+            whole = fresh(root, (1, *read[1]), (0,))
+            source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
             gone = {span for dim in view.dims for span in dim}
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
         sizes = {rank: span.size for span, rank in ranks.items()}
         dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
         made, out = self.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
         use = self.linked(source, ranks, view)
-        self.add(Pending(name, sizes, (use,), out, "average_pooling"))
+        self.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
         left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
-        return View(made.root, left, made.dims[-1])
+        return SlotView(made.root, left, made.dims[-1])
 
 
-def sizes_of(group: Sequence[Span]) -> list[int]:
+def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
     """Return the sizes of a dimension's spans."""
     return [span.size for span in group]
 
 
-def ranks_of(letter: str, group: Sequence[Span]) -> dict[Span, str]:
+def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
     """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
     return dict(named(letter, group))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.workload.onnx_files.building import Building, Given, Pending, sizes_of
-from simaccel.workload.onnx_files.views import View
+from simaccel.workload.onnx_files.building import Given, PendingOperator, WorkloadBuilder, sizes_of
+from simaccel.workload.onnx_files.views import SlotView
 
 Lettered = tuple[Given, str]
 """A tensor, and a letter for each of its dimensions."""
 
 
-def contraction(building: Building, name: str, operands: Sequence[Lettered], output: str) -> View:
+def contraction(
+    building: WorkloadBuilder, name: str, operands: Sequence[Lettered], output: str
+) -> SlotView:
     """Add a sum of products of tensors, whose dimensions have letters, as an einsum.
 
     A dimension of size 1 is that of others of its letter, repeated. A letter that has several spans
@@ -38,7 +40,7 @@ def contraction(building: Building, name: str, operands: Sequence[Lettered], out
     made, out = building.output(name, [ranks[letter] for letter in output], sizes)
     used = {rank for use in (*uses, out) for terms, _ in use.slots.values() for rank, _ in terms}
     kept = {rank: size for rank, size in sizes.items() if rank in used}
-    building.add(Pending(name, kept, tuple(uses), out))
+    building.add(PendingOperator(name, kept, tuple(uses), out))
     return made
 
 
@@ -52,7 +54,7 @@ def whole_sizes(operands: Sequence[Lettered]) -> dict[str, int]:
 
 
 def _parts(
-    building: Building, operands: Sequence[Lettered], whole: dict[str, int]
+    building: WorkloadBuilder, operands: Sequence[Lettered], whole: dict[str, int]
 ) -> dict[str, list[int]]:
     """Return the sizes of the ranks of each letter: several where a tensor is stored so."""
     ranks = {letter: [size] if size > 1 else [] for letter, size in whole.items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
 from simaccel.workload.onnx_files.extensions import made_by
 
@@ -56,7 +56,7 @@ _BITS: Final[Mapping[str, int]] = {
 """Bits of an element as it is stored; what has fewer than 4, or 6, has a place of 4, or 8."""
 
 
-class Folder:
+class ConstantFolder:
     """A model in the making: what is constant leaves its nodes.
 
     ``dims``: sizes of the dimensions that have names. ``folded`` counts what has left, by kind.

@@ -10,20 +10,20 @@ from functools import lru_cache
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError
-from simaccel.files.accounting import Account, Entry
+from simaccel.files.accounting import AccountEntry, FileAccount
 from simaccel.numbers import BYTE
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.layers import distinct_names
-from simaccel.workload.onnx_files.building import Building
+from simaccel.workload.onnx_files.building import WorkloadBuilder
 from simaccel.workload.onnx_files.constants import graphs_of
 from simaccel.workload.onnx_files.extensions import attribute_of
-from simaccel.workload.onnx_files.free import follow
 from simaccel.workload.onnx_files.layers import attention
-from simaccel.workload.onnx_files.left_out import hidden, hides_products, unread
+from simaccel.workload.onnx_files.omissions import hidden, hides_products, unread
 from simaccel.workload.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
-from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.products import matmul_shape
-from simaccel.workload.onnx_files.reading import Network, clean_name, read_network
+from simaccel.workload.onnx_files.reading import OnnxGraph, clean_name, read_network
+from simaccel.workload.onnx_files.view_nodes import follow
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.workload import Workload
 
@@ -33,7 +33,7 @@ _SCALARS = frozenset(("Mul", "Div"))
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedWorkload:
     """A workload, whose account says what became of each node of its file."""
 
     workload: Workload
@@ -44,7 +44,7 @@ class Imported:
 
 def load_onnx(
     path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int | None = None
-) -> Imported:
+) -> ImportedWorkload:
     """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
 
     Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't.
@@ -73,10 +73,10 @@ def _load(
     version: tuple[int, int],  # noqa: ARG001 - a key of the cache
     dims: tuple[tuple[str, int], ...],
     width: int | None,
-) -> Imported:
+) -> ImportedWorkload:
     network = read_network(Path(path), dict(dims))
     bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
-    building = Building(network.shapes, bits, network.weights, splits(network))
+    building = WorkloadBuilder(network.shapes, bits, network.weights, splits(network))
     importer = _Importer(network, building)
     rows = importer.rows()
     name = clean_name(Path(path).stem)
@@ -87,19 +87,19 @@ def _load(
     operators, tensors = building.finish(network.outputs)
     parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
     sparse = [
-        Entry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
+        AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
         for name in network.sparse
     ]
-    account = Account(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
+    account = FileAccount(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
-    return Imported(workload, constants, tuple(sorted(building.parted)))
+    return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
 
 
 @dataclass
 class _Importer:
-    network: Network
-    building: Building
+    network: OnnxGraph
+    building: WorkloadBuilder
     ways: dict[int, list[int]] = field(default_factory=dict)
     """The nodes of an attention, by the number of the last one, where it is mapped."""
     fused: set[int] = field(default_factory=set)
@@ -115,9 +115,9 @@ class _Importer:
             for name in node.input:
                 self.readers.setdefault(name, []).append(at)
 
-    def rows(self) -> list[Entry]:
+    def rows(self) -> list[AccountEntry]:
         """Map all nodes in the file's order, attentions when their values are known."""
-        entries: dict[int, Entry] = {}
+        entries: dict[int, AccountEntry] = {}
         for at, node in enumerate(self.network.nodes):
             self._note_attention(at)
             if at in self.fused:
@@ -136,8 +136,8 @@ class _Importer:
                 self.building.part(name)
         return [entries[at] for at in sorted(entries)]
 
-    def _place(self, at: int) -> Place:
-        return Place(self.network.nodes[at], self.names[at], self.network, self.building)
+    def _place(self, at: int) -> NodePlace:
+        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
 
     def _note_attention(self, at: int) -> None:
         """Note L, softmax and A as one where a product leads to them."""
@@ -155,7 +155,7 @@ class _Importer:
             self.ways[way[-1]] = [at, *way]
             self.fused |= {at, *way[:-1]}
 
-    def _attention(self, way: Sequence[int]) -> dict[int, Entry]:
+    def _attention(self, way: Sequence[int]) -> dict[int, AccountEntry]:
         """Map L, softmax and A; the softmax is the last but one of their nodes."""
         first, *inner, softmax, attend = way
         place, last = self._place(first), self._place(attend)
@@ -196,7 +196,7 @@ class _Importer:
             if node.op_type == "Softmax" and not softmax:
                 softmax = True
                 rank = len(self.network.shapes[made])
-                place = Place(node, "", self.network, self.building)
+                place = NodePlace(node, "", self.network, self.building)
                 if place.attribute("axis", -1) % rank != rank - 1:
                     return None
                 softmax_at = len(way) - 1
@@ -206,7 +206,7 @@ class _Importer:
                 return None
 
 
-def _mapped(place: Place) -> Entry:
+def _mapped(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
     if kind == "Pad" and not place.node.input:
         return place.other("harmless", "pads of the convolutions that read it")
@@ -220,7 +220,7 @@ def _mapped(place: Place) -> Entry:
     return HANDLERS[kind](place)
 
 
-def _not_taken(place: Place) -> tuple[str, int | None]:
+def _not_taken(place: NodePlace) -> tuple[str, int | None]:
     """Return why a node is not taken, and its MACs: none if they can't be counted."""
     kind, domain = place.node.op_type, place.node.domain
     if any(True for _ in graphs_of(place.node)):
@@ -237,7 +237,7 @@ def _not_taken(place: Place) -> tuple[str, int | None]:
     return why, None if kind in MULTIPLY else 0
 
 
-def _copies(network: Network, building: Building) -> Iterator[Entry]:
+def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
     """Yield an entry for each output of the graph that is only a copy of what is stored."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
     for name in network.outputs:
@@ -246,10 +246,10 @@ def _copies(network: Network, building: Building) -> Iterator[Entry]:
         if makers.get(name) in FREE and not stored and name in network.shapes:
             count = math.prod(network.shapes[name])
             why = "a copy of what is stored: not written"
-            yield Entry(name, "not taken", why, "output", 0, count)
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
 
 
-def splits(network: Network) -> dict[int, tuple[int, ...]]:
+def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
     """Return sizes of dimensions that come of a repetition: what there was, and how often.
 
     So that query heads have a form that keys and values have, too, which are stored once for
@@ -278,13 +278,13 @@ def splits(network: Network) -> dict[int, tuple[int, ...]]:
     return parted
 
 
-def _moves(place: Place) -> bool:
+def _moves(place: NodePlace) -> bool:
     """Return whether a node only says where elements stand."""
     if place.node.domain not in DOMAINS:
         return False
     return place.node.op_type in FREE or (place.node.op_type == "Gather" and _addresses(place))
 
 
-def _addresses(place: Place) -> bool:
+def _addresses(place: NodePlace) -> bool:
     """Return whether a Gather looks nothing up in a table of weights."""
     return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004

@@ -9,16 +9,24 @@ from typing import Final
 
 from simaccel.workload.einsum import Kind
 from simaccel.workload.onnx_files.building import (
-    Building,
+    FilterWindow,
     Given,
-    Pending,
+    PendingOperator,
     Source,
-    Window,
+    WorkloadBuilder,
     ranks_of,
     sizes_of,
 )
 from simaccel.workload.onnx_files.contractions import contraction
-from simaccel.workload.onnx_files.views import REPEATED, Shape, Span, Terms, Use, View, fresh
+from simaccel.workload.onnx_files.views import (
+    REPEATED,
+    Shape,
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    Terms,
+    fresh,
+)
 
 ROWS: Final = (("o", "t"), ("p", "r"), ("q", "s"))
 """Ranks of positions and of the filter, for planes, rows and columns."""
@@ -38,8 +46,8 @@ class Filters:
 
 
 def pooling(
-    building: Building, name: str, kind: str, operand: Given, windows: Sequence[Window]
-) -> View:
+    building: WorkloadBuilder, name: str, kind: str, operand: Given, windows: Sequence[FilterWindow]
+) -> SlotView:
     """Add a pooling whose windows go over all dimensions behind samples and channels."""
     source, view = image(building, name, operand, windows)
     if not any((*view.dims[:2], view.fixed)) and all(window.made == 1 for window in windows):
@@ -50,18 +58,18 @@ def pooling(
     dims = [[ranks[s] for s in dim] for dim in view.dims[:2]]
     fixed = [ranks[s] for s in view.fixed]
     made, out = building.output(name, [*dims, *places, fixed], sizes)
-    building.add(Pending(name, sizes, (use,), out, kind))
-    return View(made.root, made.dims[:-1], made.dims[-1])
+    building.add(PendingOperator(name, sizes, (use,), out, kind))
+    return SlotView(made.root, made.dims[:-1], made.dims[-1])
 
 
 def conv(
-    building: Building,
+    building: WorkloadBuilder,
     name: str,
     operand: Given,
     filters: Filters,
-    windows: Sequence[Window],
+    windows: Sequence[FilterWindow],
     weights: Source = None,
-) -> View:
+) -> SlotView:
     """Add a convolution; what has several groups reads its channels as groups and their own."""
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()
@@ -88,22 +96,22 @@ def conv(
     fixed = [rank for rank in sizes if rank not in chain(*made_of)] if alone else []
     made, out = building.output(name, [*made_of, fixed], sizes)
     vector = "product" if alone else None  # each element has a factor of its own
-    building.add(Pending(name, sizes, (use, filter_use), out, vector))
-    return View(made.root, made.dims[:-1], made.dims[-1])
+    building.add(PendingOperator(name, sizes, (use, filter_use), out, vector))
+    return SlotView(made.root, made.dims[:-1], made.dims[-1])
 
 
-def fixed_ranks(view: View) -> dict[Span, str]:
+def fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
     """Return ranks for what no dimension has."""
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
 
 
 def image(
-    building: Building,
+    building: WorkloadBuilder,
     name: str,
     operand: Given,
-    windows: Sequence[Window],
+    windows: Sequence[FilterWindow],
     channels: tuple[int, ...] = (),
-) -> tuple[Source, View]:
+) -> tuple[Source, SlotView]:
     """Return what windows go over, if it can be read so, or a tensor of the reader's own.
 
     ``channels``: groups and the channels of each, where both are several.
@@ -119,13 +127,13 @@ def image(
 
 
 def _own_image(
-    building: Building,
+    building: WorkloadBuilder,
     name: str,
     operand: Given,
-    windows: Sequence[Window],
+    windows: Sequence[FilterWindow],
     keep: Collection[int] = (),
     channels: tuple[int, ...] = (),
-) -> tuple[Source, View]:
+) -> tuple[Source, SlotView]:
     """Return a tensor of the reader's own; ``keep``: dimensions that are slots at size 1, too."""
     source, shape = operand
     building.part(source)
@@ -134,14 +142,14 @@ def _own_image(
     if channels:
         parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
         dims = (parted.dims[0], parted.dims[1] + parted.dims[2], *parted.dims[3:])
-        view = View(root, dims)
+        view = SlotView(root, dims)
     else:
         view = fresh(root, shape, {*keep, *also})
     building.claim(source, view)
     return source, view
 
 
-def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
+def _fits(view: SlotView, dim: Sequence[SlotSpan], window: FilterWindow) -> bool:
     """Return whether a window can go over a dimension: zeros may only stand around a whole slot."""
     if not dim:
         return window.length == 1 and not window.before
@@ -152,12 +160,12 @@ def _fits(view: View, dim: Sequence[Span], window: Window) -> bool:
 
 
 def reading(
-    building: Building,
+    building: WorkloadBuilder,
     source: Source,
-    view: View,
-    ranks: Mapping[Span, str],
-    windows: Sequence[Window],
-) -> tuple[Use, dict[str, int]]:
+    view: SlotView,
+    ranks: Mapping[SlotSpan, str],
+    windows: Sequence[FilterWindow],
+) -> tuple[SlotUse, dict[str, int]]:
     """Return how windows go over a view, and the sizes of all ranks of that."""
     sizes = {rank: span.size for span, rank in ranks.items()}
     slots: dict[int, tuple[Terms, int]] = {
@@ -199,8 +207,8 @@ class Factor:
 
 
 def product(
-    building: Building, name: str, first: Given, second: Factor, *, turned: bool = False
-) -> View:
+    building: WorkloadBuilder, name: str, first: Given, second: Factor, *, turned: bool = False
+) -> SlotView:
     """Add numpy's matmul of two tensors; a second one without a batch sees all rows as one.
 
     ``turned``: the first factor is [k, m].
@@ -221,19 +229,19 @@ def product(
     other, columns = _second(building, name, second, by_dim, sizes, alone=not any(dims))
     use = building.linked(source, ranks, use_of)
     made, out = building.output(name, [*dims, columns], sizes)
-    building.add(Pending(name, sizes, (use, other), out))
-    return made if len(second.shape) > 1 else View(made.root, made.dims[:-1], made.dims[-1])
+    building.add(PendingOperator(name, sizes, (use, other), out))
+    return made if len(second.shape) > 1 else SlotView(made.root, made.dims[:-1], made.dims[-1])
 
 
 def _second(
-    building: Building,
+    building: WorkloadBuilder,
     name: str,
     second: Factor,
     dims: Sequence[Sequence[str]],
     sizes: dict[str, int],
     *,
     alone: bool,
-) -> tuple[Use, list[str]]:
+) -> tuple[SlotUse, list[str]]:
     """Return how the second factor is read, and the ranks of its columns; adds their sizes.
 
     ``dims``: ranks of the dimensions before the columns; ``alone``: nothing else is made.
@@ -265,7 +273,7 @@ def _second(
     return use, columns_own
 
 
-def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
+def _apart(building: WorkloadBuilder, name: str, first: Given, second: Factor) -> SlotView:
     """Add a product whose factors have batches that are repeated for each other."""
     lead = _LETTERS[: max(len(first[1]), len(second.shape)) - 2]
     left, right = ("mk" if len(first[1]) > 1 else "k"), ("kn" if len(second.shape) > 1 else "k")
@@ -280,8 +288,8 @@ def _apart(building: Building, name: str, first: Given, second: Factor) -> View:
 
 
 def attention(
-    building: Building, names: tuple[str, str, str], operands: tuple[Given, Given, Given]
-) -> View:
+    building: WorkloadBuilder, names: tuple[str, str, str], operands: tuple[Given, Given, Given]
+) -> SlotView:
     """Add L, softmax and A of Q [..., m, k], K [..., k, c] and V [..., c, d]."""
     logit, softmax, attend = names
     query, key, value = operands
@@ -302,14 +310,14 @@ def attention(
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
     first = {rank: sizes[rank] for rank in (*heads, *alone, "m", "k", "c")}
-    building.add(Pending(logit, first, (use, keys), scores))
-    building.add(Pending(softmax, picked, (scores,), weights, "softmax", "c"))
+    building.add(PendingOperator(logit, first, (use, keys), scores))
+    building.add(PendingOperator(softmax, picked, (scores,), weights, "softmax", "c"))
     made, out = building.output(attend, [*lead, ["m"], ["d"]], sizes)
-    building.add(Pending(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
+    building.add(PendingOperator(attend, {**picked, "d": sizes["d"]}, (weights, values), out))
     return made
 
 
-def _query(building: Building, name: str, operand: Given) -> tuple[Source, View]:
+def _query(building: WorkloadBuilder, name: str, operand: Given) -> tuple[Source, SlotView]:
     source, shape = operand
     view = building.view(source)
     if view is not None and view.shape == shape and len(view.dims[-2]) == len(view.dims[-1]) == 1:

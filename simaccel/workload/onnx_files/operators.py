@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.onnx_files.attention import attention_node
-from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.products import (
     conv,
     conv_transpose,
@@ -62,7 +62,7 @@ UNCOUNTED: Final = frozenset(
     )
 )
 """Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
-HANDLERS: Final[Mapping[str, Callable[[Place], Entry]]] = {
+HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), conv),
     "ConvTranspose": conv_transpose,
     **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), gemm),

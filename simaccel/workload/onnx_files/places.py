@@ -6,22 +6,22 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from simaccel.files.accounting import Entry, How
+from simaccel.files.accounting import AccountEntry, How
 from simaccel.workload.conv import positions
-from simaccel.workload.onnx_files.building import Building, Given, Window
+from simaccel.workload.onnx_files.building import FilterWindow, Given, WorkloadBuilder
 from simaccel.workload.onnx_files.extensions import attribute_of
-from simaccel.workload.onnx_files.reading import Network, Shape
-from simaccel.workload.onnx_files.views import View
+from simaccel.workload.onnx_files.reading import OnnxGraph, Shape
+from simaccel.workload.onnx_files.views import SlotView
 
 
 @dataclass(frozen=True)
-class Place:
+class NodePlace:
     """A node with its name in the workload, and what is known around it."""
 
     node: Any
     name: str
-    network: Network
-    building: Building
+    network: OnnxGraph
+    building: WorkloadBuilder
 
     def shape(self, number: int) -> Shape:
         """Return the shape of an input."""
@@ -39,7 +39,7 @@ class Place:
             return False
         return name not in building.derived and self.network.readers(name) == 1
 
-    def makes(self, view: View | None, number: int = 0) -> None:
+    def makes(self, view: SlotView | None, number: int = 0) -> None:
         """Say what an output is a view of."""
         if view is not None and number < len(self.node.output):
             self.building.views[self.node.output[number]] = view
@@ -65,20 +65,20 @@ class Place:
         name = self.node.input[number] if number < len(self.node.input) else ""
         count = math.prod(self.network.shapes.get(name, ()))
         if name and count > 1:
-            note = Entry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
+            note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
             self.building.notes.append(note)
 
-    def taken(self, become: str, macs: int = 0) -> Entry:
+    def taken(self, become: str, macs: int = 0) -> AccountEntry:
         """Return the entry of a node that is operators, or a part of one."""
         elements = 0 if macs else self.elements
-        return Entry(self.name, "taken", become, self.node.op_type, macs, elements)
+        return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
 
-    def other(self, how: How, why: str, macs: int | None = 0) -> Entry:
+    def other(self, how: How, why: str, macs: int | None = 0) -> AccountEntry:
         """Return the entry of a node that does nothing, or is left out."""
-        return Entry(self.name, how, why, self.node.op_type, macs, self.elements)
+        return AccountEntry(self.name, how, why, self.node.op_type, macs, self.elements)
 
 
-def windows_of(place: Place, size: Shape, reach: Shape) -> list[Window]:
+def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow]:
     """Return the windows over all dimensions behind samples and channels."""
     count = len(reach)
     stride = tuple(place.attribute("strides") or [1] * count)
@@ -95,5 +95,5 @@ def windows_of(place: Place, size: Shape, reach: Shape) -> list[Window]:
         if auto.startswith("SAME"):
             lacking = max(0, (number - 1) * stride[at] + span - length)
             before = lacking // 2 if auto == "SAME_UPPER" else -(-lacking // 2)
-        windows.append(Window(number, reach[at], stride[at], dilation[at], before))
+        windows.append(FilterWindow(number, reach[at], stride[at], dilation[at], before))
     return windows

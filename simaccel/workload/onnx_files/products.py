@@ -11,22 +11,22 @@ import string
 from collections.abc import Mapping
 from typing import Final
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.layers import Product
 from simaccel.workload.onnx_files import layers
 from simaccel.workload.onnx_files.building import Given
 from simaccel.workload.onnx_files.contractions import contraction, whole_sizes
 from simaccel.workload.onnx_files.layers import Factor, Filters
-from simaccel.workload.onnx_files.places import Place, windows_of
+from simaccel.workload.onnx_files.places import NodePlace, windows_of
 from simaccel.workload.onnx_files.reading import Shape
 from simaccel.workload.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
-from simaccel.workload.onnx_files.views import View, fresh
+from simaccel.workload.onnx_files.views import SlotView, fresh
 
 _SECOND: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
 """The place of weights, or of a second factor, where scales stand before it."""
 
 
-def conv(place: Place) -> Entry:
+def conv(place: NodePlace) -> AccountEntry:
     """Map a convolution; its bias begins the sums."""
     second = _SECOND.get(place.node.op_type, 1)
     size = place.shape(0)[2:]
@@ -46,7 +46,7 @@ def conv(place: Place) -> Entry:
     return place.taken("conv", macs)
 
 
-def conv_transpose(place: Place) -> Entry:
+def conv_transpose(place: NodePlace) -> AccountEntry:
     """Map a transposed convolution: a convolution for each phase of its strides."""
     size = place.shape(0)[2:]
     channels, filters, *reach = place.shape(1)
@@ -65,7 +65,7 @@ def conv_transpose(place: Place) -> Entry:
     return place.taken(f"conv of {len(added)} phases", sum(added))
 
 
-def _phases(place: Place, at: int, size: int, reach: int) -> Phases:
+def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
     """Return the phases of a dimension: which taps make which positions, of which inputs."""
     count = len(place.made) - 2
     stride = (place.attribute("strides") or [1] * count)[at]
@@ -80,7 +80,7 @@ def _phases(place: Place, at: int, size: int, reach: int) -> Phases:
     return Phases.of(made, stride, reach, dilation, before)
 
 
-def gemm(place: Place) -> Entry:
+def gemm(place: NodePlace) -> AccountEntry:
     """Map a Gemm; its bias begins the sums."""
     second = _SECOND.get(place.node.op_type, 1)
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
@@ -94,7 +94,7 @@ def gemm(place: Place) -> Entry:
     return place.taken("gemm", math.prod(place.made) * inner)
 
 
-def matmul(place: Place) -> Entry:
+def matmul(place: NodePlace) -> AccountEntry:
     """Map a matrix product; a second factor without a batch sees all rows as one."""
     second = _SECOND.get(place.node.op_type, 1)
     factor = _factor(place, second)
@@ -104,7 +104,7 @@ def matmul(place: Place) -> Entry:
     return place.taken("gemm", math.prod(place.made) * inner)
 
 
-def fused_matmul(place: Place) -> Entry:
+def fused_matmul(place: NodePlace) -> AccountEntry:
     """Map ONNX Runtime's product whose factors may be transposed."""
     first, second = place.given(0), place.given(1)
     lead = "abcdefgh"[: max(len(first[1]), len(second[1])) - 2]
@@ -119,7 +119,7 @@ def fused_matmul(place: Place) -> Entry:
     return place.taken("gemm", math.prod(sizes.values()))
 
 
-def matmul_bits(place: Place) -> Entry:
+def matmul_bits(place: NodePlace) -> AccountEntry:
     """Map a product whose weights have few bits, [N, K] in blocks that have scales."""
     inner, columns = place.attribute("K"), place.attribute("N")
     bits = place.attribute("bits", 4)
@@ -134,7 +134,7 @@ def matmul_bits(place: Place) -> Entry:
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
     why = "scales and zero points of blocks are not moved"
-    note = Entry(", ".join(scales), "not taken", why, "tensor", 0, count)
+    note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
     place.building.notes.append(note)
     return place.taken("gemm", math.prod(place.made) * inner)
 
@@ -155,12 +155,12 @@ def matmul_shape(first: Shape, second: Shape) -> Product:
     return Product(b=max(batch, outer), m=first[-2], k=k, n=n)
 
 
-def _factor(place: Place, number: int, *, turned: bool = False) -> Factor:
+def _factor(place: NodePlace, number: int, *, turned: bool = False) -> Factor:
     kind = place.building.kind_of(place.node.input[number])
     return Factor(place.given(number), kind, turned=turned)
 
 
-def einsum(place: Place) -> Entry:
+def einsum(place: NodePlace) -> AccountEntry:
     """Map an Einsum: products of two, from the left; each keeps the letters that are needed."""
     lettered = _letters(place)
     if lettered is None:
@@ -186,7 +186,7 @@ def einsum(place: Place) -> Entry:
     return place.taken("einsum", macs)
 
 
-def _letters(place: Place) -> tuple[list[tuple[Given, str]], str] | None:
+def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
     """Return the operands of an equation with a letter for each dimension, and the output's."""
     equation = str(place.attribute("equation", "")).replace(" ", "")
     left, arrow, output = equation.partition("->")
@@ -206,12 +206,12 @@ def _letters(place: Place) -> tuple[list[tuple[Given, str]], str] | None:
     return [(place.given(at), term) for at, term in enumerate(terms)], output
 
 
-def _of_one(place: Place, operand: tuple[Given, str], output: str) -> Entry:
+def _of_one(place: NodePlace, operand: tuple[Given, str], output: str) -> AccountEntry:
     """Map an equation of one operand: a transposition, or a sum."""
     source, letters = operand
     left = [letter for letter in letters if letter in output]
     gone = [at for at, letter in enumerate(letters) if letter not in output]
-    view: View | None
+    view: SlotView | None
     if gone:
         view = place.building.reduction(place.name, source, gone, keeps=False)
     else:

@@ -6,12 +6,12 @@ operator, and what leaves one for a quantisation alone is rounded on the way.
 
 from __future__ import annotations
 
-from simaccel.files.accounting import Entry
-from simaccel.workload.onnx_files.free import follow
-from simaccel.workload.onnx_files.places import Place
+from simaccel.files.accounting import AccountEntry
+from simaccel.workload.onnx_files.places import NodePlace
+from simaccel.workload.onnx_files.view_nodes import follow
 
 
-def dequantise(place: Place) -> Entry:
+def dequantise(place: NodePlace) -> AccountEntry:
     """Read a tensor as it is stored; a pass of its own where the graph's output is dequantised."""
     name = place.node.input[0]
     if place.node.output[0] in place.network.outputs:
@@ -23,7 +23,7 @@ def dequantise(place: Place) -> Entry:
     return place.other("harmless", "read as it is stored; its factor is applied on the way")
 
 
-def quantise(place: Place) -> Entry:
+def quantise(place: NodePlace) -> AccountEntry:
     """Store what an operator makes in few bits; a pass of its own where others read it, too."""
     if not place.alone(0):
         return _pass(place)
@@ -31,7 +31,7 @@ def quantise(place: Place) -> Entry:
     return place.other("harmless", "rounded as it is stored")
 
 
-def cast(place: Place) -> Entry:
+def cast(place: NodePlace) -> AccountEntry:
     """Store what an operator makes in other numbers, or read a tensor as it is stored."""
     if place.alone(0):
         _narrow(place)
@@ -39,13 +39,13 @@ def cast(place: Place) -> Entry:
     return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
 
 
-def _narrow(place: Place) -> None:
+def _narrow(place: NodePlace) -> None:
     root = place.building.views[place.node.input[0]].root
     root.bits = place.building.made_bits
     _alias(place)
 
 
-def _alias(place: Place) -> None:
+def _alias(place: NodePlace) -> None:
     given, made = place.node.input[0], place.node.output[0]
     place.building.views[made] = place.building.views[given]
     place.building.touched.add(given)
@@ -53,7 +53,7 @@ def _alias(place: Place) -> None:
         place.building.derived.add(made)
 
 
-def _pass(place: Place) -> Entry:
+def _pass(place: NodePlace) -> AccountEntry:
     given = [place.given(0)]
     place.makes(place.building.vector(place.name, "scale", place.made, given))
     return place.taken("scale")

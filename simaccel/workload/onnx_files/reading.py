@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.workload.onnx_files.constants import take_constants
-from simaccel.workload.onnx_files.folding import Folder
+from simaccel.workload.onnx_files.folding import ConstantFolder
 from simaccel.workload.onnx_files.padding import fold_paddings
 from simaccel.workload.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
 
 
 @dataclass
-class Network:
+class OnnxGraph:
     """The nodes that are left to do, and what is known of tensors.
 
     ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
@@ -68,7 +68,7 @@ class Network:
         return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
 
 
-def read_network(path: Path, dims: Mapping[str, int]) -> Network:
+def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     """Read an ONNX file; ``dims`` has the sizes of its dynamic dimensions.
 
     Raises:
@@ -95,14 +95,14 @@ def read_network(path: Path, dims: Mapping[str, int]) -> Network:
         allowed = f"at most {MAX_OPERATORS} nodes"
         raise InputError([Fault(str(path), "nodes", len(model.graph.node), allowed)])
     _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
-    folder = Folder(onnx, model, constants, dims)
+    folder = ConstantFolder(onnx, model, constants, dims)
     try:
         shapes, bits = folder.fold()
     except folder.errors as error:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
-    return Network(
+    return OnnxGraph(
         fold_paddings(model.graph.node, folder.values, ranks, outputs),
         shapes,
         folder.values,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.onnx_files import layers
 from simaccel.workload.onnx_files.building import Given
 from simaccel.workload.onnx_files.layers import Factor
-from simaccel.workload.onnx_files.places import Place
+from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.reading import Shape
-from simaccel.workload.onnx_files.views import View
+from simaccel.workload.onnx_files.views import SlotView
 
 _MOST_STEPS: Final = 256
 """Steps of a recurrent layer that are spelled out."""
@@ -18,7 +18,7 @@ _LENGTHS: Final = 4
 """Where what is no weight begins, of the inputs behind the first."""
 
 
-def recurrent(place: Place) -> Entry:
+def recurrent(place: NodePlace) -> AccountEntry:
     """Map an LSTM, GRU or RNN: the inputs of all steps at once, then step by step."""
     first = bool(place.attribute("layout", 0))
     steps, batch, inner = place.shape(0)
@@ -37,22 +37,22 @@ def recurrent(place: Place) -> Entry:
         states = _steps(place, name, (steps, batch, inner), (gates, hidden))
         if turns == 1 and steps == 1 and not first:
             state = states[0]
-            place.makes(View(state.root, ((), (), *state.dims)))
+            place.makes(SlotView(state.root, ((), (), *state.dims)))
         else:
             for state in states:
                 place.building.part(state)
         if turns == 1 and not first:
-            place.makes(View(states[-1].root, ((), *states[-1].dims)), 1)
+            place.makes(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
     return place.taken("gemms and gates", macs)
 
 
-def _steps(place: Place, name: str, shape: Shape, sizes: tuple[int, int]) -> list[View]:
+def _steps(place: NodePlace, name: str, shape: Shape, sizes: tuple[int, int]) -> list[SlotView]:
     """Add the steps of one direction; return the states."""
     building, (steps, batch, inner), (gates, hidden) = place.building, shape, sizes
     ahead = Factor((None, (inner, gates)), "weight")
     projected = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
     weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
-    states: list[View] = []
+    states: list[SlotView] = []
     for step in range(steps):
         before: Given = (states[-1] if states else None, (batch, hidden))
         summed = layers.product(building, f"{name}.step{step}", before, weights)

@@ -15,9 +15,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from simaccel.workload.onnx_files.building import Building, Given, Pending, Window, ranks_of
+from simaccel.workload.onnx_files.building import (
+    FilterWindow,
+    Given,
+    PendingOperator,
+    WorkloadBuilder,
+    ranks_of,
+)
 from simaccel.workload.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
-from simaccel.workload.onnx_files.views import Root, Span, Terms, Use, View
+from simaccel.workload.onnx_files.views import SlotSpan, SlotUse, SlotView, StoredTensor, Terms
 
 MOST_PHASES: Final = 256
 """Convolutions that a transposed one may become."""
@@ -34,7 +40,7 @@ class Phases:
     made: int
     stride: int
     reach: int
-    first: tuple[tuple[int, Window], ...]
+    first: tuple[tuple[int, FilterWindow], ...]
     joined: bool
 
     @classmethod
@@ -48,24 +54,24 @@ class Phases:
             if taps:
                 first = (at - taps[-1] * dilation) // stride
                 count = -(-(made - phase) // stride)
-                windows.append((phase, Window(count, len(taps), 1, step, -first)))
+                windows.append((phase, FilterWindow(count, len(taps), 1, step, -first)))
         apart = reach == stride and dilation == 1 and not before and made % stride == 0
         return cls(made, stride, reach, tuple(windows), apart and stride > 1)
 
 
 def transposed_conv(
-    building: Building, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
-) -> View:
+    building: WorkloadBuilder, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
+) -> SlotView:
     """Add the convolutions of all phases; return what they make together."""
     if all(each.joined or each.stride == each.reach == 1 for each in phases):
-        ways = [[(0, Window(each.made // each.stride, 1))] for each in phases]
+        ways = [[(0, FilterWindow(each.made // each.stride, 1))] for each in phases]
         taps = [each.reach for each in phases]
     else:
         ways, taps = [[*each.first] for each in phases], [1] * len(phases)
     root = building.root(f"{name}.O", "output", made=True)
     mixed = filters.groups > 1 and filters.inputs > 1
     parts = (filters.groups, filters.inputs) if mixed else ()
-    view = View(root, ())
+    view = SlotView(root, ())
     for number, way in enumerate(product(*ways)):
         windows = [window for _, window in way]
         source, seen = image(building, name, operand, windows, parts)
@@ -88,27 +94,27 @@ def transposed_conv(
         view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
         weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
-        building.add(Pending(label, sizes, (use, weights), Use(root, slots)))
+        building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 
 
 def _made(
-    root: Root,
+    root: StoredTensor,
     lead: Sequence[Sequence[str]],
     sizes: dict[str, int],
     phases: Sequence[Phases],
     at: Sequence[int],
     taps: Sequence[int],
-) -> tuple[View, dict[int, tuple[Terms, int]]]:
+) -> tuple[SlotView, dict[int, tuple[Terms, int]]]:
     """Return the view of the whole output, and where a phase stands in it; adds its ranks."""
     stored: list[int] = []
     slots: dict[int, tuple[Terms, int]] = {}
-    dims: list[tuple[Span, ...]] = []
+    dims: list[tuple[SlotSpan, ...]] = []
 
-    def slot(rank: str, size: int, start: int = 0) -> Span:
+    def slot(rank: str, size: int, start: int = 0) -> SlotSpan:
         slots[len(stored)] = ((rank, 1),), start
         stored.append(size)
-        return Span(len(stored) - 1, 0, size)
+        return SlotSpan(len(stored) - 1, 0, size)
 
     dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
     for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
@@ -122,4 +128,4 @@ def _made(
             spans.append(slot(f"u{number}", phases_of.stride, phase))
         dims.append(tuple(spans))
     root.sizes = stored
-    return View(root, tuple(dims)), slots
+    return SlotView(root, tuple(dims)), slots

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload.onnx_files import layers
-from simaccel.workload.onnx_files.building import Given, Pending, Window
-from simaccel.workload.onnx_files.places import Place, windows_of
-from simaccel.workload.onnx_files.views import View
+from simaccel.workload.onnx_files.building import FilterWindow, Given, PendingOperator
+from simaccel.workload.onnx_files.places import NodePlace, windows_of
+from simaccel.workload.onnx_files.views import SlotView
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
@@ -47,14 +47,14 @@ _COERCED: Final = 13
 """The opset from which softmax goes over one axis; before, over all dimensions from it on."""
 
 
-def unary(place: Place) -> Entry:
+def unary(place: NodePlace) -> AccountEntry:
     """Map a function of each element."""
     kind = UNARY.get(place.node.op_type, "scale")
     place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
     return place.taken(kind)
 
 
-def binary(place: Place) -> Entry:
+def binary(place: NodePlace) -> AccountEntry:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
     kind, made, building = BINARY[place.node.op_type], place.made, place.building
     names = [*place.node.input]
@@ -83,12 +83,12 @@ def binary(place: Place) -> Entry:
     return place.taken(kind)
 
 
-def _loneliness(view: View | None) -> int:
+def _loneliness(view: SlotView | None) -> int:
     """Rank operands: what is linked is the first one, what is stored once for several the last."""
     return 1 if view is None else 2 * view.repeats
 
 
-def softmax(place: Place) -> Entry:
+def softmax(place: NodePlace) -> AccountEntry:
     """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
     rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
@@ -97,8 +97,8 @@ def softmax(place: Place) -> Entry:
 
 
 def _along(
-    place: Place, kind: str, axes: tuple[int, int], operands: Sequence[Given]
-) -> View | None:
+    place: NodePlace, kind: str, axes: tuple[int, int], operands: Sequence[Given]
+) -> SlotView | None:
     """Add a vector operator along dimensions, from the first to before the last, as one axis."""
     (first, last), made = axes, place.made
     size = math.prod(made[first:last])
@@ -114,7 +114,7 @@ def _along(
     return vector.reshaped(made)
 
 
-def norm(place: Place) -> Entry:
+def norm(place: NodePlace) -> AccountEntry:
     """Map a layer norm or RMS norm over the last dimensions, with gain and bias."""
     kind = "layer_norm" if place.node.op_type == "LayerNormalization" else "rms_norm"
     rank = len(place.made)
@@ -125,7 +125,7 @@ def norm(place: Place) -> Entry:
     return place.taken(kind)
 
 
-def skip_norm(place: Place) -> Entry:
+def skip_norm(place: NodePlace) -> AccountEntry:
     """Map ONNX Runtime's sum with a norm behind it."""
     kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
     made, building = place.made, place.building
@@ -138,7 +138,7 @@ def skip_norm(place: Place) -> Entry:
     return place.taken(f"residual and {kind}")
 
 
-def group_norm(place: Place) -> Entry:
+def group_norm(place: NodePlace) -> AccountEntry:
     """Map a norm over groups of channels and all positions, or over each channel's positions."""
     made = place.made
     each = "Instance" in place.node.op_type
@@ -154,7 +154,7 @@ def group_norm(place: Place) -> Entry:
     return place.taken("layer_norm")
 
 
-def lp_norm(place: Place) -> Entry:
+def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.made)
     place.attribute("p")
@@ -162,13 +162,13 @@ def lp_norm(place: Place) -> Entry:
     return place.taken("rms_norm")
 
 
-def batch_norm(place: Place) -> Entry:
+def batch_norm(place: NodePlace) -> AccountEntry:
     """Map a batch norm of inference: in the filters of what it alone reads, or two operators.
 
     A product and a sum by channel have the form of a filter and a bias, which compilers make them.
     """
     made, building = place.made, place.building
-    if place.alone(0) and isinstance(_maker(place), Pending):
+    if place.alone(0) and isinstance(_maker(place), PendingOperator):
         building.views[place.node.output[0]] = building.views[place.node.input[0]]
         building.touched.add(place.node.input[0])
         return place.other("harmless", "in the filters and sums before it")
@@ -179,14 +179,14 @@ def batch_norm(place: Place) -> Entry:
     return place.taken("product and residual")
 
 
-def _maker(place: Place) -> Pending | None:
+def _maker(place: NodePlace) -> PendingOperator | None:
     """Return the convolution or product that makes the first input, if it is one."""
     view = place.building.views[place.node.input[0]]
     made = [one for one in place.building.pending if one.output.root is view.root]
     return made[0] if made and all(one.kind is None for one in made) else None
 
 
-def pool(place: Place) -> Entry:
+def pool(place: NodePlace) -> AccountEntry:
     """Map a pooling over windows."""
     kind = "average_pooling" if "Average" in place.node.op_type else "pooling"
     size = place.shape(0)[2:]
@@ -197,7 +197,7 @@ def pool(place: Place) -> Entry:
     return place.taken(kind)
 
 
-def reduction(place: Place) -> Entry:
+def reduction(place: NodePlace) -> AccountEntry:
     """Map a mean, sum or maximum over some axes."""
     count = len(place.shape(0))
     axes = place.attribute("axes")
@@ -217,7 +217,7 @@ def reduction(place: Place) -> Entry:
     return place.taken("average_pooling")
 
 
-def resize(place: Place) -> Entry:
+def resize(place: NodePlace) -> AccountEntry:
     """Map a resize: windows over what becomes a single element, or else a pass over what is made.
 
     That reads as many elements as it makes, which a note says.
@@ -227,18 +227,20 @@ def resize(place: Place) -> Entry:
     parts = [had % makes for had, makes in zip(size, made, strict=True)]
     if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
-        windows = [Window(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
+        windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
         place.makes(
             layers.pooling(building, place.name, "average_pooling", place.given(0), windows)
         )
         return place.taken("average_pooling")
     if size != made:
         why = f"{math.prod(size)} elements, read as the {math.prod(made)} that are made"
-        building.notes.append(Entry(place.name, "not taken", why, "tensor", 0, math.prod(size)))
+        building.notes.append(
+            AccountEntry(place.name, "not taken", why, "tensor", 0, math.prod(size))
+        )
     return unary(place)
 
 
-def gather(place: Place) -> Entry:
+def gather(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of weights."""
     place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
     return place.taken("scale")

@@ -8,15 +8,15 @@ from simaccel.workload.vectors.kind import (
     NEEDS_STATISTICS,
     Passes,
     Statistics,
-    Step,
     VectorKind,
+    VectorStep,
 )
 from simaccel.workload.vectors.largest import LARGEST
 from simaccel.workload.vectors.layer_norm import LAYER_NORM
-from simaccel.workload.vectors.lined_up import LinedUp
 from simaccel.workload.vectors.mask import MASK
 from simaccel.workload.vectors.pooling import POOLING
 from simaccel.workload.vectors.product import PRODUCT
+from simaccel.workload.vectors.rank_order import RankOrder
 from simaccel.workload.vectors.relu import RELU
 from simaccel.workload.vectors.residual import RESIDUAL
 from simaccel.workload.vectors.rms_norm import RMS_NORM
@@ -60,9 +60,9 @@ __all__ = [
     "MAKES_STATISTICS",
     "NEEDS_STATISTICS",
     "VECTORS",
-    "LinedUp",
     "Passes",
+    "RankOrder",
     "Statistics",
-    "Step",
     "VectorKind",
+    "VectorStep",
 ]

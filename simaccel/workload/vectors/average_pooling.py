@@ -3,7 +3,7 @@
 Windows are as in `pooling`. No padding: all positions of a window count.
 """
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

@@ -2,7 +2,7 @@
 
 import math
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

@@ -53,7 +53,7 @@ class Passes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(Passes):
+class VectorStep(Passes):
     """A step of work: its passes, fewer where a unit has them ``merged``, and its meaning.
 
     It takes the first ``len(reads)`` inputs of the operator, or as many of them as there are.
@@ -78,7 +78,7 @@ class VectorKind:
     """
 
     name: str
-    steps: Mapping[str, Step]
+    steps: Mapping[str, VectorStep]
     inputs: int = 1
     optional: int = 0
     needs_axis: bool = False
@@ -98,8 +98,8 @@ def whole_scaled(made: Callable[..., Array]) -> Meaning:
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
-def one_pass(meaning: Meaning, inputs: int = 1, exponentials: int = 0) -> Mapping[str, Step]:
+def one_pass(meaning: Meaning, inputs: int = 1, exponentials: int = 0) -> Mapping[str, VectorStep]:
     """Return the steps of a kind that passes once over its elements, its axis whole."""
     reads = (1,) * inputs
-    step = Step(passes=1, reads=reads, writes=1, exponentials=exponentials, meaning=meaning)
+    step = VectorStep(passes=1, reads=reads, writes=1, exponentials=exponentials, meaning=meaning)
     return {"whole": step}

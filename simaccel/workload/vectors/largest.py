@@ -3,7 +3,7 @@
 Windows are as in `pooling`. A token's gates are the largest of its router's probabilities.
 """
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole_scaled
 
 

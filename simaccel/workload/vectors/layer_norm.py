@@ -7,8 +7,8 @@ of long rows add up their counts, means and squared deviations (Chan et al. 1979
 
 from collections.abc import Sequence
 
-from simaccel.later import np
-from simaccel.workload.vectors.kind import Array, Passes, Statistics, Step, VectorKind
+from simaccel.lazy import np
+from simaccel.workload.vectors.kind import Array, Passes, Statistics, VectorKind, VectorStep
 
 EPSILON = 1e-5
 """Added to the variance."""
@@ -47,14 +47,14 @@ LAYER_NORM = VectorKind(
     optional=2,
     needs_axis=True,
     steps={
-        "whole": Step(
+        "whole": VectorStep(
             passes=3,
             reads=(3, 1, 1),
             writes=1,
             merged=Passes(passes=2, reads=(2, 1, 1), writes=1),
             meaning=_whole,
         ),
-        "statistics": Step(passes=1, reads=(1,), writes=0, meaning=_statistics),
-        "normalise": Step(passes=1, reads=(1, 1, 1), writes=1, meaning=_normalise),
+        "statistics": VectorStep(passes=1, reads=(1,), writes=0, meaning=_statistics),
+        "normalise": VectorStep(passes=1, reads=(1, 1, 1), writes=1, meaning=_normalise),
     },
 )

@@ -4,7 +4,7 @@ The window's ranks are those that the output lacks, whole in a block. Neighbouri
 elements through the unit's registers: each element of a block is read once.
 """
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

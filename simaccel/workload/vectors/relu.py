@@ -1,6 +1,6 @@
 """ReLU: what is above zero; one pass."""
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

@@ -6,8 +6,8 @@ a block.
 
 from collections.abc import Sequence
 
-from simaccel.later import np
-from simaccel.workload.vectors.kind import Array, Statistics, Step, VectorKind
+from simaccel.lazy import np
+from simaccel.workload.vectors.kind import Array, Statistics, VectorKind, VectorStep
 
 EPSILON = 1e-5
 """Added to the mean of the squares."""
@@ -39,8 +39,8 @@ RMS_NORM = VectorKind(
     optional=1,
     needs_axis=True,
     steps={
-        "whole": Step(passes=2, reads=(2, 1), writes=1, meaning=_whole),
-        "statistics": Step(passes=1, reads=(1,), writes=0, meaning=_statistics),
-        "normalise": Step(passes=1, reads=(1, 1), writes=1, meaning=_normalise),
+        "whole": VectorStep(passes=2, reads=(2, 1), writes=1, meaning=_whole),
+        "statistics": VectorStep(passes=1, reads=(1,), writes=0, meaning=_statistics),
+        "normalise": VectorStep(passes=1, reads=(1, 1), writes=1, meaning=_normalise),
     },
 )

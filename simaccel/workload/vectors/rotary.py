@@ -5,7 +5,7 @@ whole. Inputs: x, cosines and sines of the angles (tables over positions and axi
 pair go through the unit together: one pass, each table read once a block.
 """
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole
 
 

@@ -1,6 +1,6 @@
 """Soft cap (Gemma 2): cap * tanh(x / cap), the cap being the operator's scale; one pass."""
 
-from simaccel.later import np
+from simaccel.lazy import np
 from simaccel.workload.vectors.kind import Array, VectorKind, one_pass, whole_scaled
 
 

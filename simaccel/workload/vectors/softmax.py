@@ -7,8 +7,8 @@ and sum take one pass together (Milakov and Gimelshein 2018), and two are left. 
 
 from collections.abc import Sequence
 
-from simaccel.later import np
-from simaccel.workload.vectors.kind import Array, Passes, Statistics, Step, VectorKind
+from simaccel.lazy import np
+from simaccel.workload.vectors.kind import Array, Passes, Statistics, VectorKind, VectorStep
 
 Made = tuple[Array, Statistics]
 
@@ -60,7 +60,7 @@ SOFTMAX = VectorKind(
     scaled=True,
     masked=True,
     steps={
-        "whole": Step(
+        "whole": VectorStep(
             passes=3,
             reads=(3,),
             writes=2,
@@ -68,10 +68,12 @@ SOFTMAX = VectorKind(
             merged=Passes(passes=2, reads=(2,), writes=1, exponentials=1),
             meaning=_whole,
         ),
-        "statistics": Step(passes=1, reads=(1,), writes=0, exponentials=1, meaning=_statistics),
-        "normalise": Step(passes=1, reads=(1,), writes=1, exponentials=1, meaning=_normalise),
-        "online": Step(passes=2, reads=(2,), writes=1, exponentials=1, meaning=_online),
-        "rescale": Step(passes=1, reads=(1,), writes=1, meaning=_rescale),
-        "divide": Step(passes=1, reads=(1,), writes=1, meaning=_divide),
+        "statistics": VectorStep(
+            passes=1, reads=(1,), writes=0, exponentials=1, meaning=_statistics
+        ),
+        "normalise": VectorStep(passes=1, reads=(1,), writes=1, exponentials=1, meaning=_normalise),
+        "online": VectorStep(passes=2, reads=(2,), writes=1, exponentials=1, meaning=_online),
+        "rescale": VectorStep(passes=1, reads=(1,), writes=1, meaning=_rescale),
+        "divide": VectorStep(passes=1, reads=(1,), writes=1, meaning=_divide),
     },
 )

@@ -15,7 +15,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.program import reserved_bytes
 from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.schedulers.candidates import NothingFitsError
-from simaccel.workload import Dimensions, Workload, attention, conv2d, gemm, network
+from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some
 from tests.program.tree_cases import CASES
@@ -84,7 +84,7 @@ def test_no_example_is_below(name: str) -> None:
 
 @pytest.mark.parametrize("dataflow", some(DATAFLOWS))
 def test_no_scheduler_is_below(dataflow: str) -> None:
-    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     workload = attention(dimensions, batch=1, seq_len=3, scope="la")
     hw = load_accelerator("toy", ["buffer.capacity_bytes=1 KiB"])
     try:

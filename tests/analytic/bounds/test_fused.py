@@ -20,7 +20,7 @@ from simaccel.analytic.bounds.whole import (
 )
 from simaccel.mapping.checks import faults
 from simaccel.mapping.files import require_same
-from simaccel.workload import Dimensions, Workload, attention, parse_workload
+from simaccel.workload import ModelDimensions, Workload, attention, parse_workload
 from tests.draws import DRAWS
 from tests.trees import einsum, vector
 from tests.trees import workload as small
@@ -53,7 +53,7 @@ def chain(*sizes: int, bytes_per_element: int = 2) -> Workload:
 
 def attended(scope: str = "la", tokens: int = 6, batch: int = 2) -> Workload:
     """Return a small attention."""
-    dimensions = Dimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
     return attention(dimensions, batch=batch, seq_len=tokens, scope=scope)
 
 
@@ -285,7 +285,7 @@ def test_figure_18_two_gemms_of_an_ffn() -> None:
 
 def test_figure_20_attention() -> None:
     """FLAT and FlashAttention: both end at K, V, Q and Z once."""
-    dimensions = Dimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
+    dimensions = ModelDimensions(hidden=4096, heads=32, head_size=128, ff_size=16384)
     workload = attention(dimensions, batch=16, seq_len=2048, scope="la")
     ends = set()
     for fuse in ("flat", "flash"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from simaccel import load_accelerator, simulate
 from simaccel.analytic.bounds.halo import Halo
 from simaccel.analytic.bounds.problem import NoBoundError, problem_of
-from simaccel.analytic.bounds.single import Bound, Mapspace, bound
+from simaccel.analytic.bounds.single import EinsumBound, Mapspace, bound
 from simaccel.analytic.bounds.sizes import even_pieces
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, WorkloadReference
@@ -47,7 +47,7 @@ CONV_MAPPINGS = {"conv_r1s1": 17021}
 A, B, C = ({"m": 1}, {"k": 1}), ({"k": 1}, {"n": 1}), ({"m": 1}, {"n": 1})
 
 
-def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> Bound:
+def bound_of(workload: Workload, mapspace: Mapspace | None = None) -> EinsumBound:
     return bound(problem_of(workload, workload.operators[0].name), mapspace)
 
 

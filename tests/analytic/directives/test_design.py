@@ -9,28 +9,28 @@ import pytest
 from simaccel.analytic.directives.analysis import analyse
 from simaccel.analytic.directives.design import (
     FIRST_STEP,
-    Limits,
+    DesignLimits,
+    DirectiveSpace,
     NoDesignError,
-    Space,
     sweep,
 )
 from simaccel.analytic.directives.hardware import DirectiveHardware
 from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
-from simaccel.mapping.directives.reading import Directed, parse_directives
+from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
 
-LARGE = Limits(area_um2=1e12, power_mw=1e9)
+LARGE = DesignLimits(area_um2=1e12, power_mw=1e9)
 
 
 @pytest.fixture(scope="module")
-def layer() -> Directed:
+def layer() -> DirectedLayer:
     text = """Network n { Layer l { Type: CONV Dimensions { K: 20, C: 13, R: 3, S: 3, Y: 14, X: 14 }
       Dataflow { SpatialMap(1,1) K; TemporalMap(4,4) C; TemporalMap(3,1) Y; TemporalMap(3,1) X;
         Cluster(4, P); SpatialMap(1,1) C; } } }"""
     return parse_directives(text).layers[0]
 
 
-def test_each_point_is_an_analysis(layer: Directed) -> None:
-    space = Space(pes=(2, 8, 15, 64), bandwidths=(1, 3, 16))
+def test_each_point_is_an_analysis(layer: DirectedLayer) -> None:
+    space = DirectiveSpace(pes=(2, 8, 15, 64), bandwidths=(1, 3, 16))
     found = sweep(layer.layer, layer.dataflow, space, PAPER_ERA, LARGE)
     assert found.pes.tolist() == [8, 15, 64]  # 2 PEs are less than a cluster
     for row, pes in enumerate(found.pes.tolist()):
@@ -44,10 +44,12 @@ def test_each_point_is_an_analysis(layer: Directed) -> None:
             assert design.l1_bytes == alone["l1_size_req_total"]
 
 
-def test_the_best_is_the_best_of_the_valid(layer: Directed) -> None:
-    space = Space(pes=range(4, 65, 4), bandwidths=range(1, 9))
+def test_the_best_is_the_best_of_the_valid(layer: DirectedLayer) -> None:
+    space = DirectiveSpace(pes=range(4, 65, 4), bandwidths=range(1, 9))
     found = sweep(layer.layer, layer.dataflow, space, PAPER_ERA, LARGE)
-    limits = Limits(area_um2=float(found.area_um2.mean()), power_mw=float(found.power_mw.mean()))
+    limits = DesignLimits(
+        area_um2=float(found.area_um2.mean()), power_mw=float(found.power_mw.mean())
+    )
     found = sweep(layer.layer, layer.dataflow, space, PAPER_ERA, limits)
     some = [
         found.design((row, column, 0, 0))
@@ -65,10 +67,14 @@ def test_the_best_is_the_best_of_the_valid(layer: Directed) -> None:
     assert best.energy_xmac * best.cycles == min(products)
 
 
-def test_buffers_that_are_too_small_do_not_run(layer: Directed) -> None:
-    exact = sweep(layer.layer, layer.dataflow, Space(pes=(8,), bandwidths=(4,)), PRESENT, LARGE)
+def test_buffers_that_are_too_small_do_not_run(layer: DirectedLayer) -> None:
+    exact = sweep(
+        layer.layer, layer.dataflow, DirectiveSpace(pes=(8,), bandwidths=(4,)), PRESENT, LARGE
+    )
     l1, l2 = int(exact.l1_demand[0]), int(exact.l2_demand[0])
-    space = Space(pes=(8,), bandwidths=(4,), l1_bytes=(l1 - 1, l1), l2_bytes=(l2 - 1, l2, l2 + 9))
+    space = DirectiveSpace(
+        pes=(8,), bandwidths=(4,), l1_bytes=(l1 - 1, l1), l2_bytes=(l2 - 1, l2, l2 + 9)
+    )
     found = sweep(layer.layer, layer.dataflow, space, PRESENT, LARGE)
     assert found.count == 6
     assert found.is_valid[0, 0].tolist() == [[False, False, False], [False, True, True]]
@@ -77,13 +83,15 @@ def test_buffers_that_are_too_small_do_not_run(layer: Directed) -> None:
     assert not wide.is_valid.any()
 
 
-def test_nothing_within_the_limits(layer: Directed) -> None:
-    space = Space(pes=(8,), bandwidths=(4,))
-    none = Limits(area_um2=1, power_mw=1)
+def test_nothing_within_the_limits(layer: DirectedLayer) -> None:
+    space = DirectiveSpace(pes=(8,), bandwidths=(4,))
+    none = DesignLimits(area_um2=1, power_mw=1)
     with pytest.raises(NoDesignError, match="no design within the limits"):
         sweep(layer.layer, layer.dataflow, space, PRESENT, none).best("energy")
     with pytest.raises(NoDesignError, match="a cluster has 4 PEs, more than any design"):
-        sweep(layer.layer, layer.dataflow, Space(pes=(3,), bandwidths=(4,)), PRESENT, LARGE)
+        sweep(
+            layer.layer, layer.dataflow, DirectiveSpace(pes=(3,), bandwidths=(4,)), PRESENT, LARGE
+        )
 
 
 def test_prices_of_both_eras() -> None:

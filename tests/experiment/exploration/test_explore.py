@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.exploration.explore import Exploration, ExplorationObjective, explore
+from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredDesigns, explore
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.space import (
@@ -48,7 +48,7 @@ SPACE = DesignSpace(
 )
 
 
-def explored(*limits: str, store: ResultStore | None = None) -> Exploration:
+def explored(*limits: str, store: ResultStore | None = None) -> ExploredDesigns:
     plan = ExplorationObjective(tuple(map(read_limit, limits)), "edp")
     with working(1) as team:
         designs = SPACE.designs(range(SPACE.size))
@@ -129,7 +129,7 @@ def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
     )
 
 
-def _bytes(found: Exploration) -> str:
+def _bytes(found: ExploredDesigns) -> str:
     return exploration_csv(found) + str(exploration_json(found))
 
 

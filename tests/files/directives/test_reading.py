@@ -17,20 +17,20 @@ from simaccel.files.directives.reading import (
 )
 from simaccel.files.directives.syntax import (
     ClusterDirective,
-    Constant,
+    ConstantNode,
     DataflowBlock,
     Description,
-    Dimensions,
-    Entry,
+    DimensionsNode,
+    EntryNode,
     Layer,
     MapDirective,
-    Name,
-    Network,
-    Number,
-    SizeOf,
-    Stride,
-    Type,
-    Value,
+    NameNode,
+    NetworkBlock,
+    NumberNode,
+    SizeNode,
+    StrideNode,
+    TypeNode,
+    ValueNode,
     text_of,
 )
 
@@ -82,28 +82,28 @@ NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 WORDS = {"Sz", "Constant", "Network", "Layer", "Type", "Stride", "Dimensions", "Dataflow"}
 NAMES = NAMES.filter(lambda name: name not in WORDS | {"Cluster", "TemporalMap", "SpatialMap"})
 TERMS = st.one_of(
-    st.integers(0, 10**6).map(lambda n: Number(str(n))),
-    NAMES.map(Name),
-    NAMES.map(lambda name: SizeOf(Name(name))),
+    st.integers(0, 10**6).map(lambda n: NumberNode(str(n))),
+    NAMES.map(NameNode),
+    NAMES.map(lambda name: SizeNode(NameNode(name))),
 )
 VALUES = st.builds(
-    Value, TERMS, st.lists(st.tuples(st.sampled_from("+-"), TERMS), max_size=2).map(tuple)
+    ValueNode, TERMS, st.lists(st.tuples(st.sampled_from("+-"), TERMS), max_size=2).map(tuple)
 )
-DIMS = st.sampled_from([*"NGKCRSYX", "Y'", "X'"]).map(Name)
+DIMS = st.sampled_from([*"NGKCRSYX", "Y'", "X'"]).map(NameNode)
 DIRECTIVES = st.one_of(
     st.builds(MapDirective, st.sampled_from(["TemporalMap", "SpatialMap"]), VALUES, VALUES, DIMS),
-    st.builds(ClusterDirective, VALUES, st.sampled_from([None, Name("P"), Name("L")])),
+    st.builds(ClusterDirective, VALUES, st.sampled_from([None, NameNode("P"), NameNode("L")])),
 )
-ENTRIES = st.lists(st.builds(Entry, DIMS, VALUES), max_size=3).map(tuple)
+ENTRIES = st.lists(st.builds(EntryNode, DIMS, VALUES), max_size=3).map(tuple)
 MEMBERS = st.one_of(
-    NAMES.map(lambda name: Type(Name(name))),
-    ENTRIES.map(Stride),
-    ENTRIES.map(Dimensions),
+    NAMES.map(lambda name: TypeNode(NameNode(name))),
+    ENTRIES.map(StrideNode),
+    ENTRIES.map(DimensionsNode),
     st.lists(DIRECTIVES, max_size=4).map(lambda found: DataflowBlock(tuple(found))),
 )
-LAYERS = st.builds(Layer, NAMES.map(Name), st.lists(MEMBERS, max_size=4).map(tuple))
-NETWORKS = st.builds(Network, NAMES.map(Name), st.lists(LAYERS, max_size=3).map(tuple))
-ITEMS = st.one_of(st.builds(Constant, NAMES.map(Name), VALUES), NETWORKS)
+LAYERS = st.builds(Layer, NAMES.map(NameNode), st.lists(MEMBERS, max_size=4).map(tuple))
+NETWORKS = st.builds(NetworkBlock, NAMES.map(NameNode), st.lists(LAYERS, max_size=3).map(tuple))
+ITEMS = st.one_of(st.builds(ConstantNode, NAMES.map(NameNode), VALUES), NETWORKS)
 
 
 @given(st.lists(ITEMS, max_size=3).map(lambda found: Description(tuple(found))))

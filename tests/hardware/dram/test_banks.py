@@ -6,7 +6,7 @@ Expected figures are sums of the part's timings, worked out here, and not read f
 import pytest
 
 from simaccel.hardware.dram.banks import Banks
-from simaccel.hardware.dram.controller import Controller, ControllerSpec, Traffic
+from simaccel.hardware.dram.controller import BurstTraffic, Controller, ControllerSpec
 from simaccel.hardware.dram.part import TIMINGS, DramPart
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.window import WindowController
@@ -22,7 +22,7 @@ def _name(part: DramPart) -> str:
 def _run(part: DramPart, reads: list[tuple[int, int]], writes: int = 0) -> Controller:
     """Serve reads (bank, row), then writes to row 0 of bank 0, without refresh."""
     count = len(reads) + writes
-    traffic = Traffic(
+    traffic = BurstTraffic(
         banks=[bank for bank, _ in reads] + [0] * writes,
         rows=[row for _, row in reads] + [0] * writes,
         writes=[0] * len(reads) + [1] * writes,
@@ -112,7 +112,7 @@ def test_ranks_share_the_bus_and_pseudo_channels_do_not() -> None:
 def test_refresh_closes_all_banks_and_takes_its_time() -> None:
     """Two reads, a refresh due between them: the second waits for it."""
     reads = [0, DDR4.refi]
-    traffic = Traffic(banks=[0, 0], rows=[0, 0], writes=[0, 0], keys=[0, 1], arrivals=reads)
+    traffic = BurstTraffic(banks=[0, 0], rows=[0, 0], writes=[0, 0], keys=[0, 1], arrivals=reads)
     controller = Controller(DDR4, ControllerSpec(), traffic)
     controller.run(2 * DDR4.refi - 1)
     first = 1 + 22 + 22 + 4
@@ -122,7 +122,7 @@ def test_refresh_closes_all_banks_and_takes_its_time() -> None:
 
 
 def test_reads_of_one_burst_that_wait_together_are_one() -> None:
-    traffic = Traffic(banks=[0] * 3, rows=[0] * 3, writes=[0] * 3, keys=[7, 7, 8])
+    traffic = BurstTraffic(banks=[0] * 3, rows=[0] * 3, writes=[0] * 3, keys=[7, 7, 8])
     controller = Controller(HBM2, ControllerSpec(), traffic, refresh=False)
     controller.run(1000)
     assert (controller.served.bursts, controller.served.merged) == (2, 1)
@@ -136,11 +136,11 @@ def test_few_writes_wait_and_many_do_not() -> None:
 
 def test_a_window_takes_writes_where_nobody_reads_and_opens_rows_for_the_oldest() -> None:
     """One write goes at once; of two rows of a bank the first is not closed for the second."""
-    one = Traffic(banks=[0], rows=[0], writes=[1], keys=[0])
+    one = BurstTraffic(banks=[0], rows=[0], writes=[1], keys=[0])
     alone = WindowController(DDR4, ControllerSpec(), one, refresh=False)
     alone.run(1000)
     assert alone.served.bursts == 1
-    two = Traffic(banks=[0, 0], rows=[0, 1], writes=[0, 0], keys=[0, 1])
+    two = BurstTraffic(banks=[0, 0], rows=[0, 1], writes=[0, 0], keys=[0, 1])
     both = WindowController(DDR4, ControllerSpec(), two, refresh=False)
     both.run(1000)
     first = DDR4.rcd_read + DDR4.read_latency + DDR4.burst
@@ -151,7 +151,7 @@ def test_a_window_takes_writes_where_nobody_reads_and_opens_rows_for_the_oldest(
 def test_a_window_drains_writes_from_its_high_to_its_low_mark() -> None:
     """Reads wait all the time: writes wait for 26 of them, and go on to 6."""
     reads, writes = 400, 26
-    traffic = Traffic(
+    traffic = BurstTraffic(
         banks=[0] * (reads + writes),
         rows=[0] * (reads + writes),
         writes=[0] * 20 + [1] * writes + [0] * (reads - 20),

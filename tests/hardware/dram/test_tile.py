@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.hardware.dram.part import TIMINGS
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import Rows, bank_clocks, lying, rows_of, tile_clocks
+from simaccel.hardware.dram.tile import TileRows, bank_clocks, lying, rows_of, tile_clocks
 from tests.draws import DRAWS
 
 HBM2, LPDDR4 = PARTS["HBM2"], PARTS["LPDDR4-3200x16"]
@@ -60,37 +60,37 @@ def test_a_bank_conflict_by_hand() -> None:
     pitch of 32 KiB + 8 KiB they go round the four banks of a bank group (8 KiB = 2 KiB of each of
     four groups): four row cycles; but 16 activates of tFAW / 4 = 7.5 clocks take 120.
     """
-    assert bank_clocks(HBM2, "bgil", Rows(16, 64, 65536), 1, 0) == 16 * 48
-    assert bank_clocks(HBM2, "bgil", Rows(16, 64, 40960), 1, 0) == max(4 * 48, 16 * 30 // 4)
-    assert bank_clocks(HBM2, "bgil", Rows(4, 64, 40960), 1, 0) == 4 * 30 // 4
+    assert bank_clocks(HBM2, "bgil", TileRows(16, 64, 65536), 1, 0) == 16 * 48
+    assert bank_clocks(HBM2, "bgil", TileRows(16, 64, 40960), 1, 0) == max(4 * 48, 16 * 30 // 4)
+    assert bank_clocks(HBM2, "bgil", TileRows(4, 64, 40960), 1, 0) == 4 * 30 // 4
 
 
 def test_writes_hold_a_bank_longer_than_reads() -> None:
     """A write of 2 bursts: tRCD + 1 burst + CWL + burst + tWR + tRP = 14 + 2 + 4 + 2 + 16 + 14."""
-    rows = Rows(8, 128 * 4, 65536)  # two bursts in each of four bank groups
+    rows = TileRows(8, 128 * 4, 65536)  # two bursts in each of four bank groups
     assert bank_clocks(HBM2, "bgil", rows, 1, 1) == 8 * 52
     assert bank_clocks(HBM2, "bgil", rows, 1, 0) == max(8 * 48, 8 * 4 * 30 // 4)
 
 
 def test_refresh_takes_its_share_of_every_tile() -> None:
     """64 bursts of 2 clocks; of 3900 clocks a refresh takes 260 and opening banks 14 + 5 + 14."""
-    assert tile_clocks(HBM2, "bgil", Rows(1, 4096, 4096), 1, 0) == -(-128 * 3900 // 3607)
+    assert tile_clocks(HBM2, "bgil", TileRows(1, 4096, 4096), 1, 0) == -(-128 * 3900 // 3607)
 
 
 def test_a_row_of_a_part_without_groups_streams() -> None:
     """LPDDR4 x16: 64 bursts of 8 clocks; one page of 2 KiB."""
-    assert tile_clocks(LPDDR4, "rbc", Rows(1, 2048, 2048), 1, 0) == -(-512 * 6246 // 5728)
+    assert tile_clocks(LPDDR4, "rbc", TileRows(1, 2048, 2048), 1, 0) == -(-512 * 6246 // 5728)
 
 
 def test_channels_share_a_tile() -> None:
-    one, four = (tile_clocks(HBM2, "bgil", Rows(1, 65536, 65536), n, 0) for n in (1, 4))
+    one, four = (tile_clocks(HBM2, "bgil", TileRows(1, 65536, 65536), n, 0) for n in (1, 4))
     assert one == -(-2048 * 3900 // 3607)
     assert four == -(-512 * 3900 // 3607)
 
 
 def test_bytes_without_rows_lie_in_one() -> None:
     assert astuple(lying(1000, None)) == (1, 1000, 1000)
-    assert astuple(lying(1000, Rows(64, 48, 512))) == (21, 48, 512)
+    assert astuple(lying(1000, TileRows(64, 48, 512))) == (21, 48, 512)
     assert lying(0, None).total_bytes == 0
     assert [tile_clocks(HBM2, name, lying(0, None), 1, 0) for name in ("bgil", "rbc")] == [0, 0]
 
@@ -99,12 +99,12 @@ def test_bytes_without_rows_lie_in_one() -> None:
     st.sampled_from(sorted(PARTS)),
     st.sampled_from(["bgil", "rbc"]),
     st.sampled_from([name for name in TIMINGS if name not in ("refi", "read_latency")]),
-    st.builds(Rows, st.integers(1, 99), st.integers(1, 9999), st.integers(1, 99_999)),
+    st.builds(TileRows, st.integers(1, 99), st.integers(1, 9999), st.integers(1, 99_999)),
     st.integers(1, 4),
 )
 @settings(max_examples=34 * DRAWS)
 def test_a_part_with_a_longer_timing_is_never_faster(
-    name: str, mapping: str, timing: str, rows: Rows, channels: int
+    name: str, mapping: str, timing: str, rows: TileRows, channels: int
 ) -> None:
     part = PARTS[name]
     slower = part.model_copy(update={timing: getattr(part, timing) + 3})
@@ -119,4 +119,4 @@ def test_no_tile_is_faster_than_the_data_bus(name: str) -> None:
     for n_bytes in (1, 31, 64, 1000, 100_000):
         bursts = -(-n_bytes // part.burst_bytes)
         least = -(-bursts // part.pseudo_channels) * part.burst
-        assert tile_clocks(part, "bgil", Rows(1, n_bytes, n_bytes), 1, 0) >= least
+        assert tile_clocks(part, "bgil", TileRows(1, n_bytes, n_bytes), 1, 0) >= least

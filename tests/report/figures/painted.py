@@ -9,12 +9,12 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
 
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 
 Cycles = npt.NDArray[np.int64]
 
 
-def painted(trace: Trace, start: int, end: int, lane: str, column: str = "cause") -> Cycles:
+def painted(trace: TraceReader, start: int, end: int, lane: str, column: str = "cause") -> Cycles:
     """Give a column of the event in which each cycle of a window lies."""
     found = np.full(end - start, -1, dtype=np.int64)
     for event in trace.events(start, end, lane):

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from simaccel.report.figures.bandwidth import BINS, Flow, draw_flows, flows
+from simaccel.report.figures.bandwidth import BINS, ResourceRate, draw_flows, flows
 from simaccel.report.figures.style import new_figure, style
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.report.figures.painted import painted, steps
 
 RESOURCES = ["dram", "buffer_read", "buffer_write", "noc_distribution", "noc_collection"]
 
 
-def test_flows_sum_to_the_bytes_that_the_run_moved(trace: Trace) -> None:
+def test_flows_sum_to_the_bytes_that_the_run_moved(trace: TraceReader) -> None:
     found = flows(trace, 0, trace.cycles)
     assert [flow.name for flow in found] == RESOURCES
     moved = trace.figures["bytes"]
@@ -25,7 +25,7 @@ def test_flows_sum_to_the_bytes_that_the_run_moved(trace: Trace) -> None:
         assert len(cycles) == BINS
 
 
-def test_a_flow_follows_the_service_of_its_channel(toy: Trace) -> None:
+def test_a_flow_follows_the_service_of_its_channel(toy: TraceReader) -> None:
     """Where a channel is used, and only there, bytes move: bins of 5 cycles or 6, one by one."""
     for flow in flows(toy, 0, toy.cycles, bins=toy.cycles // 5):
         lane = "dram0" if flow.name == "dram" else flow.name
@@ -38,7 +38,7 @@ def test_a_flow_follows_the_service_of_its_channel(toy: Trace) -> None:
         assert (flow.bytes_per_cycle[per_bin > 3] > 0).all()
 
 
-def test_limits_are_those_of_the_accelerator(edge: Trace) -> None:
+def test_limits_are_those_of_the_accelerator(edge: TraceReader) -> None:
     """50 GB/s and 1 TB/s at 720 MHz; 32 links of 4 bytes."""
     found = {flow.name: flow.limit for flow in flows(edge, 0, edge.cycles)}
     assert found == {
@@ -56,8 +56,8 @@ def test_limits_are_those_of_the_accelerator(edge: Trace) -> None:
 def test_a_plot_that_is_nearly_empty_is_lower() -> None:
     """1.5 of 8 bytes per cycle is less than a fifth, 1.7 is more."""
     edges = np.array([0, 10, 40])
-    low, high = (Flow("dram", edges, np.array([1.0, peak]), 8.0) for peak in (1.5, 1.7))
-    unlimited = Flow("dram", edges, low.bytes_per_cycle, None)
+    low, high = (ResourceRate("dram", edges, np.array([1.0, peak]), 8.0) for peak in (1.5, 1.7))
+    unlimited = ResourceRate("dram", edges, low.bytes_per_cycle, None)
     assert [flow.is_low for flow in (low, high, unlimited)] == [True, False, False]
     assert low.height_inches < high.height_inches == unlimited.height_inches
     figure = Figure(figsize=(5, 3))
@@ -69,9 +69,9 @@ def test_a_plot_that_is_nearly_empty_is_lower() -> None:
 def test_the_text_says_peak_and_mean() -> None:
     """Ten cycles at 1, thirty at 5 bytes per cycle: 4 on average."""
     edges, rates = np.array([0, 10, 40]), np.array([1.0, 5.0])
-    assert Flow("dram", edges, rates, 8.0).text == "DRAM: peak 62%, mean 50% of 8 B/cycle"
-    assert Flow("new", edges, rates, 20_000.0).text.endswith("mean 0.0% of 20,000 B/cycle")
-    assert Flow("new", edges, rates, None).text == "new memory: unlimited, takes no cycles"
+    assert ResourceRate("dram", edges, rates, 8.0).text == "DRAM: peak 62%, mean 50% of 8 B/cycle"
+    assert ResourceRate("new", edges, rates, 20_000.0).text.endswith("mean 0.0% of 20,000 B/cycle")
+    assert ResourceRate("new", edges, rates, None).text == "new memory: unlimited, takes no cycles"
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ def figure() -> Figure:
     """Two resources, one of which is unlimited, over cycles 100 to 140 at 2 GHz."""
     edges = np.array([100, 110, 140])
     drawn = [
-        Flow("dram", edges, np.array([1.0, 5.0]), 8.0),
-        Flow("buffer_read", edges, np.array([3.0, 0.0]), None),
+        ResourceRate("dram", edges, np.array([1.0, 5.0]), 8.0),
+        ResourceRate("buffer_read", edges, np.array([3.0, 0.0]), None),
     ]
     with style():
         made = new_figure(3.3, 2)

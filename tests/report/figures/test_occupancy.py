@@ -9,23 +9,23 @@ from matplotlib.colors import to_hex
 from simaccel.report.figures.occupancy import (
     BINS,
     MOST_TILES,
-    Occupied,
+    BufferOccupancy,
     draw_occupied,
     occupied,
 )
 from simaccel.report.figures.style import new_figure, style
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.report.figures.painted import Cycles, painted, steps
 
 
-def held(trace: Trace, start: int, end: int) -> dict[str, Cycles]:
+def held(trace: TraceReader, start: int, end: int) -> dict[str, Cycles]:
     """Bytes by tile in each cycle."""
     return {
         tile.removeprefix("tile "): painted(trace, start, end, tile, "held") for tile in trace.tiles
     }
 
 
-def test_steps_are_exact_in_every_cycle(trace: Trace) -> None:
+def test_steps_are_exact_in_every_cycle(trace: TraceReader) -> None:
     start, end = 11, min(trace.cycles, 40_000) - 7
     found = occupied(trace, start, end)
     assert found.exact
@@ -36,12 +36,12 @@ def test_steps_are_exact_in_every_cycle(trace: Trace) -> None:
         np.testing.assert_array_equal(np.repeat(n_bytes, np.diff(found.edges)), expected[tile])
 
 
-def test_the_highest_step_is_the_peak_of_the_run(toy: Trace) -> None:
+def test_the_highest_step_is_the_peak_of_the_run(toy: TraceReader) -> None:
     found = occupied(toy, 0, toy.cycles)
     assert found.n_bytes.sum(axis=0).max() == toy.figures["peak_buffer_bytes"]
 
 
-def test_more_changes_than_asked_for_are_means_of_bins(toy: Trace) -> None:
+def test_more_changes_than_asked_for_are_means_of_bins(toy: TraceReader) -> None:
     found = occupied(toy, 5, toy.cycles, most_steps=1)
     assert not found.exact
     assert len(found.edges) == BINS + 1
@@ -51,7 +51,7 @@ def test_more_changes_than_asked_for_are_means_of_bins(toy: Trace) -> None:
         np.testing.assert_allclose(means, by_bin)
 
 
-def test_a_long_run_is_bins(edge: Trace) -> None:
+def test_a_long_run_is_bins(edge: TraceReader) -> None:
     found = occupied(edge, 0, edge.cycles)
     assert not found.exact
     room = edge.accelerator().buffer.capacity_bytes
@@ -89,7 +89,7 @@ def test_many_tiles_are_the_largest_and_the_others() -> None:
 @pytest.mark.parametrize("capacity", [4096, None, 1 << 20])
 def test_the_artists_are_stacked(capacity: int | None) -> None:
     edges = np.array([10, 20, 50])
-    drawn = Occupied(edges, ("K", "V"), np.array([[1024.0, 0], [2048, 2048]]), exact=True)
+    drawn = BufferOccupancy(edges, ("K", "V"), np.array([[1024.0, 0], [2048, 2048]]), exact=True)
     with style():
         axes = new_figure(3.3, 2).subplots()
         draw_occupied(axes, drawn, capacity)

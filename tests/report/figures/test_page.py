@@ -11,10 +11,10 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from simaccel.report.figures import KINDS
-from simaccel.report.figures.page import Asked, draw_page, plot_trace, what_is_shown
+from simaccel.report.figures.page import FigureOptions, draw_page, plot_trace, what_is_shown
 from simaccel.report.figures.stall_stack import stall_stacks
 from simaccel.report.figures.style import SUFFIXES, style
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.report.figures.conftest import PATHS
 
 PAGES = [*((kind,) for kind in KINDS), KINDS]
@@ -31,7 +31,7 @@ _shown: dict[tuple[Path, tuple[str, ...]], tuple[Figure, list[tuple[Text, Bbox]]
 """Pages that were drawn, and their texts: tests look at them and change nothing."""
 
 
-def shown(trace: Trace, kinds: tuple[str, ...]) -> tuple[Figure, list[tuple[Text, Bbox]]]:
+def shown(trace: TraceReader, kinds: tuple[str, ...]) -> tuple[Figure, list[tuple[Text, Bbox]]]:
     """Draw a page, once for all tests, and find its texts."""
     key = (Path(trace.path), kinds)
     if key not in _shown:
@@ -40,9 +40,9 @@ def shown(trace: Trace, kinds: tuple[str, ...]) -> tuple[Figure, list[tuple[Text
     return _shown[key]
 
 
-def page_of(trace: Trace, kinds: tuple[str, ...]) -> Figure:
+def page_of(trace: TraceReader, kinds: tuple[str, ...]) -> Figure:
     with style():
-        asked = Asked(kinds=kinds)
+        asked = FigureOptions(kinds=kinds)
         return draw_page(trace, what_is_shown(trace, asked), asked)
 
 
@@ -60,7 +60,7 @@ def texts_of(figure: Figure) -> list[tuple[Text, Bbox]]:
 
 
 @each_page
-def test_no_text_sticks_out_and_none_overlaps(trace: Trace, kinds: tuple[str, ...]) -> None:
+def test_no_text_sticks_out_and_none_overlaps(trace: TraceReader, kinds: tuple[str, ...]) -> None:
     figure, texts = shown(trace, kinds)
     width, height = figure.bbox.width, figure.bbox.height
     for text, box in texts:
@@ -73,7 +73,7 @@ def test_no_text_sticks_out_and_none_overlaps(trace: Trace, kinds: tuple[str, ..
 
 
 @each_page
-def test_axes_and_colours_are_explained(trace: Trace, kinds: tuple[str, ...]) -> None:
+def test_axes_and_colours_are_explained(trace: TraceReader, kinds: tuple[str, ...]) -> None:
     texts = {text.get_text() for text, _ in shown(trace, kinds)[1]}
     for kind in kinds:
         assert LABELS[kind] <= texts
@@ -83,27 +83,29 @@ def test_axes_and_colours_are_explained(trace: Trace, kinds: tuple[str, ...]) ->
 
 
 @each_page
-def test_one_figure_is_a_column_wide_and_a_page_two(edge: Trace, kinds: tuple[str, ...]) -> None:
+def test_one_figure_is_a_column_wide_and_a_page_two(
+    edge: TraceReader, kinds: tuple[str, ...]
+) -> None:
     width, height = shown(edge, kinds)[0].get_size_inches()
     assert width == (3.3 if len(kinds) == 1 else 7)
     assert height < (4.5 if len(kinds) == 1 else 11)
 
 
-def test_the_width_can_be_chosen(toy: Trace) -> None:
+def test_the_width_can_be_chosen(toy: TraceReader) -> None:
     with style():
-        asked = [Asked(kinds=["stalls"], columns=columns) for columns in (1, 2)]
+        asked = [FigureOptions(kinds=["stalls"], columns=columns) for columns in (1, 2)]
         shown = what_is_shown(toy, asked[0])
         widths = [draw_page(toy, shown, one).get_size_inches()[0] for one in asked]
     assert widths == [3.3, 7]
 
 
-def test_small_type_is_not_too_small(edge: Trace) -> None:
+def test_small_type_is_not_too_small(edge: TraceReader) -> None:
     """Nothing below 5.5 pt, the least that printers advise."""
     sizes = {float(text.get_fontsize()) for text, _ in shown(edge, KINDS)[1]}
     assert min(sizes) >= 5.5
 
 
-def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
+def test_panels_of_a_page_share_their_edges(edge: TraceReader) -> None:
     figure, _ = shown(edge, KINDS)
     places = {
         (round(place.x0, 9), round(place.x1, 9))
@@ -112,7 +114,7 @@ def test_panels_of_a_page_share_their_edges(edge: Trace) -> None:
     assert len(places) == 1
 
 
-def test_titles_say_which_part_is_shown(edge: Trace) -> None:
+def test_titles_say_which_part_is_shown(edge: TraceReader) -> None:
     """67,999 cycles at 720 MHz are 94.4 us."""
     texts = " ".join(text.get_text() for text, _ in shown(edge, KINDS)[1])
     words = " ".join(texts.split())
@@ -123,24 +125,24 @@ def test_titles_say_which_part_is_shown(edge: Trace) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_same_trace_gives_the_same_bytes(toy: Trace, suffix: str, tmp_path: Path) -> None:
+def test_the_same_trace_gives_the_same_bytes(toy: TraceReader, suffix: str, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot_trace(toy, tmp_path / f"{name}{suffix}", Asked())
+        plot_trace(toy, tmp_path / f"{name}{suffix}", FigureOptions())
     first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
     assert first == second
     assert len(first) > 5000
 
 
-def test_what_is_shown_of_a_run(edge: Trace) -> None:
-    default = what_is_shown(edge, Asked())
+def test_what_is_shown_of_a_run(edge: TraceReader) -> None:
+    default = what_is_shown(edge, FigureOptions())
     assert default.cycles("timeline") == default.cycles("occupancy") == (0, 67_999)
     assert default.cycles("bandwidth") == default.cycles("stalls") == (0, edge.cycles)
-    asked = what_is_shown(edge, Asked(start=5, end=700))
+    asked = what_is_shown(edge, FigureOptions(start=5, end=700))
     assert {asked.cycles(kind) for kind in KINDS} == {(5, 700)}
 
 
-def test_a_window_of_one_cycle_can_be_drawn(trace: Trace, tmp_path: Path) -> None:
-    plot_trace(trace, tmp_path / "one.svg", Asked(start=trace.cycles - 1))
+def test_a_window_of_one_cycle_can_be_drawn(trace: TraceReader, tmp_path: Path) -> None:
+    plot_trace(trace, tmp_path / "one.svg", FigureOptions(start=trace.cycles - 1))
     assert (tmp_path / "one.svg").stat().st_size > 1000
 
 
@@ -150,7 +152,7 @@ def test_a_partial_trace_is_drawn_and_says_so(tmp_path: Path) -> None:
     path.write_bytes(PATHS["toy_attention_flat"].read_bytes())
     with h5py.File(path, "r+") as file:
         file.attrs["complete"] = False
-    with Trace.open(path) as partial, Trace.open(PATHS["toy_attention_flat"]) as whole:
+    with TraceReader.open(path) as partial, TraceReader.open(PATHS["toy_attention_flat"]) as whole:
         texts = {text.get_text() for text, _ in texts_of(page_of(partial, KINDS))}
         assert any(text.endswith("(partial)") for text in texts)
         assert stall_stacks(partial, "array") == stall_stacks(whole, "array")

@@ -10,15 +10,15 @@ from matplotlib.patches import Rectangle
 from simaccel.errors import InputError
 from simaccel.report.figures.stall_stack import (
     MOST_OPERATORS,
-    Stack,
+    StallStack,
     draw_stall_stacks,
     stall_stacks,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
-from simaccel.trace import CommandSite, Stall, Trace
+from simaccel.trace import CommandSite, Stall, TraceReader
 
 
-def test_stacks_are_what_the_run_booked(trace: Trace) -> None:
+def test_stacks_are_what_the_run_booked(trace: TraceReader) -> None:
     for engine in trace.engines:
         stacks = stall_stacks(trace, engine)
         totals = trace.totals[engine]
@@ -27,17 +27,17 @@ def test_stacks_are_what_the_run_booked(trace: Trace) -> None:
         assert stacks[-1].total == trace.cycles
 
 
-def test_a_window_is_what_its_events_say(toy: Trace) -> None:
+def test_a_window_is_what_its_events_say(toy: TraceReader) -> None:
     start, end = 30, 400
     for engine in toy.engines:
         expected: Counter[str] = Counter()
         for event in toy.decode(toy.events(start, end, engine)):
             expected[event.cause] += min(event.end, end) - max(event.start, start)
         (stack,) = stall_stacks(toy, engine, start=start, end=end)
-        assert stack == Stack("L+softmax+A", dict(expected))
+        assert stack == StallStack("L+softmax+A", dict(expected))
 
 
-def test_rows_of_the_whole_run_agree_with_its_books(toy: Trace) -> None:
+def test_rows_of_the_whole_run_agree_with_its_books(toy: TraceReader) -> None:
     """With one operator nothing is ambiguous: both ways must give the same."""
     for engine in toy.engines:
         (booked,) = stall_stacks(toy, engine)
@@ -48,7 +48,7 @@ def test_rows_of_the_whole_run_agree_with_its_books(toy: Trace) -> None:
         assert Counter(first) + Counter(rest) == Counter(booked.cycles)
 
 
-def test_an_unknown_engine_is_refused(toy: Trace) -> None:
+def test_an_unknown_engine_is_refused(toy: TraceReader) -> None:
     fault = r"toy_attention_flat\.h5: engine: got 'aray'; did you mean 'array'\?"
     with pytest.raises(InputError, match=fault):
         stall_stacks(toy, "aray")
@@ -94,9 +94,9 @@ def test_many_operators_are_the_largest_in_order_and_the_others() -> None:
 
 def test_the_artists_are_percentages() -> None:
     stacks = [
-        Stack("L", {"idle": 100, "busy": 300}),
-        Stack("A", {"busy": 50, "sfu": 50}),
-        Stack("all", {"busy": 350, "sfu": 50, "idle": 100}),
+        StallStack("L", {"idle": 100, "busy": 300}),
+        StallStack("A", {"busy": 50, "sfu": 50}),
+        StallStack("all", {"busy": 350, "sfu": 50, "idle": 100}),
     ]
     with style():
         axes = new_figure(3.3, 2).subplots()
@@ -124,5 +124,5 @@ def test_a_long_name_keeps_its_end() -> None:
     """16 letters of a name in a figure of 3.3 in."""
     with style():
         axes = new_figure(3.3, 2).subplots()
-        draw_stall_stacks(axes, [Stack("layer_with_a_long_name_11", {"busy": 1})], "array")
+        draw_stall_stacks(axes, [StallStack("layer_with_a_long_name_11", {"busy": 1})], "array")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wi…name_11"]

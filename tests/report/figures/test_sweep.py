@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 
-from simaccel.report.comparison import Axis, Compared, Point, dram_bytes
+from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint, dram_bytes
 from simaccel.report.figures.comparison import array_shares
-from simaccel.report.figures.slope import DRAM, Slope
+from simaccel.report.figures.slope import DRAM, SkiSlope
 from simaccel.report.figures.style import SUFFIXES, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 
@@ -23,8 +23,8 @@ LENGTH = Axis("seq-len", "seq_len", "sequence length (tokens)")
 NAMES = ("flex", "flat", "flash")
 
 
-def point(place: int, axis: Axis = BUFFER) -> Point:
-    return Point(axis, place, f"{place} B", place)
+def point(place: int, axis: Axis = BUFFER) -> SweepPoint:
+    return SweepPoint(axis, place, f"{place} B", place)
 
 
 def result(utilisation: float) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def result(utilisation: float) -> dict[str, Any]:
 
 def rows(
     places: list[int], axis: Axis = BUFFER, length: int | None = 512, fails: int = 0
-) -> list[Compared]:
+) -> list[ComparisonRow]:
     """Let each dataflow but the first fail at the first ``fails`` points."""
     found = []
     for index, place in enumerate(places):
@@ -46,12 +46,12 @@ def rows(
             share = (index + number) / (len(places) + 4)
             one = result(share) if runs else None
             found.append(
-                Compared(name, length, one, "" if runs else "no", point=point(place, axis))
+                ComparisonRow(name, length, one, "" if runs else "no", point=point(place, axis))
             )
     return found
 
 
-def drawn(given: list[Compared]) -> Figure:
+def drawn(given: list[ComparisonRow]) -> Figure:
     with style():
         figure = draw_sweep(given, "title")
         figure.draw_without_rendering()
@@ -146,8 +146,8 @@ def test_swept_lengths_are_one_panel() -> None:
 
 def test_points_at_one_place_stand_in_a_row() -> None:
     axis = Axis("array", "array", "PE array (rows x columns)")
-    points = [Point(axis, text, text, 64) for text in ("8x8", "4x16")]
-    given = [Compared("flat", 512, result(0.5), point=one) for one in points]
+    points = [SweepPoint(axis, text, text, 64) for text in ("8x8", "4x16")]
+    given = [ComparisonRow("flat", 512, result(0.5), point=one) for one in points]
     axes = drawn(given).axes[0]
     assert line(axes, "flat")[0] == [0, 1]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["8x8", "4x16"]
@@ -221,7 +221,7 @@ def test_what_was_moved_stands_above_the_slopes() -> None:
             moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
             on_chip = {"on_chip_bytes": row.point.place if row.point else 0}
             row.result.update({"bytes": moved, "dram_bound": on_chip})
-    slope = Slope("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
+    slope = SkiSlope("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
     with style():
         figure = draw_sweep(given, "title", {512: [slope]})
         figure.draw_without_rendering()

@@ -14,23 +14,23 @@ from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
 from simaccel.report.figures.timeline import (
     BINS,
     BinnedTimeline,
-    Lane,
+    EngineLane,
     Timeline,
     draw_timeline,
     timeline,
 )
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from tests.report.figures.painted import painted, steps
 
 HEIGHT = 0.8
 
 
-def window_of(trace: Trace) -> tuple[int, int]:
+def window_of(trace: TraceReader) -> tuple[int, int]:
     """A window that cuts events at both ends."""
     return 17, min(trace.cycles, 40_000) - 13
 
 
-def test_bars_paint_every_cycle_as_the_events_do(trace: Trace) -> None:
+def test_bars_paint_every_cycle_as_the_events_do(trace: TraceReader) -> None:
     start, end = window_of(trace)
     drawn = timeline(trace, start, end)
     assert isinstance(drawn, Timeline)
@@ -62,7 +62,7 @@ def bars_of(axes: Axes) -> set[tuple[str, int, int, str]]:
     return found
 
 
-def test_the_artists_are_the_events(trace: Trace) -> None:
+def test_the_artists_are_the_events(trace: TraceReader) -> None:
     start, end = window_of(trace)
     with style():
         axes = new_figure(7, 3).subplots()
@@ -88,7 +88,7 @@ def test_a_lane_lies_on_the_colour_that_it_has_most_of() -> None:
     more = {"busy": np.array([[0, 39], [90, 10]]), "sfu": np.array([[39, 51]])}
     with style():
         axes = new_figure(7, 3).subplots()
-        draw_timeline(axes, Timeline(0, 100, (Lane("array", even), Lane("dma", more))))
+        draw_timeline(axes, Timeline(0, 100, (EngineLane("array", even), EngineLane("dma", more))))
     bars = [one for one in axes.patches if isinstance(one, Rectangle)]
     below = [(one.get_x(), one.get_width(), to_hex(one.get_facecolor())) for one in bars]
     shades = [CAUSE_COLOURS[cause][0].lower() for cause in ("busy", "sfu")]
@@ -100,20 +100,20 @@ def test_narrow_bars_have_no_hatch() -> None:
     waits = {"sfu": np.array([[100, 9], [200, 10], [300, 500]])}
     with style():
         axes = new_figure(7, 3).subplots()
-        draw_timeline(axes, Timeline(0, 3500, (Lane("array", waits),)))
+        draw_timeline(axes, Timeline(0, 3500, (EngineLane("array", waits),)))
     hatched, plain = axes.collections
     assert hatched.get_hatch() == CAUSE_COLOURS["sfu"][1]
     assert not plain.get_hatch()
     assert [len(one.get_paths()) for one in (hatched, plain)] == [2, 1]
 
 
-def test_more_bars_than_asked_for_are_bins(toy: Trace) -> None:
+def test_more_bars_than_asked_for_are_bins(toy: TraceReader) -> None:
     most = max(len(toy.events(lane=engine)) for engine in toy.engines)
     assert isinstance(timeline(toy, 0, toy.cycles, most_bars=2 * most), Timeline)
     assert isinstance(timeline(toy, 0, toy.cycles, most_bars=most - 1), BinnedTimeline)
 
 
-def test_bins_hold_the_share_of_their_cycles(toy: Trace) -> None:
+def test_bins_hold_the_share_of_their_cycles(toy: TraceReader) -> None:
     start, end = 3, toy.cycles
     drawn = timeline(toy, start, end, most_bars=1)
     assert isinstance(drawn, BinnedTimeline)
@@ -141,7 +141,7 @@ def test_bins_hold_the_share_of_their_cycles(toy: Trace) -> None:
                 np.testing.assert_array_equal(data.edges, edges - start)
 
 
-def test_bins_fill_their_lanes(toy: Trace) -> None:
+def test_bins_fill_their_lanes(toy: TraceReader) -> None:
     """Busy stands on the lane's lower edge, and the causes together reach the upper one."""
     with style():
         axes = new_figure(7, 3).subplots()
@@ -157,7 +157,7 @@ def test_bins_fill_their_lanes(toy: Trace) -> None:
             np.testing.assert_array_equal(lower.values, upper.baseline)
 
 
-def test_a_long_run_is_bins_and_expands_nothing(edge: Trace) -> None:
+def test_a_long_run_is_bins_and_expands_nothing(edge: TraceReader) -> None:
     drawn = timeline(edge, 0, edge.cycles)
     assert isinstance(drawn, BinnedTimeline)
     array = drawn.utilisation.cycles[edge.engines.index("array")]

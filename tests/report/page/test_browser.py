@@ -26,7 +26,7 @@ from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.report.figures.style import CAUSE_LABELS
 from simaccel.report.page import page_text, timeline, write_page
 from simaccel.report.page.data import loops
-from simaccel.trace import Trace
+from simaccel.trace import TraceReader
 from simaccel.trace.schema import KEY
 from simaccel.workload import build
 from tests.draws import DRAWS
@@ -69,7 +69,7 @@ def page(browser: Chrome, tmp_path: Path) -> Iterator[Page]:
     out = tmp_path / "page.html"
 
     def show(path: Path) -> Chrome:
-        with Trace.open(path) as trace:
+        with TraceReader.open(path) as trace:
             write_page(trace, out, force=True)
         browser.get(out.as_uri())
         return browser
@@ -157,7 +157,7 @@ def test_it_says_which_memories_hold_tiles(
 @each
 def test_it_draws_every_engine_of_the_whole_run(page: Page, reference: Reference) -> None:
     browser = page(reference.path)
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         assert _window(browser) == [0, trace.cycles]
         for engine in trace.engines:
             causes = {event.cause for event in trace.decode(trace.events(0, 50_000, engine))}
@@ -263,7 +263,7 @@ def test_keys_buttons_and_boxes_set_the_window(page: Page) -> None:
 @each
 def test_hovering_tells_what_the_trace_tells(page: Page, reference: Reference) -> None:
     browser = page(reference.path)
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         window = (0, 600) if trace.cycles < 1000 else (34_000, 80_000)
         _run(browser, "simaccel.show(...args)", *window)
         tried = set()
@@ -295,7 +295,7 @@ def test_hovering_tells_what_the_trace_tells(page: Page, reference: Reference) -
 
 def test_a_pixel_of_many_events_tells_their_shares(page: Page) -> None:
     browser = page(FOLDER / "edge_bert_flat.h5")
-    with Trace.open(FOLDER / "edge_bert_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "edge_bert_flat.h5") as trace:
         text = _hover(browser, "array", trace.cycles / 2)
         start, end = (
             int(word.replace(",", ""))
@@ -310,7 +310,7 @@ def test_a_pixel_of_many_events_tells_their_shares(page: Page) -> None:
 
 def test_a_double_click_zooms_to_the_event(page: Page) -> None:
     browser = page(FOLDER / "edge_bert_flat.h5")
-    with Trace.open(FOLDER / "edge_bert_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "edge_bert_flat.h5") as trace:
         events = trace.events(40_000, 60_000, "array")
         longest = events[(events["end"] - events["start"]).argmax()]
     start, end = int(longest["start"]), int(longest["end"])
@@ -330,7 +330,7 @@ def _place(browser: Chrome, text: str) -> WebElement:
 
 def test_clicks_in_the_loop_tree_zoom_to_one_iteration(page: Page) -> None:
     browser = page(FOLDER / "toy_attention_flat.h5")
-    with Trace.open(FOLDER / "toy_attention_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_attention_flat.h5") as trace:
         places, cycles = loops(trace), trace.cycles
     shown = browser.find_elements(By.CSS_SELECTOR, "#loops .place")
     told = _run(
@@ -365,7 +365,7 @@ def test_operators_are_marked_on_the_axis_of_the_window(page: Page, tmp_path: Pa
     workload = build("bert", batch=1, seq_len=64, scope="la")
     record(path, workload, load_accelerator("edge"), "naive-m")
     browser = page(path)
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         windows = [p.window for p in loops(trace) if p.kind == "operator" and p.window]
     assert len(windows) == 3
     axis = browser.find_element(By.ID, "axis").rect
@@ -406,7 +406,7 @@ def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
         browser, "const t = performance.now(); draw(); return performance.now() - t"
     )
     assert milliseconds < 500
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         assert trace.cycles > 10**11
         assert _window(browser) == [0, trace.cycles]
         assert _colours(browser, "array") > 1
@@ -424,7 +424,9 @@ def test_a_run_of_ten_to_the_eleven_cycles(page: Page, tmp_path: Path) -> None:
         assert f"cycles {_count(mine.start)} to {_count(mine.end)}" in text
 
 
-def _told(trace: Trace, page: dict[str, Any], lane: str, start: int, end: int) -> list[list[int]]:
+def _told(
+    trace: TraceReader, page: dict[str, Any], lane: str, start: int, end: int
+) -> list[list[int]]:
     """Events of the reader as the page numbers them, and what they served or held."""
     numbers = {tuple(activity): number for number, activity in enumerate(page["activities"])}
     return [
@@ -450,7 +452,7 @@ return run.lanes.map((plain) => {
 });"""
 
 
-def _require_same(browser: Chrome, trace: Trace, windows: list[tuple[int, int]]) -> None:
+def _require_same(browser: Chrome, trace: TraceReader, windows: list[tuple[int, int]]) -> None:
     """What the page's script finds in windows is what the reader finds."""
     run = timeline(trace)
     said = _run(browser, SAID, run, windows)
@@ -468,7 +470,7 @@ def _require_same(browser: Chrome, trace: Trace, windows: list[tuple[int, int]])
 def test_the_page_expands_windows_as_the_reader_does(page: Page, reference: Reference) -> None:
     browser = page(reference.path)
     pick = random.Random(reference.name)  # noqa: S311 - no secret
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         starts = [0, *(pick.randrange(trace.cycles) for _ in range(20))]
         lengths = [min(pick.randint(1, 5000), trace.cycles - start) for start in starts]
         windows = [(start, start + n) for start, n in zip(starts, lengths, strict=True)]
@@ -526,7 +528,7 @@ def test_those_who_cannot_see_are_told(page: Page) -> None:
     for tag in ("button", "input", "canvas"):
         for one in browser.find_elements(By.TAG_NAME, tag):
             assert one.accessible_name, one.get_attribute("outerHTML")
-    with Trace.open(FOLDER / "toy_attention_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_attention_flat.h5") as trace:
         share = trace.totals["array"].busy / trace.cycles
     told = _canvas(browser, "array").accessible_name
     assert told.startswith("array: ")

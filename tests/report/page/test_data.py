@@ -16,7 +16,7 @@ from simaccel.experiment.recording import record
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
 from simaccel.report.page import data, document, page_text, timeline
 from simaccel.report.page.data import about
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import KEY
 from simaccel.workload import gemm
 from tests.trace.scripts import SCRIPTS, Again, Row, Script, lengths, padded, write, written
@@ -56,7 +56,7 @@ def unrolled(document: dict[str, Any], lane: dict[str, Any]) -> list[Known]:
     return events
 
 
-def told(trace: Trace, lane: str, start: int, end: int) -> list[Known]:
+def told(trace: TraceReader, lane: str, start: int, end: int) -> list[Known]:
     """The same events of a window as the reader tells them."""
     return [
         (row["start"], row["end"], tuple(row[name].item() for name in KEY), row["served"])
@@ -64,7 +64,7 @@ def told(trace: Trace, lane: str, start: int, end: int) -> list[Known]:
     ]
 
 
-def require_same(trace: Trace, windows: list[tuple[int, int]]) -> None:
+def require_same(trace: TraceReader, windows: list[tuple[int, int]]) -> None:
     page = json.loads(json.dumps(timeline(trace)))
     assert {lane["name"]: lane["kind"] for lane in page["lanes"]} == trace.lanes
     for lane in page["lanes"]:
@@ -86,7 +86,7 @@ def test_the_document_unrolls_to_what_the_reader_tells(
 
 @each
 def test_reference_traces_unroll_to_what_the_reader_tells(reference: Reference) -> None:
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         half = trace.cycles // 2
         require_same(trace, [(0, 4000), (half, half + 3000), (trace.cycles - 500, trace.cycles)])
 
@@ -127,7 +127,7 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @each
 def test_it_says_what_ran_and_where_the_limits_are(reference: Reference) -> None:
-    with Trace.open(reference.path) as trace:
+    with TraceReader.open(reference.path) as trace:
         said = about(trace)
         for name in ("workload", "accelerator", "dataflow"):
             assert trace.figures[name] in said["title"]
@@ -143,7 +143,7 @@ def test_channels_of_a_dram_share_its_limit(tmp_path: Path) -> None:
     dram = accelerator.dram.model_copy(update={"channels": 2})
     path = tmp_path / "t.h5"
     record(path, gemm(m=9, k=7, n=5), accelerator.model_copy(update={"dram": dram}), "flex")
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         limits = about(trace)["limits"]
         total = trace.bandwidth(bins=1).bytes_per_cycle["dram"]
     assert total
@@ -156,7 +156,7 @@ def test_a_killed_run_is_shown_up_to_its_end(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         file.attrs["complete"] = False
         del file["totals"], file["header/figures"]
-    with Trace.open(path) as trace:
+    with TraceReader.open(path) as trace:
         found = document(trace)
     assert found["partial"]
     assert found["utilisation"] is None
@@ -171,7 +171,7 @@ def test_a_program_of_another_run_is_refused(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as file:
         text = file["header/program"].asstr()[0]
         file["header/program"][0] = text.replace("load B queue 1", "load B queue 0", 1)
-    with Trace.open(path) as trace, pytest.raises(TraceError) as error:
+    with TraceReader.open(path) as trace, pytest.raises(TraceError) as error:
         document(trace)
     assert str(error.value) == (
         f"{path}: damaged: header/program: the sites are not the commands of the program; "

@@ -15,17 +15,17 @@ from examples.make_traces import FOLDER
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
 from simaccel.machine.accounts import EARLY_SITES
-from simaccel.program.program import Command, Loop, Node, Operator
+from simaccel.program.program import Command, Node, Operator, ProgramLoop
 from simaccel.program.text import parse_program
 from simaccel.report.page.data import engine_works, loops
-from simaccel.report.page.loops import OPERATORS, Place, Work, loop_tree
-from simaccel.report.page.tree import Again, Rows, Tree
+from simaccel.report.page.loops import OPERATORS, TreeLine, Work, loop_tree
+from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree
 from simaccel.schedulers import Options
-from simaccel.trace import CommandSite, Event, Trace
-from simaccel.workload import Dimensions, attention, gemm
+from simaccel.trace import CommandSite, Event, TraceReader
+from simaccel.workload import ModelDimensions, attention, gemm
 from tests.trace.scripts import SCRIPTS, Script, written
 
-SMALL = Dimensions(hidden=8, heads=2, head_size=4, ff_size=16)
+SMALL = ModelDimensions(hidden=8, heads=2, head_size=4, ff_size=16)
 RUNS = {
     "gemm-naive": (gemm(m=40, k=20, n=12), "naive", False),
     "attention-flat": (attention(SMALL, batch=3, seq_len=29, scope="la"), "flat-r", False),
@@ -37,15 +37,15 @@ RUNS = {
 @pytest.fixture(scope="module", params=RUNS)
 def trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Trace]:
+) -> Iterator[TraceReader]:
     workload, dataflow, pipelined = RUNS[request.param]
     path = tmp_path_factory.mktemp("runs") / "run.h5"
     record(path, workload, load_accelerator("toy"), dataflow, options=Options(pipeline=pipelined))
-    with Trace.open(path) as opened:
+    with TraceReader.open(path) as opened:
         yield opened
 
 
-def _events(trace: Trace, engine: str) -> list[Event]:
+def _events(trace: TraceReader, engine: str) -> list[Event]:
     """Return what an engine did; what it did early counts as the same command."""
     events = trace.decode(trace.events(lane=engine))
     return [replace(event, site=event.site % EARLY_SITES) for event in events]
@@ -54,22 +54,22 @@ def _events(trace: Trace, engine: str) -> list[Event]:
 def _subtrees(body: tuple[Node, ...], trips: int = 1) -> Iterator[tuple[Node, list[Command], int]]:
     """Each node of a program with the commands in it and how often its body is executed."""
     for node in body:
-        if isinstance(node, Loop | Operator):
-            inner = trips * (node.trips if isinstance(node, Loop) else 1)
+        if isinstance(node, ProgramLoop | Operator):
+            inner = trips * (node.trips if isinstance(node, ProgramLoop) else 1)
             below = list(_subtrees(node.body, inner))
-            yield node, [n for n, _, _ in below if not isinstance(n, Loop | Operator)], inner
+            yield node, [n for n, _, _ in below if not isinstance(n, ProgramLoop | Operator)], inner
             yield from below
         else:
             yield node, [node], trips
 
 
-def test_the_tree_is_the_text_of_the_program(trace: Trace) -> None:
+def test_the_tree_is_the_text_of_the_program(trace: TraceReader) -> None:
     text = trace.header.program.splitlines()[1:]
     found = [f"{'  ' * (place.depth + 1)}{place.text}" for place in loops(trace)]
     assert found == [line for line in text if not line.strip().startswith("tile ")]
 
 
-def test_shares_are_what_counting_gives(trace: Trace) -> None:
+def test_shares_are_what_counting_gives(trace: TraceReader) -> None:
     """A subtree is the critical engine's events whose sites are numbered in it."""
     known = trace.header.sites
     places, sites = loops(trace), [n for n in sorted(known) if known[n].command and n < EARLY_SITES]
@@ -81,11 +81,11 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
             spent[engine, event.site] += (event.end - event.start) * (event.cause != "idle")
             worked[engine, event.site] += (event.end - event.start) * (event.cause == "busy")
     nodes = list(_subtrees(parse_program(trace.header.program).body))
-    seen, around = 0, list[tuple[Place, Node]]()
+    seen, around = 0, list[tuple[TreeLine, Node]]()
     for place, (node, inside, executions) in zip(places, nodes, strict=True):
         mine = sites[seen : seen + len(inside)]
         mine += [ends[node.name]] if isinstance(node, Operator) else []
-        seen += not isinstance(node, Loop | Operator)
+        seen += not isinstance(node, ProgramLoop | Operator)
         by = {engine: sum(spent[engine, site] for site in mine) for engine in trace.engines}
         assert place.executions == executions
         if place.lane == OPERATORS:
@@ -103,13 +103,13 @@ def test_shares_are_what_counting_gives(trace: Trace) -> None:
     assert 0 < max(place.cycles for place in places) <= trace.cycles
 
 
-def test_operators_come_one_after_the_other(trace: Trace) -> None:
+def test_operators_come_one_after_the_other(trace: TraceReader) -> None:
     """Their critical engines are never at two of them at once, and idle only between them."""
     cycles = sum(place.cycles for place in loops(trace) if place.kind == "operator")
     assert 0.95 * trace.cycles <= cycles <= trace.cycles
 
 
-def test_array_and_sfu_work_equally_long_each_time(trace: Trace) -> None:
+def test_array_and_sfu_work_equally_long_each_time(trace: TraceReader) -> None:
     """What iteration windows rest on: where others come between, each visit is seen."""
     places = {place.site: place for place in loops(trace) if place.kind == "command"}
     for engine in ("array", "sfu"):
@@ -124,7 +124,7 @@ def test_array_and_sfu_work_equally_long_each_time(trace: Trace) -> None:
             assert all(busy % each == 0 for busy in found)
 
 
-def _starts(trace: Trace, engine: str, site: int, executions: int) -> list[tuple[int, int]]:
+def _starts(trace: TraceReader, engine: str, site: int, executions: int) -> list[tuple[int, int]]:
     """First cycle of each execution of a command, and the cycle after its last, by counting."""
     busy = [
         cycle
@@ -136,7 +136,7 @@ def _starts(trace: Trace, engine: str, site: int, executions: int) -> list[tuple
     return [(busy[n * each], busy[(n + 1) * each - 1] + 1) for n in range(executions)]
 
 
-def test_a_loop_shows_its_middle_iteration(trace: Trace) -> None:
+def test_a_loop_shows_its_middle_iteration(trace: TraceReader) -> None:
     """From the start of the first command of the array or the SFU to its start the next time."""
     places = loops(trace)
     shown = 0
@@ -164,7 +164,7 @@ def test_a_loop_shows_its_middle_iteration(trace: Trace) -> None:
     assert shown
 
 
-def _n_below(places: list[Place], at: int) -> int:
+def _n_below(places: list[TreeLine], at: int) -> int:
     depth = places[at].depth
     below = 0
     for place in places[at + 1 :]:
@@ -174,7 +174,7 @@ def _n_below(places: list[Place], at: int) -> int:
     return below
 
 
-def test_a_command_shows_one_execution(trace: Trace) -> None:
+def test_a_command_shows_one_execution(trace: TraceReader) -> None:
     for place in loops(trace):
         if place.kind != "command" or not place.window:
             continue
@@ -190,7 +190,7 @@ def test_a_command_shows_one_execution(trace: Trace) -> None:
             assert any(first <= start and end <= last for first, last in busy)
 
 
-def _sure(place: Place) -> Place:
+def _sure(place: TreeLine) -> TreeLine:
     """Return a place without a window that is only about where it is."""
     return place if place.exact else replace(place, window=None)
 
@@ -202,7 +202,7 @@ def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
     for fast_forward in (True, False):
         path = tmp_path / f"{fast_forward}.h5"
         record(path, workload, accelerator, "flex", fast_forward=fast_forward)
-        with Trace.open(path) as trace:
+        with TraceReader.open(path) as trace:
             found.append([_sure(place) for place in loops(trace)])
             assert bool(trace.n_segments) == fast_forward
     assert found[0] == found[1]
@@ -210,7 +210,7 @@ def test_fast_forward_changes_nothing(tmp_path: Path) -> None:
 
 def test_one_iteration_of_a_steady_run_is_one_period() -> None:
     """In the middle of 768 equal heads, what the window shows happens again right after it."""
-    with Trace.open(FOLDER / "edge_bert_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "edge_bert_flat.h5") as trace:
         heads = next(place for place in loops(trace) if place.text.startswith("loop bh 768 "))
         assert heads.executions == 768
         assert heads.exact
@@ -258,8 +258,8 @@ def test_a_busy_cycle_is_found_where_counting_finds_it(
 
 
 def test_finding_does_not_take_longer_in_a_longer_run() -> None:
-    rows = Rows(np.array([3, 5]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
-    tree: Tree = [Again(10**6, [Again(10**9, [rows])])]
+    rows = RowSequence(np.array([3, 5]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
+    tree: Tree = [RepeatedBody(10**6, [RepeatedBody(10**9, [rows])])]
     work = Work(tree, np.array([0, 2]), np.array([7, 7]))
     assert work.busy == {7: 3 * 10**15}
     assert work.row(7, 3 * 10**15 - 1) == (8 * 10**15 - 6, 8 * 10**15 - 8, 8 * 10**15 - 5)
@@ -268,7 +268,7 @@ def test_finding_does_not_take_longer_in_a_longer_run() -> None:
 def test_an_unfinished_run_has_shares_and_no_windows() -> None:
     program = parse_program(PROGRAM)
     sites = {1: CommandSite("o", "load A queue 0")}
-    rows = Rows(np.array([4, 6]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
+    rows = RowSequence(np.array([4, 6]), np.array([0, 1]), np.zeros(2, dtype=np.int64))
     works = {"dma_in0": Work([rows], np.array([0, 2]), np.array([1, 1]))}
     operator, loop, load = loop_tree(program, sites, works, complete=False)
     assert {place.window for place in (operator, loop, load)} == {None}

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
-from simaccel.trace import CommandSite, Event, Trace, TraceHeader, TraceWriter
+from simaccel.trace import CommandSite, Event, TraceHeader, TraceReader, TraceWriter
 from tests.trace.scripts import (
     ENGINES,
     HEADER,
@@ -87,7 +87,7 @@ def other_lanes(draw: st.DrawFn, cycles: int) -> tuple[ChannelRows, TileRows]:
 
 
 @contextmanager
-def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator[Trace]:
+def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator[TraceReader]:
     """Write a trace with lanes of all kinds."""
     header = replace(HEADER, accelerator=ACCELERATOR)
     cycles = max(lengths(script).values())
@@ -109,7 +109,7 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
                     writer.held(name, at, at + length, n_bytes)
                     at += length
             writer.finish(cycles, totals(script), {}, served)
-        with Trace.open(Path(folder) / "t.h5") as trace:
+        with TraceReader.open(Path(folder) / "t.h5") as trace:
             yield trace
 
 
@@ -122,7 +122,7 @@ NASTY = 'gemm "S", Q\\x20\n\r $end \u00e9\t'
 LANES = ("dma in/0", "dma in.0")
 
 
-def nasty(folder: Path) -> Trace:
+def nasty(folder: Path) -> TraceReader:
     """Two engines whose names differ only in what VCD can't say, and texts that need escapes."""
     header = TraceHeader(version="9", sites={1: CommandSite("a,b", NASTY)})
     wait = Wait("tile, \u20ac 1", "ready", LANES[0])
@@ -131,7 +131,7 @@ def nasty(folder: Path) -> Trace:
         writer.interval(LANES[1], 0, 5, Cause.DRAM_BANDWIDTH, wait, 1)
         stalls = {"dram_bandwidth": 5}
         writer.finish(5, {LANES[0]: EngineCycles(5, 0, {}), LANES[1]: EngineCycles(0, 0, stalls)})
-    return Trace.open(folder / "t.h5")
+    return TraceReader.open(folder / "t.h5")
 
 
 BUSY, WAITING = (Cause.BUSY, NO_WAIT, 1), (Cause.SFU, NO_WAIT, 2)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, Cause, Wait
-from simaccel.trace import Event, Trace
+from simaccel.trace import Event, TraceReader
 from simaccel.trace.exports import excerpt
 from tests.trace.exports.formats import (
     read_perfetto,
@@ -87,7 +87,7 @@ def test_arrows_start_where_tiles_are_handed_over(script: Script, data: st.DataO
 
 
 def test_reference_traces_have_arrows() -> None:
-    with Trace.open(FOLDER / "toy_attention_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_attention_flat.h5") as trace:
         shown = read_perfetto(text("perfetto", excerpt(trace)))
         events = by_lane(trace.decode(trace.events()))
     assert shown.arrows == set(_expected_arrows(events, 0))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.trace import Trace, TraceError
+from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.exports import excerpt
 from tests.trace.exports.runs import (
     FOLDER,
@@ -18,7 +18,7 @@ from tests.trace.scripts import (
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 4), (0, 474)])
 def test_a_window_outside_the_run_is_refused(start: int, end: int) -> None:
-    with Trace.open(FOLDER / "toy_gemm_naive.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
         problem = rf"toy_gemm_naive.h5: cycles {start} to {end}; allowed: a part of cycles 0 to 473"
         with pytest.raises(TraceError, match=problem):
             excerpt(trace, start, end)
@@ -49,7 +49,7 @@ def test_the_window_that_is_named_fits(tmp_path: Path) -> None:
 
 
 def test_lanes_are_named_or_of_a_kind() -> None:
-    with Trace.open(FOLDER / "toy_gemm_naive.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
         assert excerpt(trace, lanes=["tile B", "engine"]).lanes == {
             **dict.fromkeys(trace.engines, "engine"),
             "tile B": "tile",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.trace import Event, Trace, TraceError
+from simaccel.trace import Event, TraceError, TraceReader
 from simaccel.trace.exports import FORMATS, Excerpt, excerpt
 from simaccel.trace.exports.perfetto import COLOURS
 from simaccel.trace.exports.vcd import identifiers
@@ -145,7 +145,7 @@ def test_every_format_holds_the_events_of_the_window(script: Script, data: st.Da
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_reference_traces_are_exported_as_the_reader_gives_them(name: str) -> None:
-    with Trace.open(FOLDER / f"{name}.h5") as trace:
+    with TraceReader.open(FOLDER / f"{name}.h5") as trace:
         for start in (0, trace.cycles // 2):
             end = min(start + 50_000, trace.cycles)
             events = [
@@ -159,7 +159,7 @@ def test_reference_traces_are_exported_as_the_reader_gives_them(name: str) -> No
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_csv_is_the_table_that_the_reader_gives_pandas(name: str) -> None:
-    with Trace.open(FOLDER / f"{name}.h5") as trace:
+    with TraceReader.open(FOLDER / f"{name}.h5") as trace:
         end = min(trace.cycles, 50_000)
         found = read_frame(text("csv", excerpt(trace, 100, end, lanes=["engine"])))
         expected = trace.to_pandas(100, end)
@@ -171,7 +171,7 @@ def test_csv_is_the_table_that_the_reader_gives_pandas(name: str) -> None:
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_bandwidth_counters_count_every_byte(name: str) -> None:
-    with Trace.open(FOLDER / f"{name}.h5") as trace:
+    with TraceReader.open(FOLDER / f"{name}.h5") as trace:
         counters = read_perfetto(text("perfetto", excerpt(trace, bins=7, lanes=["sfu"]))).counters
         moved = trace.figures["bytes"]["dram"]
         cycles = trace.cycles
@@ -186,7 +186,7 @@ def test_bandwidth_counters_count_every_byte(name: str) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_same_trace_gives_the_same_bytes(name: str) -> None:
-    with Trace.open(FOLDER / "toy_gemm_naive.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_gemm_naive.h5") as trace:
         first = text(name, excerpt(trace))
         assert text(name, excerpt(trace)) == first
         assert "date" not in first
@@ -206,12 +206,12 @@ def test_texts_of_any_characters_arrive(tmp_path: Path) -> None:
 
 def test_what_a_killed_run_kept_is_exported_and_says_so(tmp_path: Path) -> None:
     shutil.copy(FOLDER / "toy_gemm_naive.h5", tmp_path / "t.h5")
-    with Trace.open(tmp_path / "t.h5") as trace:
+    with TraceReader.open(tmp_path / "t.h5") as trace:
         whole = {name: text(name, excerpt(trace, lanes=ALL)) for name in FORMATS}
     with h5py.File(tmp_path / "t.h5", "r+") as file:
         file.attrs["complete"] = False
         del file["totals"], file["header/figures"]
-    with Trace.open(tmp_path / "t.h5") as trace:
+    with TraceReader.open(tmp_path / "t.h5") as trace:
         part = excerpt(trace, lanes=ALL)
         assert (text("csv", part), text("vcd", part)) == (whole["csv"], whole["vcd"])
         shown, before = read_perfetto(text("perfetto", part)), read_perfetto(whole["perfetto"])
@@ -243,7 +243,7 @@ def test_viewers_know_every_cycle_that_they_are_given(tmp_path: Path) -> None:
 
 
 def test_what_a_slice_is_called() -> None:
-    with Trace.open(FOLDER / "toy_attention_flat.h5") as trace:
+    with TraceReader.open(FOLDER / "toy_attention_flat.h5") as trace:
         shown = read_perfetto(text("perfetto", excerpt(trace)))
     assert shown.slices["dma_in1"][0].name == "load K queue 1"
     assert shown.slices["sfu"][0].name == "waits: S ready (dram_bandwidth)"

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
-from simaccel.files.accounting import Entry
+from simaccel.files.accounting import AccountEntry
 from simaccel.workload import parse_workload
-from simaccel.workload.onnx_files import Imported, load_onnx
+from simaccel.workload.onnx_files import ImportedWorkload, load_onnx
 
 EDGE = load_accelerator("edge")
 
@@ -49,13 +49,13 @@ def _save(
     return path
 
 
-def _became(imported: Imported) -> list[tuple[str, str, str, int]]:
+def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
     return [
         (one.kind, one.how, one.why, one.macs or 0) for one in imported.workload.account.entries
     ]
 
 
-def _runs(imported: Imported) -> None:
+def _runs(imported: ImportedWorkload) -> None:
     """The machine runs it, its values are right, and it comes back from its document."""
     workload = imported.workload
     result = simulate(workload, EDGE)
@@ -202,7 +202,7 @@ def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
     imported = load_onnx(path)
     account = imported.workload.account
     (left,) = account.of("not taken")
-    assert left == Entry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
+    assert left == AccountEntry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
     assert account.totals() == {"taken": (1, 0, 30), "harmless": (0, 0, 0), "not taken": (1, 0, 20)}
 
 

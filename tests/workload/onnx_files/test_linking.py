@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.check import check, expected_values
-from simaccel.workload.onnx_files import Imported, load_onnx
+from simaccel.workload.onnx_files import ImportedWorkload, load_onnx
 from tests.draws import DRAWS
 
 
@@ -60,13 +60,13 @@ class Graph:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-def _imported(graph: Graph, folder: Path, outputs: list[str]) -> Imported:
+def _imported(graph: Graph, folder: Path, outputs: list[str]) -> ImportedWorkload:
     path = folder / "model.onnx"
     onnx.save(graph.model(outputs), str(path))
     return load_onnx(path)
 
 
-def _agrees(graph: Graph, imported: Imported, output: str) -> None:
+def _agrees(graph: Graph, imported: ImportedWorkload, output: str) -> None:
     """What the operators compute is what onnx's evaluator does; each begins with a Relu of x."""
     workload = imported.workload
     x = graph.numbers.normal(size=graph.input).astype(np.float32)
@@ -286,7 +286,7 @@ def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempP
         _agrees(graph, imported, last)
 
 
-def _kinds(imported: Imported) -> dict[str, str]:
+def _kinds(imported: ImportedWorkload) -> dict[str, str]:
     return {name: one.kind for name, one in imported.workload.tensors.items()}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from simaccel.experiment.conservation import Conserved
+from simaccel.experiment.conservation import RequiredWork
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.machine.machine import Machine, Run
@@ -17,7 +17,7 @@ from simaccel.mapping.gemmini import RANKS, gemmini_mapping, parse_gemmini
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
-from simaccel.workload.einsum import Affine, Einsum, Kind, Operand
+from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand
 from simaccel.workload.tensors import make_tensors
 
 Row = Map[str, str]
@@ -75,7 +75,7 @@ def simulated(row: Row, way: Way = WHOLE, *, accounts: bool = False) -> Run:
     accelerator = accelerator_of(row, way)
     require_mapping(workload, mapping, accelerator, "mapping")
     program = lower(workload, mapping)
-    Conserved(workload, mapping).require_program(program)
+    RequiredWork(workload, mapping).require_program(program)
     run = Machine(accelerator, program, accounts=accounts).run()
     if run.macs != workload.macs:
         raise AssertionError(f"{run.macs} MACs on the machine, {workload.macs} in the layer")
@@ -88,10 +88,13 @@ def layer(row: Row) -> Workload:
     ranks = {rank: int(row[name]) for name, rank in RANKS.items()}
     ranks = {rank: ranks[rank] for rank in "nmcpqrs"}
 
-    def plain(names: str) -> tuple[Affine, ...]:
-        return tuple(Affine(((name, 1),)) for name in names)
+    def plain(names: str) -> tuple[AffineDimension, ...]:
+        return tuple(AffineDimension(((name, 1),)) for name in names)
 
-    rows, columns = Affine((("p", height), ("r", 1))), Affine((("q", width), ("s", 1)))
+    rows, columns = (
+        AffineDimension((("p", height), ("r", 1))),
+        AffineDimension((("q", width), ("s", 1))),
+    )
     inputs = (
         Operand("I", (*plain("n"), rows, columns, *plain("c"))),
         Operand("W", plain("rscm")),

@@ -1,0 +1,300 @@
+"""The options that commands share, and the objects that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from simaccel.cli.choices import DIRECTIVES, STRATEGIES
+from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.search_options import MAPSPACE, SearchOptions
+from simaccel.cli.workload_options import WorkloadOptions
+from simaccel.dataflows import COMPARED, DATAFLOWS, SEARCHING
+from simaccel.errors import InputError, suggest
+from simaccel.plugins import plugins
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator, Stationarity
+    from simaccel.hardware.dataflow import Constraints
+    from simaccel.mapping.tree import Mapping
+    from simaccel.mapspace.costs import Objective
+    from simaccel.mapspace.space import Strategy
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
+
+    Inputs = tuple[Workload, Accelerator, str | Mapping]
+    """What an experiment is made of: the last is a dataflow's name or a mapping."""
+    NestInputs = tuple[Workload, Accelerator, Strategy, Constraints]
+    """What the search of a mapspace is made of."""
+
+DATAFLOW = "flat"
+"""What is used where nothing is given."""
+
+
+@dataclass(frozen=True)
+class ExperimentOptions:
+    """The options that choose an experiment."""
+
+    hw: str
+    overrides: tuple[str, ...]
+    workload: WorkloadOptions
+    dataflow: str | None = None
+    pipeline: bool = False
+    mapping: str | None = None
+    sought: SearchOptions = field(default_factory=SearchOptions)
+
+    @property
+    def options(self) -> Options:
+        """Options of the scheduler."""
+        from simaccel.schedulers import Options
+
+        sought = self.sought
+        return Options(
+            pipeline=self.pipeline,
+            objective=sought.objective or Options.objective,
+            stationarity=cast("Stationarity | None", sought.stationarity),
+            effort=sought.effort(),
+            constraints=sought.constraints,
+            patience=sought.patience,
+            tensor_parallel=sought.tensor_parallel,
+            data_parallel=sought.data_parallel,
+            spread=sought.spread,
+            tolerance=sought.tolerance(),
+        )
+
+    @property
+    def objective(self) -> Objective:
+        """The figure that a search makes small: of mapspaces another one by default."""
+        from simaccel.schedulers import settled
+
+        options = settled(self.options, self.accelerator())
+        return options.effort.aim if self.searches() else options.objective
+
+    def accelerator(self) -> Accelerator:
+        """Load the accelerator."""
+        from simaccel.cli.hardware import ask_for_precision, read_accelerator
+
+        allowed = self.workload.allow_unmodelled
+        found = read_accelerator(self.hw, self.overrides, allow_unmodelled=allowed)
+        if not (self.workload.precision or self.workload.bytes_per_element):
+            ask_for_precision(found, self.hw)
+        return found
+
+    def inputs(self) -> list[Path]:
+        """Name the files that are read: no output replaces one of them."""
+        from simaccel.hardware.load import accelerator_path
+
+        found = [Path(self.mapping)] if self.mapping else []
+        if self.workload.is_file():
+            found.append(Path(self.workload.name))
+        with suppress(InputError):  # which reading the accelerator reports
+            found.append(accelerator_path(self.hw))
+        return found
+
+    def read(self) -> Inputs:
+        """Read everything: workload, accelerator, and the scheduler's name or a mapping.
+
+        Raises:
+            InputError: the faults of all of them together.
+            NotThisWorkloadError: the mapping is for another workload.
+            NotDirectedError: the dataflows of a description that no mapping says.
+
+        """
+        from simaccel.experiment.precision import at_precision
+
+        if self.is_directed():
+            return self._directed()
+        workload, accelerator, name = gather(
+            self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
+        )
+        workload = at_precision(workload, accelerator)
+        if self.mapping is None:
+            return workload, accelerator, self._chosen(name, workload, accelerator)
+        from simaccel.mapping.checks import require_mapping
+        from simaccel.mapping.files import load_mapping
+
+        mapping = load_mapping(Path(self.mapping), workload)
+        require_mapping(workload, mapping, accelerator, self.mapping)
+        return workload, accelerator, mapping
+
+    def _chosen(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
+        """Return the dataflow: the one that is asked for, or that suits the workload."""
+        if not self.is_default:
+            return name
+        from simaccel.schedulers import default_dataflow
+
+        return default_dataflow(accelerator, workload)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody said a dataflow, a mapspace or a mapping."""
+        given = (self.dataflow, self.mapping, self.sought.mapspace)
+        return all(one is None for one in given) and not self.is_spatial()
+
+    def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
+        """Read everything and let the scheduler make the mapping where none is given."""
+        workload, accelerator, dataflow = self.read()
+        if isinstance(dataflow, str):
+            from simaccel.experiment.scheduling import scheduled
+
+            dataflow = scheduled(workload, accelerator, dataflow, self.options)
+        return workload, accelerator, dataflow
+
+    def names(self, *, several: bool) -> list[str]:
+        """Give the schedulers: dataflows or mapspaces.
+
+        Raises:
+            InputError: one that isn't, several where one is wanted, or options that don't go
+                together.
+
+        """
+        gather(self._require_one, self.sought.require_constraints)
+        if self.searches():
+            beside = several and self.sought.mapspace is not None and not self.is_spatial()
+            self._refuse_dataflow(beside=beside)
+            default: Sequence[Strategy] = STRATEGIES if several else (MAPSPACE,)
+            first = self._dataflows(several=True) if beside and self.dataflow else []
+            strategies = self.sought.strategies(default) if several else [self.sought.strategy()]
+            return [*require_dataflows(first), *strategies]
+        if self.sought.constraints:
+            from simaccel.hardware.dataflow import tree_constraints
+
+            tree_constraints(self.sought.constraints)
+        names = require_dataflows(self._dataflows(several=several))
+        self._refuse_idle(names)
+        return names
+
+    def _refuse_idle(self, names: Sequence[str]) -> None:
+        """Refuse options of a search that do nothing with these dataflows."""
+        given = dict(self.sought.given())
+        names_of = ("--patience", "--budget-seconds", "--within")
+        ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
+        if ending:
+            _refuse_unsearched(names, ending)
+        if "--seed" in given and all(name in DATAFLOWS for name in names):
+            allowed = "nothing without --mapspace: no dataflow searches at random"
+            require_none([fault("--seed", given["--seed"], allowed)])
+
+    def _dataflows(self, *, several: bool) -> list[str]:
+        if self.dataflow is None:
+            return [*COMPARED] if several else [DATAFLOW]
+        names = self.dataflow.split(",") if several else [self.dataflow]
+        return [name.strip() for name in names]
+
+    def require_search(self, given: dict[str, object]) -> None:
+        """Refuse options that tell of a search, where the dataflow is one that searches nothing.
+
+        Raises:
+            InputError: names each of them that is given.
+
+        """
+        if self.mapping is None and not self.searches():
+            _refuse_unsearched(self._dataflows(several=False), given)
+
+    def searches(self) -> bool:
+        """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
+        if self.mapping is not None or self.is_directed():
+            return False
+        if self.sought.mapspace is not None:
+            return True
+        return self.is_spatial() and not self._is_plugged()
+
+    def _is_plugged(self) -> bool:
+        """Say whether a plug-in schedules, which may take spatial arrays, too."""
+        name = self.dataflow
+        return name is not None and name not in DATAFLOWS and name in dataflow_names()
+
+    def is_directed(self) -> bool:
+        """Say whether the dataflows of a MAESTRO description are asked for."""
+        return self.mapping is None and self.dataflow == DIRECTIVES
+
+    def _directed(self) -> Inputs:
+        """Read a description and make the mapping that its dataflows say."""
+        refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
+        self.sought.refuse(refused)
+        require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
+        from simaccel.workload import is_described
+
+        if not is_described(self.workload.name):
+            allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
+            raise InputError([fault("--workload", self.workload.name, allowed)])
+        from simaccel.experiment.precision import at_precision
+        from simaccel.mapping.checks import require_mapping
+        from simaccel.mapping.directives.reading import load_directives, require_pes
+        from simaccel.mapping.directives.translating import directed_mapping
+
+        workload, accelerator, directives = gather(
+            self.workload.read,
+            self.accelerator,
+            lambda: load_directives(self.workload.name).only(self.workload.layer),
+        )
+        array = accelerator.spatial
+        require_pes(directives, array.rows * array.cols)
+        workload = at_precision(workload, accelerator)
+        mapping = directed_mapping(directives.layers, workload, accelerator)
+        require_mapping(workload, mapping, accelerator, self.workload.name)
+        return workload, accelerator, mapping
+
+    def is_spatial(self) -> bool:
+        """Say whether the accelerator has a spatial array; one that is wrong has none."""
+        from simaccel.hardware.spatial import SpatialArraySpec
+
+        try:
+            return isinstance(self.accelerator().array, SpatialArraySpec)
+        except InputError:
+            return False
+
+    def _refuse_dataflow(self, *, beside: bool) -> None:
+        """Refuse dataflows where a mapspace is searched, unless they stand ``beside`` it."""
+        allowed = "nothing where a mapspace is searched (--mapspace, and on spatial arrays)"
+        given = {
+            "--dataflow": None if beside else self.dataflow,
+            "--pipeline": self.pipeline or None,
+        }
+        if self.is_spatial():
+            given["--stationarity"] = self.sought.stationarity
+        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+
+    def _require_one(self) -> None:
+        """Refuse options that a mapping has decided already."""
+        if self.mapping is None:
+            return
+        allowed = "nothing beside --mapping, which decides it"
+        given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
+        require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
+        self.sought.refuse(allowed)
+
+
+def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
+    """Refuse options of a search, where none of the dataflows searches."""
+    if any(name in SEARCHING or name not in DATAFLOWS for name in names):
+        return
+    allowed = f"nothing with --dataflow {','.join(names)}, which searches nothing; these do: "
+    allowed += ", ".join(SEARCHING)
+    require_none(fault(option, value, allowed) for option, value in given.items())
+
+
+def dataflow_names() -> list[str]:
+    """Name the dataflows: simaccel's own, and behind them those of plug-ins."""
+    return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
+
+
+def require_dataflows(names: list[str]) -> list[str]:
+    """Refuse names that no dataflow has.
+
+    Raises:
+        InputError: all of them.
+
+    """
+    faults = []
+    for name in names:
+        if name in DATAFLOWS or name in dataflow_names():
+            continue
+        several = "one dataflow; `simaccel compare` takes several"
+        allowed = several if "," in name else suggest(name, dataflow_names())
+        faults.append(fault("--dataflow", name, allowed))
+    require_none(faults)
+    return names

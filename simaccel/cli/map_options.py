@@ -1,0 +1,90 @@
+"""`simaccel map` with dataflows: the mapping, and how its search went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import yaml
+
+from simaccel.cli.experiment_options import ExperimentOptions
+from simaccel.cli.jobs import Jobs
+from simaccel.cli.output import show, show_json
+from simaccel.cli.search_report import SearchReport
+from simaccel.experiment.scheduling import scheduled
+from simaccel.files.targets import writing_text
+from simaccel.hardware import Accelerator
+from simaccel.mapping.files import mapping_text
+from simaccel.mapping.tree import Mapping
+from simaccel.report.objective_losses import given_up_amounts
+from simaccel.report.titles import experiment_title
+from simaccel.report.units import bytes_text
+from simaccel.verbs.estimating import estimate_of, fitting
+from simaccel.workload import Workload
+
+if TYPE_CHECKING:
+    from simaccel.cli.experiment_options import Inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapOptions:
+    """The options of `map`: what to do with its result."""
+
+    output: str | None
+    told: SearchReport
+    force: bool
+    inputs: list[Path]
+    as_json: bool
+    text: Callable[[Mapping], str]
+    """What is printed where nothing is written."""
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether more is wanted than the mapping, for which a mapspace is searched anew."""
+        return bool(self.told.given() or self.as_json or self.output)
+
+    def save(self, mapping: Mapping) -> None:
+        """Write the mapping where that is wanted."""
+        if self.output is not None:
+            with writing_text(self.output, force=self.force, inputs=self.inputs) as stream:
+                stream.write(mapping_text(mapping))
+
+
+def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
+    """Let a dataflow map a workload, save and print it."""
+    workload, accelerator, mapping = _mapped(asked, read, jobs, wanted.told)
+    wanted.save(mapping)
+    title = experiment_title(workload, accelerator, mapping.dataflow)
+    objective = asked.objective
+    wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
+    if wanted.as_json:
+        searches = wanted.told.json() if wanted.told.explain else {}
+        show_json({**yaml.safe_load(mapping_text(mapping)), **searches})
+        return
+    if wanted.told.explain:
+        show(title, wanted.told.table(objective))
+    if wanted.output is None:
+        click.echo(wanted.text(mapping), nl=False)
+    else:
+        reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
+        click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
+    for line in given_up_amounts(wanted.told.gave, objective, asked.options.tolerance):
+        click.echo(line, err=wanted.output is None)  # what is printed is a file for --mapping
+
+
+def _mapped(
+    asked: ExperimentOptions, read: Inputs, jobs: Jobs, told: SearchReport
+) -> tuple[Workload, Accelerator, Mapping]:
+    """Schedule, and refuse a mapping that doesn't fit the buffer."""
+    workload, accelerator, mapping = read
+    if isinstance(mapping, Mapping):
+        told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
+    else:
+        with jobs.working() as team:
+            options = replace(asked.options, each=team.each, gave=told.gave.append)
+            note = told.accounts.append
+            mapping = scheduled(workload, accelerator, mapping, options, told=note)
+    return workload, accelerator, fitting(workload, accelerator, mapping)

@@ -1,0 +1,69 @@
+"""The finished points of a comparison, kept where it ends before its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from simaccel.errors import SimaccelError
+from simaccel.files.targets import STDOUT, partial_path, real_path, writing_text
+from simaccel.report.comparison import ComparisonRow
+from simaccel.report.comparison_csv import comparison_csv
+
+WRITE_SECONDS = 1.0
+"""The file is written at most so often: that much is lost at a SIGKILL."""
+UNFINISHED = "not finished"
+
+
+@contextmanager
+def keeping(
+    table: str | None, expected: Sequence[ComparisonRow]
+) -> Iterator[Callable[[int, ComparisonRow], None]]:
+    """Give whom to tell each finished row, which is kept if the block does not end well.
+
+    While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
+    so). It goes when the block ends; after an error, Ctrl-C or a kill it stays, and the user is
+    told where. Where ``table`` is standard output, they are printed then.
+    """
+    rows = [replace(row, problem=UNFINISHED, exit_code=1) for row in expected]
+    partial = None if table in {None, STDOUT} else partial_path(real_path(str(table)))
+    finished, kept, written = 0, 0, time.monotonic()
+
+    def note(number: int, row: ComparisonRow) -> None:
+        nonlocal finished, kept, written
+        rows[number] = row
+        finished += 1
+        if partial is not None and time.monotonic() - written >= WRITE_SECONDS:
+            kept = finished if _write(partial, rows) else kept
+            written = time.monotonic()
+
+    try:
+        yield note
+    except BaseException:
+        if partial is not None:
+            kept = finished if finished and _write(partial, rows) else kept
+            _tell(partial, kept, len(rows))
+        elif table is not None and finished:
+            click.echo(comparison_csv(rows), nl=False)
+        raise
+    if partial is not None:
+        partial.unlink(missing_ok=True)
+
+
+def _tell(partial: Path, kept: int, count: int) -> None:
+    if kept:
+        click.echo(f"{kept} of {count} finished points are in {partial}", err=True)
+
+
+def _write(partial: Path, rows: Sequence[ComparisonRow]) -> bool:
+    """Write the rows, if the disk takes them: the run goes on without."""
+    with suppress(SimaccelError):
+        with writing_text(str(partial), force=True) as stream:
+            stream.write(comparison_csv(rows))
+        return True
+    return False

@@ -1,0 +1,230 @@
+"""The options that choose a mapspace and how to search it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
+from simaccel.cli.faults import fault, require_none
+from simaccel.errors import Fault, suggest
+
+if TYPE_CHECKING:
+    from simaccel.mapspace.costs import Objective
+    from simaccel.mapspace.search import Effort
+    from simaccel.mapspace.space import Strategy
+
+MAPSPACE: Final[Strategy] = "ruby-s"
+"""What is searched where nothing is given."""
+FIELDS = (
+    "mapspace",
+    "objective",
+    "within",
+    "stationarity",
+    "constraints",
+    "patience",
+    "budget_seconds",
+    "seed",
+    "tensor_parallel",
+    "data_parallel",
+    "spread",
+)
+"""Of `Sought`, in the order of `SEARCH_OPTIONS`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The options of a search, as given."""
+
+    mapspace: str | None = None
+    objective: Objective | None = None
+    within: float | None = None
+    stationarity: str | None = None
+    constraints: tuple[str, ...] = ()
+    patience: int | None = None
+    budget_seconds: float | None = None
+    seed: int | None = None
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
+    spread: tuple[str, ...] = ()
+
+    def given(self) -> Iterator[tuple[str, object]]:
+        """Give the options that were used."""
+        names = {"constraints": "--constrain"}
+        for name, value in vars(self).items():
+            if value not in (None, ()):
+                yield names.get(name, f"--{name.replace('_', '-')}"), value
+
+    def refuse(self, allowed: str) -> None:
+        """Refuse all that was given.
+
+        Raises:
+            InputError: names each option.
+
+        """
+        require_none(fault(option, value, allowed) for option, value in self.given())
+
+    def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
+        """Give the mapspaces, which are given as a list with commas.
+
+        Raises:
+            InputError: there is none of a name.
+
+        """
+        if self.mapspace is None:
+            return list(default)
+        strategies: list[Strategy] = []
+        faults: list[Fault] = []
+        for name in self.mapspace.split(","):
+            known = [strategy for strategy in STRATEGIES if strategy == name.strip()]
+            strategies += known
+            if not known:
+                faults.append(fault("--mapspace", name.strip(), suggest(name, STRATEGIES)))
+        require_none(faults)
+        return strategies
+
+    def strategy(self) -> Strategy:
+        """Give the one mapspace.
+
+        Raises:
+            InputError: there is none of this name, or several are given.
+
+        """
+        first, *others = self.strategies()
+        if others:
+            allowed = "one mapspace; `simaccel compare` takes several"
+            require_none([fault("--mapspace", self.mapspace, allowed)])
+        return first
+
+    def tolerance(self) -> float:
+        """Give what a search gives up of its objective, relative to the best."""
+        return WITHIN if self.within is None else self.within
+
+    def effort(self) -> Effort:
+        """Give what the search is told."""
+        from simaccel.mapspace.search import Effort
+
+        names = ("objective", "patience", "budget_seconds", "seed")
+        given = {name: getattr(self, name) for name in names}
+        return Effort(**{name: value for name, value in given.items() if value is not None})
+
+    def require_constraints(self) -> None:
+        """Read the constraints.
+
+        Raises:
+            InputError: one can't be read.
+
+        """
+        from simaccel.hardware.dataflow import parse_constraints
+
+        parse_constraints(self.constraints)
+
+
+class _Share(click.ParamType[float]):
+    """A part of something: a number, or percent."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:  # noqa: ANN401 - as click's own
+        """Read it."""
+        text = str(value).strip()
+        number, percent = text.removesuffix("%"), text.endswith("%")
+        try:
+            found = float(number) / (100 if percent else 1)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found < 1:
+            self.fail(f"got {text!r}; allowed: 0 to less than 100%, such as 1% or 0.01", param, ctx)
+        return found
+
+
+def take_sought(given: dict[str, Any]) -> SearchOptions:
+    """Take the options of a search out of what click passes."""
+    return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
+
+
+class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """One stationarity, or a list with commas, which only `compare` takes."""
+
+    name = "stationarity"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it; click says what is allowed."""
+        names = [name.strip() for name in value.split(",")]
+        if len(names) > 1 and (ctx is None or ctx.command.name != "compare"):
+            self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
+        for name in names:
+            if name not in STATIONARITIES or names.count(name) > 1:
+                allowed = ", ".join(map(repr, STATIONARITIES))
+                self.fail(f"{name!r} is not one of {allowed}, each once.", param, ctx)
+        return ",".join(names)
+
+
+SEARCH_OPTIONS = (
+    click.option(
+        "--mapspace",
+        metavar="NAME",
+        help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
+    ),
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        help="What is made small (default cycles; of mapspaces edp).",
+    ),
+    click.option(
+        "--within",
+        type=_Share(),
+        metavar="SHARE",
+        help="Of all mappings within this of the best cycles take the one with least energy, bytes "
+        f"and footprint; of other objectives the fastest (default {WITHIN:.0%}; 0: none; not edp).",
+    ),
+    click.option(
+        "--stationarity",
+        type=_Stationarities(),
+        metavar="ws|os|is",
+        help="What a systolic array holds (default: whatever is best; mapspaces: --constrain); of "
+        "`compare` a list.",
+    ),
+    click.option(
+        "--constrain",
+        "constraints",
+        multiple=True,
+        metavar="LEVEL[.RANK]=..",
+        help="Limit a level: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
+        "buffer.keep=input; over the accelerator's dataflow. Of --dataflow: dram.M=8 (pieces), "
+        "'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
+    ),
+    click.option(
+        "--patience",
+        type=click.IntRange(min=1),
+        help="Mappings without improvement after which a search ends (mapspaces: valid tilings, "
+        f"each in all its orders, default {PATIENCE:,}; dataflows: default by their bounds).",
+    ),
+    click.option(
+        "--budget-seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        help="End the search of a workload after this time, once each operator has a mapping, at "
+        "the cost of repeatability.",
+    ),
+    click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
+    click.option(
+        "--tensor-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: how many share a layer (default: the rest).",
+    ),
+    click.option(
+        "--data-parallel",
+        type=click.IntRange(min=1),
+        help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
+    click.option(
+        "--spread",
+        multiple=True,
+        metavar="RANK=cores:N",
+        help="Of several cores: spread this rank over so many wherever that can be (default: what "
+        "takes least).",
+    ),
+)

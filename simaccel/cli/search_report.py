@@ -1,0 +1,109 @@
+"""`--explain` and `--plot`: how the searches of a mapping went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simaccel.cli.faults import fault, require_none
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from simaccel.cli.jobs import Jobs
+    from simaccel.mapspace.costs import Objective
+    from simaccel.schedulers.accounts import ObjectiveLosses, SearchAccount
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """The report of the searches: a table (or JSON), and a figure."""
+
+    explain: bool
+    plot: str | None
+    accounts: list[SearchAccount] = field(default_factory=list)
+    gave: list[ObjectiveLosses] = field(default_factory=list)
+
+    def given(self) -> dict[str, object]:
+        """Give the options that were used."""
+        every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
+        return {name: value for name, value in every.items() if value is not None}
+
+    def refuse_given(self, jobs: Jobs, allowed: str) -> None:
+        """Refuse the options of searches and of processes, where nothing is searched."""
+        require_none(fault(o, v, allowed) for o, v in {**jobs.given(), **self.given()}.items())
+
+    def require_file(self, *, force: bool, inputs: list[Path]) -> None:
+        """Refuse a figure that can't be written, before anything is searched.
+
+        Raises:
+            InputError: no figure has its ending, or it may not be replaced.
+
+        """
+        if self.plot is not None:
+            from simaccel.report.figures.style import require_figure_target
+
+            require_figure_target(self.plot, force=force, inputs=inputs)
+
+    def require_shown(self, hidden: Mapping[str, bool]) -> None:
+        """Refuse to explain where options hide it: nothing is searched, or nothing printed.
+
+        Raises:
+            InputError: names each of them that is given.
+
+        """
+        given = [option for option, there in hidden.items() if there and self.explain]
+        require_none(fault("--explain", "given", f"nothing with {option}") for option in given)
+
+    def draw(self, objective: Objective, title: str, *, force: bool, inputs: list[Path]) -> None:
+        """Draw how the searches went on, if that is wanted.
+
+        Raises:
+            InputError: nothing was searched, by the dataflow of a plug-in.
+
+        """
+        if self.plot is None:
+            return
+        if not any(account.curve for account in self.accounts):
+            require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
+        from simaccel.report.figures.convergence import draw_convergence
+        from simaccel.report.figures.style import save_figure, style
+
+        shown = [account for account in self.accounts if not account.left_out]
+        curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
+        with style():
+            figure = draw_convergence(curves, objective, title)
+            save_figure(figure, self.plot, force=force, inputs=inputs)
+
+    def table(self, objective: Objective) -> Table:
+        """Tabulate the searches."""
+        from simaccel.report.accounts import accounts_table
+
+        return accounts_table(self.accounts, objective)
+
+    def json(self) -> dict[str, Any]:
+        """Return the searches as JSON."""
+        from simaccel.report.accounts import account_json
+
+        return {"searches": [account_json(one) for one in self.accounts]}
+
+
+def told_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--explain``, of which ``text`` says what it does, and ``--plot``: ``told``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_told(*, explain: bool, plot: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
+            command(told=SearchReport(explain, plot), **options)
+
+        drawn = "Draw how the search went on, as .png, .svg or .pdf."
+        plot_option = click.option("--plot", metavar="FILE", help=drawn)
+        return click.option("--explain", is_flag=True, help=text)(plot_option(with_told))
+
+    return add

@@ -1,0 +1,244 @@
+"""The options that choose a workload, and what they stand for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from simaccel.cli.faults import fault
+from simaccel.errors import Fault, InputError, suggest
+
+if TYPE_CHECKING:
+    from simaccel.workload import Workload
+    from simaccel.workload.language import Transformer
+    from simaccel.workload.onnx_files import ImportedWorkload
+
+Made = TypeVar("Made")
+
+_OPTIONS = {
+    "name": "--workload",
+    "dims": "--dim",
+    "seq_len": "--seq-len",
+    "batch": "--batch",
+    "scope": "--scope",
+    "model": "--workload",
+    "phase": "--phase",
+    "prompt": "--prompt",
+    "kv_len": "--kv-len",
+    "experts": "--experts",
+    "causal_blocks": "--causal-blocks",
+    "generate": "--generate",
+    "lengths": "--lengths",
+    "layer": "--layer",
+    "shape": "--shape",
+    "bytes_per_element": "--bytes-per-element",
+    "bytes_by_tensor": "--bytes-per-element",
+    "precision": "--precision",
+}
+_NUMBERS = ("seq_len", "batch", "prompt", "kv_len", "causal_blocks")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_FIELD = re.compile(r"`(\w+)`")
+
+
+def number(text: str) -> object:
+    """Read a whole number; leave other text to whoever says what is allowed."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else text
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """The options that choose a workload, as given (None or empty: not given)."""
+
+    name: str
+    seq_len: str | None = None
+    batch: str | None = None
+    scope: str | None = None
+    shape: str | None = None
+    layer: str | None = None
+    phase: str | None = None
+    prompt: str | None = None
+    kv_len: str | None = None
+    experts: str | None = None
+    causal_blocks: str | None = None
+    bytes_per_element: tuple[str, ...] = ()
+    precision: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
+    allow_unmodelled: bool = False
+
+    def read(self) -> Workload:
+        """Build the workload.
+
+        Raises:
+            InputError: all faults of these options, or of the workload's file; what of the file is
+                left out, where that is too much.
+
+        """
+        found = self.read_anyway()
+        found.account.require_modelled()
+        return found
+
+    def read_anyway(self) -> Workload:
+        """Build the workload, whatever of its file is left out.
+
+        Raises:
+            InputError: all faults of these options, or of the workload's file.
+
+        """
+        from simaccel.workload import load_workload
+        from simaccel.workload.building import kind_of_file
+
+        document = self.name if kind_of_file(self.name) == "document" else None
+        allowed = self.allow_unmodelled
+
+        def load() -> Workload:
+            return load_workload(self.name, allow_unmodelled=allowed, **self._sizes())
+
+        return _renamed(load, document)
+
+    def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
+        """Make something of a transformer's name and its options (no phase among them).
+
+        Raises:
+            InputError: the workload is no transformer, or its options are wrong.
+
+        """
+        self.require_transformer()
+        return _renamed(lambda: make(self._transformer(), self._of_transformer()))
+
+    def _transformer(self) -> str | Transformer:
+        """Return the transformer of a configuration, or the name of one."""
+        from simaccel.workload.building import kind_of_file
+        from simaccel.workload.language.config import load_config
+
+        return load_config(self.name)[0] if kind_of_file(self.name) == "config" else self.name
+
+    def require_transformer(self) -> None:
+        """Refuse what generates no tokens.
+
+        Raises:
+            InputError: names the transformers.
+
+        """
+        from simaccel.workload import TRANSFORMERS, transformer_names
+        from simaccel.workload.building import kind_of_file
+
+        if kind_of_file(self.name) == "config":
+            return
+        if self.name.lower() not in transformer_names():
+            allowed = suggest(self.name.lower(), transformer_names())
+            if not allowed.startswith("did"):
+                allowed = suggest("", [transformer.name for transformer in TRANSFORMERS])
+            allowed = f"a transformer, as --generate is given; {allowed}"
+            raise InputError([fault("--workload", self.name, allowed)])
+
+    def _of_transformer(self) -> dict[str, Any]:
+        from simaccel.workload import require_taken
+
+        given = self._sizes()
+        require_taken(self.name, "transformer", given)
+        return given
+
+    def is_file(self) -> bool:
+        """Say whether the name is the path of a file."""
+        from simaccel.workload import is_file
+
+        return is_file(self.name)
+
+    def is_onnx(self) -> bool:
+        """Say whether the name is that of an ONNX file."""
+        from simaccel.workload.building import kind_of_file
+
+        return kind_of_file(self.name) == "onnx"
+
+    def estimates(self) -> Mapping[str, float]:
+        """Read estimates of one's own, in cycles by layer, where the file has them.
+
+        Raises:
+            InputError: the file is wrong, or they are of other sizes than what is asked for.
+
+        """
+        if not self.name.lower().endswith(".csv"):
+            return {}
+        from simaccel.workload import load_estimates
+
+        estimates = load_estimates(self.name)
+        if estimates and self.batch is not None and number(self.batch) != 1:
+            allowed = f"1, as the estimates in {self.name} are of its own sizes"
+            raise InputError([fault("--batch", self.batch, allowed)])
+        return {name: n for name, n in estimates.items() if self.layer in (None, name)}
+
+    def imported(self) -> ImportedWorkload:
+        """Read an ONNX file with what became of its nodes.
+
+        Raises:
+            InputError: all faults of the options, or of the file.
+
+        """
+        from simaccel.workload.onnx_files import load_onnx
+
+        self.read_anyway()  # which refuses what an ONNX file does not take
+        taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}
+        return load_onnx(self.name, **taken)
+
+    def _sizes(self) -> dict[str, Any]:
+        """Read the options that are given, as ``WorkloadSizes`` has them."""
+        from simaccel.workload import WorkloadSizes
+
+        sizes: dict[str, Any] = {}
+        for name in WorkloadSizes.__annotations__:
+            text = getattr(self, name, None)
+            if isinstance(text, str):
+                sizes[name] = number(text) if name in _NUMBERS else text
+        if self.experts is not None:
+            counts = [number(count) for count in self.experts.split(",")]
+            sizes["experts"] = counts if len(counts) > 1 else self.experts
+        if self.precision:
+            sizes["precision"] = ",".join(self.precision)
+        if self.dims:
+            sizes["dims"] = self._dims()
+        return {**sizes, **self._bytes()}
+
+    def _dims(self) -> dict[str, Any]:
+        dims: dict[str, Any] = {}
+        for text in self.dims:
+            name, equals, size = text.rpartition("=")
+            if not equals or not name.strip() or name.strip() in dims:
+                raise InputError([fault("--dim", text, "NAME=SIZE, each name once")])
+            dims[name.strip()] = number(size)
+        return dims
+
+    def _bytes(self) -> dict[str, Any]:
+        """Read ``--bytes-per-element``: a number for all tensors, TENSOR=N for one."""
+        given: dict[str, Any] = {}
+        for text in self.bytes_per_element:
+            tensor, equals, size = text.rpartition("=")
+            if equals:
+                given.setdefault("bytes_by_tensor", {})[tensor.strip()] = number(size)
+            else:
+                given["bytes_per_element"] = number(size)
+        return given
+
+
+def _renamed(make: Callable[[], Made], document: str | None = None) -> Made:
+    """Name options instead of the fields that they fill; those of a document keep their names."""
+    try:
+        return make()
+    except InputError as error:
+        faults = [one if one.file == document else _of_option(one) for one in error.faults]
+        raise InputError(faults) from None
+
+
+def _of_option(one: Fault) -> Fault:
+    """Name the option that fills a field, also where the reason names fields (`` `prompt` ``)."""
+    allowed = _FIELD.sub(lambda found: _OPTIONS.get(found[1], found[1]), one.allowed)
+    if one.file == "shape":
+        return replace(one, file="--shape", allowed=allowed)
+    field, _, rest = one.field.partition(".")
+    if field not in _OPTIONS:
+        return replace(one, allowed=allowed)
+    value = one.value
+    if isinstance(value, dict):
+        value = ", ".join(f"{name}={size}" for name, size in value.items())
+    return fault(f"{_OPTIONS[field]} {rest}".strip(), value, allowed)

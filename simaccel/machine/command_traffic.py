@@ -1,0 +1,106 @@
+"""Loads on resources of transfers, and of blocks that PEs go through in steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware.dram.tile import TileRows
+from simaccel.program.program import (
+    BUFFER,
+    STREAM,
+    Compute,
+    Load,
+    Steps,
+    Store,
+    Tile,
+    TransferTraffic,
+    transferred,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandTraffic:
+    """Bytes of one command, by resource; ``amounts`` by (level and direction, tensor)."""
+
+    dram: int
+    read_port: int
+    write_port: int
+    distribution: int
+    collection: int
+    amounts: tuple[tuple[tuple[str, str], int], ...]
+
+
+def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
+    """Charge a transfer: at the memory outside, on the pipe, and in buffer or PEs."""
+    view, moved = transferred(command)
+    reads = isinstance(command, Load)
+    far = command.source if isinstance(command, Load) else command.target
+    outside = "dram" if far is None else BUFFER
+    carried: Counter[tuple[str, str]] = Counter()
+    carried[f"{outside}_{'read' if reads else 'write'}", view.name] += moved.outer
+    if command.tile.place == BUFFER:
+        carried[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
+    else:
+        pipe = "noc_distribution" if reads else "noc_collection"
+        carried[pipe, view.name] += _on_pipe(moved, accelerator) if reads else moved.outer
+        if command.tile.place != STREAM:
+            carried[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += (
+                moved.inner
+            )
+    return _carried(carried)
+
+
+def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
+    """Return where a transfer lies in DRAM; None if nobody cares, or parts of it go to PEs."""
+    view, _ = transferred(command)
+    if command.tile.place != BUFFER:
+        return None
+    return accelerator.rows(command.tile.shape, view.shape, view.bits)
+
+
+def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> CommandTraffic:
+    """Charge a pass: the memories of the PEs, and the buffer for what no PE keeps."""
+    found: Counter[tuple[str, str]] = Counter()
+    for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
+        _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
+    _access(found, command.out, steps.writes, steps.writes.outer, reads=False)
+    return _carried(found)
+
+
+def held_in_pes(command: Compute) -> Stationarity:
+    """Return what the PEs of a systolic array hold during a pass, the others being streamed."""
+    if command.out.place != BUFFER:
+        return "os"
+    return "is" if command.inputs[0].place != BUFFER else "ws"
+
+
+def _access(
+    found: Counter[tuple[str, str]], tile: Tile, moved: TransferTraffic, piped: int, *, reads: bool
+) -> None:
+    name = tile.view.name
+    if tile.place == BUFFER:
+        found[f"{BUFFER}_{'read' if reads else 'write'}", name] += moved.outer
+        found["noc_distribution" if reads else "noc_collection", name] += piped
+    elif tile.place != STREAM:
+        found[f"{tile.place}_{'read' if reads else 'write'}", name] += moved.inner
+
+
+def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
+    """Bytes on the distribution pipe: once for all PEs, or once for each."""
+    return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
+
+
+def _carried(found: Counter[tuple[str, str]]) -> CommandTraffic:
+    def total(level: str) -> int:
+        return sum(n for (at, _), n in found.items() if at == level)
+
+    return CommandTraffic(
+        dram=total("dram_read") + total("dram_write"),
+        read_port=total("buffer_read"),
+        write_port=total("buffer_write"),
+        distribution=total("noc_distribution"),
+        collection=total("noc_collection"),
+        amounts=tuple(found.items()),
+    )

@@ -1,0 +1,176 @@
+"""Detection of repetitions: a watch for each loop, at the boundaries of its iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simaccel.machine.accounts import Listener
+from simaccel.machine.detection_budget import (
+    LOOK_POINTS,
+    PART_POINTS,
+    DetectionBudget,
+    SharedBudget,
+)
+from simaccel.machine.engines import Engine
+from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
+from simaccel.machine.plan import Instruction
+from simaccel.machine.steps import Action, EngineKind
+
+LEAST_TRIPS = 5
+"""A loop of fewer trips is over before there is something to skip."""
+_NEAR_THE_END = 4
+"""Periods before the end of a loop when looking again is not worth it."""
+
+
+@dataclass(eq=False)
+class Slot:
+    """The one snapshot that the loops at one depth of an engine share: only one of them runs."""
+
+    owner: PeriodDetector | None = None
+    snapshot: Snapshot | None = None
+
+
+class RepeatRecorder:
+    """Knows where in what a listener heard each snapshot lies, and says what is repeated."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.first_rows: dict[PeriodDetector, int] = {}
+
+    def begin(self, watch: PeriodDetector) -> None:
+        """Note where a period begins, if the watch finds the machine again as it is now."""
+        self.first_rows[watch] = self.listener.position()
+
+    def forget(self) -> None:
+        """Forget all periods that have begun: somebody else has made lanes tell what they did."""
+        self.first_rows = {}
+
+    def knows(self, watch: PeriodDetector) -> bool:
+        """Return whether what was heard since the watch's snapshot is in one piece."""
+        return watch in self.first_rows
+
+    def repeat(self, watch: PeriodDetector, found: Repetition) -> None:
+        """Repeat what was heard; periods that began inside are torn by it and forgotten."""
+        first_row = self.first_rows.pop(watch)
+        self.listener.repeat(first_row, found.cycles, found.times)
+        self.first_rows = {w: row for w, row in self.first_rows.items() if row <= first_row}
+
+
+class PeriodDetector:
+    """Looks at the machine when its loop goes round; Brent's search for a period."""
+
+    def __init__(
+        self, forward: FastForward, leader: Engine, at: int, pool: SharedBudget, slot: Slot
+    ) -> None:
+        self.forward = forward
+        self.leader = leader
+        self.op = leader.plan.ops[at]
+        self.scope = forward.scopes[_operator(leader.plan.ops[self.op.target - 1 : at])]
+        self.purse = DetectionBudget(pool)
+        self.slot = slot
+        self.teller: RepeatRecorder | None = None
+        self.bystanders: list[int] = []
+        """Engines that are not in the loop: once they have moved, nothing comes back."""
+        self.rest = self.paused = 0
+        self.entered = 0
+        self.iteration = 0
+        self.power = 1
+        self.looks = 0
+
+    def go_round(self) -> None:
+        """Note that the loop goes round."""
+        self.rest -= 1
+        if self.rest < 0 and self._left() > 0:
+            self._look()
+
+    def _left(self) -> int:
+        """Return how often the loop will still go round."""
+        return self.op.trips - 1 - self.leader.iterations[self.op.depth]
+
+    def _look(self) -> None:
+        purse, forward = self.purse, self.forward
+        if not purse.may_look(forward.clock.events):
+            self.rest = self.paused = purse.rest(forward.clock.events, self.paused + 1)
+            return
+        looked_at, places = forward.looked_at, forward.places()
+        old = self._remembered(places)
+        repetition = forward.compare(self.scope, old) if old and places == old.places else None
+        if old and repetition:
+            self._use(old, repetition)
+        elif old is None or self.looks >= self.power:
+            self._remember(2 * self.power if old else 1)
+        else:
+            self.looks += 1
+        purse.spend(LOOK_POINTS + self._points(forward.looked_at - looked_at))
+
+    def _points(self, looked_at: int) -> int:
+        """Return the price of some parts: lanes are free, as each event costs more with them."""
+        parts, lanes = len(self.scope.parts), len(self.scope.lanes)
+        return PART_POINTS * looked_at * (parts - lanes) // parts
+
+    def _remembered(self, places: list[int]) -> Snapshot | None:
+        """Return the snapshot, unless it is another loop's or can't come back."""
+        old = self.slot.snapshot
+        if old is None or self.slot.owner is not self:
+            return None
+        if self.entered != self.leader.counts[self.op.target - 1]:
+            return None
+        if any(places[i] != old.places[i] for i in self.bystanders):
+            return None
+        return old
+
+    def _remember(self, power: int) -> None:
+        if self.teller is not None:
+            self.forward.flush(self.scope)
+            self.teller.begin(self)
+        self.slot.owner, self.slot.snapshot = self, self.forward.snapshot(self.scope)
+        self.entered = self.leader.counts[self.op.target - 1]
+        self.iteration = self.leader.iterations[self.op.depth]
+        self.power, self.looks = power, 0
+
+    def _use(self, old: Snapshot, repetition: Repetition) -> None:
+        """Skip, unless a listener can't tell any more what happened since the snapshot."""
+        round_trips = self.leader.iterations[self.op.depth] - self.iteration
+        if self.teller is not None and not self.teller.knows(self) and repetition.times > 1:
+            self._remember(1)
+            self.rest = round_trips - 1
+            return
+        if repetition.times > 0 and (self.teller is None or self.teller.knows(self)):
+            self.forward.skip(self.scope, old, repetition)
+            if self.teller is not None:
+                self.teller.repeat(self, repetition)
+            self.slot.owner = None
+            self.purse.reward((self.forward.clock.events - old.events) * repetition.times)
+        left = self._left()
+        self.rest = left if left <= _NEAR_THE_END * round_trips else 0
+
+
+def _operator(ops: Sequence[Instruction]) -> str:
+    """Name the operator that a loop is in; nothing if operators are in the loop."""
+    if any(op.act is Action.MEET for op in ops):
+        return ""
+    return next((op.operator for op in ops if op.operator), "")
+
+
+def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
+    """Return each loop a watch in the walk of its leader; ``teller``: for the listener.
+
+    The array leads the loops that it is in, then the SFU, then the DMA engines: who works
+    longest in an iteration is the last to come round.
+    """
+    pool, slots = SharedBudget(), dict[tuple[str, int], Slot]()
+    sites = {e.name: {o.site for o in e.plan.ops if o.act is Action.END} for e in forward.engines}
+    led: set[int] = set()
+    order: dict[EngineKind | None, int] = {EngineKind.ARRAY: 0, EngineKind.SFU: 1}
+    for leader in sorted(forward.engines, key=lambda engine: order.get(engine.kind, 2)):
+        for at, op in enumerate(leader.plan.ops):
+            if op.act is Action.END and op.trips >= LEAST_TRIPS and op.site not in led:
+                slot = slots.setdefault((leader.name, op.depth), Slot())
+                watch = PeriodDetector(forward, leader, at, pool, slot)
+                watch.teller = teller
+                watch.bystanders = [
+                    i for i, e in enumerate(forward.engines) if op.site not in sites[e.name]
+                ]
+                leader.boundaries[at] = watch.go_round
+        led |= sites[leader.name]

@@ -1,0 +1,152 @@
+"""Batches: a DRAM channel keeps its direction, reading or writing, while it has work in it.
+
+Where the other direction waits, it gets its chance after a batch. Within a direction the oldest
+request is served first. Pure arithmetic, no SimPy: whole rounds of batches are skipped in closed
+form, so the cost of a request does not depend on its size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simaccel.machine.round_robin_arbiter import ServiceRequest, moved_on, shrinking_limit
+from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, StatefulPart
+
+
+@dataclass(eq=False, slots=True)
+class ReadWriteArbiter(StatefulPart):
+    """Requests by direction (0 reads, 1 writes), the oldest first.
+
+    ``left`` cycles of the batch come after ``gap`` idle ones. A batch counts from the change of
+    direction, or from when the other direction begins to wait.
+    """
+
+    STATE = ("queues", "ring")
+    GAUGES = ("left", "gap", "direction", "queues", "ring")
+    RECORDS = ("finish",)  # cycles until the next request leaves; 0 where nobody has asked yet
+    WIRING = ("batch", "turnaround")
+
+    batch: tuple[int, int]
+    """Cycles of a batch of reads, and of writes."""
+    turnaround: int = 0
+    queues: tuple[list[ServiceRequest], list[ServiceRequest]] = field(
+        default_factory=lambda: ([], [])
+    )
+    ring: list[ServiceRequest] = field(default_factory=list)
+    """Everybody who waits: reads, then writes."""
+    left: int = 0
+    gap: int = 0
+    direction: int = 0
+    finish: int = 0
+
+    def add(self, entry: ServiceRequest) -> None:
+        """Append a request behind those of its direction."""
+        self.finish = 0
+        queue, ours = self.queues[entry.direction], entry.direction == self.direction
+        if not (self.ring or ours):
+            self._change()
+        elif not queue:
+            self.left = self.batch[self.direction]
+        queue.append(entry)
+        self.ring.insert(len(self.ring) if entry.direction else len(queue) - 1, entry)
+
+    def _change(self) -> None:
+        self.direction = 1 - self.direction
+        self.gap, self.left = self.turnaround, self.batch[self.direction]
+
+    def advance(self, cycles: int) -> int:
+        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+
+        Return the cycles of them in which nobody was left.
+        """
+        while self.ring:
+            finish = self.next_finish()
+            if cycles < finish:
+                self._pass(cycles)
+                self.finish = finish - cycles
+                return 0
+            cycles -= finish
+            self._pass(finish)
+            self._leave()
+        return cycles
+
+    def next_finish(self) -> int:
+        """Cycles until the next entry leaves, if nothing arrives."""
+        if not self.finish:
+            self.finish = self._until_first()
+        return self.finish
+
+    def _until_first(self) -> int:
+        ours, theirs = self.queues[self.direction], self.queues[1 - self.direction]
+        rest = ours[0].remaining - self.left
+        if not theirs or rest <= 0:
+            return self.gap + ours[0].remaining
+        batch, other = self.batch[self.direction], self.batch[1 - self.direction]
+        # batches after this one: theirs, ours, theirs, ...
+        needed, needs = -(-rest // batch), -(-theirs[0].remaining // other)
+        start, length = self.gap + self.left + self.turnaround, self._round()
+        if needs <= needed:
+            return start + (needs - 1) * (length - other) + theirs[0].remaining
+        return start + other + self.turnaround + (needed - 1) * (length - batch) + rest
+
+    def _round(self) -> int:
+        return sum(self.batch) + 2 * self.turnaround
+
+    def _pass(self, cycles: int) -> None:
+        """Serve until nobody has left yet, or the first is about to."""
+        if self.queues[1 - self.direction]:
+            if cycles >= self.gap + self.left:
+                cycles = self._whole_batches(cycles)
+            self.left -= max(0, cycles - self.gap)
+        served = max(0, cycles - self.gap)
+        self.gap -= min(self.gap, cycles)
+        self.queues[self.direction][0].remaining -= served
+
+    def _whole_batches(self, cycles: int) -> int:
+        """Serve whole batches only, whole rounds at once; give the cycles that are left."""
+        cycles -= self._end_batch()
+        rounds, cycles = divmod(cycles, self._round())
+        for queue, batch in zip(self.queues, self.batch, strict=True):
+            queue[0].remaining -= rounds * batch
+        if cycles >= self.gap + self.left:
+            cycles -= self._end_batch()
+        return cycles
+
+    def _end_batch(self) -> int:
+        """Serve the batch to its end; give its cycles."""
+        cycles = self.gap + self.left
+        self.queues[self.direction][0].remaining -= self.left
+        self._change()
+        return cycles
+
+    def _leave(self) -> None:
+        """Let the request go that has been served."""
+        queue = next(q for q in self.queues if q and not q[0].remaining)
+        gone = queue.pop(0)
+        gone.finished = True
+        self.ring.remove(gone)
+        self.finish = 0
+        if not self.queues[self.direction] and self.queues[1 - self.direction]:
+            self._change()
+        elif not self.queues[1 - self.direction]:
+            self.left = self.batch[self.direction]
+
+    def state(self) -> tuple[object, ...]:
+        """Return who waits, by direction and age."""
+        return tuple((entry.owner, entry.direction) for entry in self.ring)
+
+    def gauges(self) -> Numbers:
+        """Return where the batch is, and what is left of each entry since when."""
+        numbers = [self.left, self.gap, self.direction]
+        for entry in self.ring:
+            numbers += (entry.remaining, entry.since)
+        return tuple(numbers)
+
+    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
+        """Let a large entry shrink as long as others can't tell its size."""
+        return shrinking_limit(seen, horizon + max(self.batch))
+
+    def skip(self, skip: SkippedPeriods) -> None:
+        """Let large entries shrink; successors take the place of the others."""
+        self.finish = 0
+        moved_on(self.ring, skip)

@@ -1,0 +1,249 @@
+"""Turns: requesters of one resource are served in turns of a fixed quantum of cycles.
+
+Pure arithmetic, no SimPy: between arrivals and departures whole rounds are skipped in closed
+form, so the cost of a request does not depend on its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from simaccel.machine.stateful import (
+    FOREVER,
+    NEVER,
+    GaugeInterval,
+    Numbers,
+    SkippedPeriods,
+    StatefulPart,
+)
+
+READ, WRITE = 0, 1
+"""The directions of requests."""
+
+
+@dataclass(eq=False, slots=True)
+class ServiceRequest(StatefulPart):
+    """A request in service: cycles of service left, direction, owner.
+
+    An owner has one request at a time in a ring, so ``since`` tells it from those before.
+    """
+
+    STATE = ("direction", "owner")
+    GAUGES = ("remaining", "since")
+    RECORDS = ("finished",)  # has left the ring
+
+    remaining: int
+    direction: int
+    owner: str
+    since: int = 0
+    finished: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class RoundRobinArbiter(StatefulPart):
+    """A ring of entries. The head has ``left`` cycles of its turn after ``gap`` idle ones.
+
+    The first to leave is who needs the fewest more turns, of those the first in the ring. Until
+    then nobody leaves, so the others' turns are whole: this gives its finish in closed form.
+    """
+
+    STATE = ("ring",)
+    GAUGES = ("left", "gap", "direction", "ring")
+    RECORDS = ("finish",)  # cycles until the first leaves; 0 where nobody has asked yet
+    WIRING = ("quantum", "turnaround")
+
+    quantum: int
+    turnaround: int = 0
+    ring: list[ServiceRequest] = field(default_factory=list)
+    left: int = 0
+    gap: int = 0
+    direction: int = 0
+    finish: int = 0
+
+    def add(self, entry: ServiceRequest) -> None:
+        """Append a request behind those that wait."""
+        self.finish = 0
+        self.ring.append(entry)
+        if len(self.ring) == 1:
+            self._start_turn(entry)
+
+    def _start_turn(self, head: ServiceRequest) -> None:
+        quantum, remaining, direction = self.quantum, head.remaining, head.direction
+        self.left = min(quantum, remaining)
+        self.gap = self.turnaround if direction != self.direction else 0
+        self.direction = direction
+
+    def advance(self, cycles: int) -> int:
+        """Serve for ``cycles``; entries whose service ends on the way leave, ``finished``.
+
+        Return the cycles of them in which nobody was left.
+        """
+        while len(self.ring) > 1:
+            finish = self.finish or self.next_finish()
+            if cycles < finish:
+                self.finish = finish - cycles
+                self._pass(cycles)
+                return 0
+            cycles -= finish
+            self._leave()
+        return self._advance_alone(cycles) if self.ring else cycles
+
+    def _advance_alone(self, cycles: int) -> int:
+        """Serve the only entry, whose turns follow one another."""
+        head, served = self.ring[0], cycles - self.gap
+        if served < 0:
+            self.gap = -served
+            return 0
+        self.gap = 0
+        left = served - head.remaining
+        if left >= 0:
+            self.ring.clear()
+            head.remaining = self.left = 0
+            head.finished = True
+            return left
+        head.remaining -= served
+        if served < self.left:
+            self.left -= served
+        else:
+            over = (served - self.left) % self.quantum
+            self.left = min(self.quantum - over, head.remaining)
+        return 0
+
+    def next_finish(self) -> int:
+        """Cycles until the next entry leaves, if nothing arrives."""
+        if len(self.ring) == 1:
+            return self.gap + self.ring[0].remaining
+        if not self.finish:
+            self.finish = self._finish_of(*self._first())
+        return self.finish
+
+    def _first(self) -> tuple[int, int]:
+        """Return the whole rounds that pass before an entry leaves, and its place in the ring."""
+        quantum, ring = self.quantum, self.ring
+        rounds = [(entry.remaining - 1) // quantum for entry in ring]
+        rounds[0] = (ring[0].remaining - self.left + quantum - 1) // quantum
+        least = min(rounds)
+        return least, rounds.index(least)
+
+    def _finish_of(self, rounds: int, place: int) -> int:
+        """Add up what is served before the entry leaves: its own cycles and the others' turns."""
+        others = len(self.ring) - 1
+        cycles = self.gap + self.ring[place].remaining + rounds * others * self.quantum
+        if place:
+            cycles += self.left + (place - 1) * self.quantum
+        if self.turnaround:
+            switches = rounds * self._switches(others + 1) + self._switches(place)
+            cycles += switches * self.turnaround
+        return cycles
+
+    def _switches(self, turns: int) -> int:
+        """Count the changes of direction over the next turns, after this one."""
+        ring = self.ring
+        return sum(
+            ring[turn - 1].direction != ring[turn % len(ring)].direction
+            for turn in range(1, turns + 1)
+        )
+
+    def _leave(self) -> None:
+        """Go to the next finish. Who stands before the one that leaves had one turn more."""
+        ring, quantum = self.ring, self.quantum
+        rounds, place = self._first()
+        ring[0].remaining += quantum - self.left
+        for at, entry in enumerate(ring):
+            entry.remaining -= quantum * (rounds + (at < place))
+        gone = ring[place]
+        gone.remaining, gone.finished = 0, True
+        self.ring = ring[place + 1 :] + ring[:place]
+        self.direction = gone.direction
+        self._start_turn(self.ring[0])
+        self.finish = 0
+
+    def _pass(self, cycles: int) -> None:
+        """Serve several entries for less than the next finish takes."""
+        if cycles >= self.gap + self.left:
+            cycles = self._whole_turns(cycles)
+        served = cycles - self.gap
+        if served < 0:
+            self.gap = -served
+            return
+        self.gap = 0
+        self.left -= served
+        self.ring[0].remaining -= served
+
+    def _whole_turns(self, cycles: int) -> int:
+        """Serve whole turns only, whole rounds at once; give the cycles that are left."""
+        ring, quantum = self.ring, self.quantum
+        cycles -= self._turn()
+        if cycles >= len(ring) * quantum:
+            length = len(ring) * quantum
+            if self.turnaround:
+                length += self._switches(len(ring)) * self.turnaround
+            rounds, cycles = divmod(cycles, length)
+            for entry in ring:
+                entry.remaining -= rounds * quantum
+            self.left = min(quantum, ring[0].remaining)
+        while cycles >= self.gap + self.left:
+            cycles -= self._turn()
+        return cycles
+
+    def _turn(self) -> int:
+        """End the turn of the head, which stays; give its cycles."""
+        cycles, head = self.gap + self.left, self.ring.pop(0)
+        head.remaining -= self.left
+        self.ring.append(head)
+        self._start_turn(self.ring[0])
+        return cycles
+
+    def state(self) -> tuple[object, ...]:
+        """Return who waits, in turn."""
+        return tuple((entry.owner, entry.direction) for entry in self.ring)
+
+    def gauges(self) -> Numbers:
+        """Return where the turn is, and what is left of each entry since when."""
+        numbers = [self.left, self.gap, self.direction]
+        for entry in self.ring:
+            numbers += (entry.remaining, entry.since)
+        return tuple(numbers)
+
+    def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
+        """Let a large entry shrink as long as others can't tell its size.
+
+        They can't while it has more than a turn to go and its finish lies beyond ``horizon``
+        cycles after a period, where nobody has looked yet.
+        """
+        return shrinking_limit(seen, horizon + self.quantum)
+
+    def skip(self, skip: SkippedPeriods) -> None:
+        """Let large entries shrink; successors take the place of the others."""
+        self.finish = 0
+        moved_on(self.ring, skip)
+
+
+def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
+    """Limit a skip while entries shrink: each must have a period and ``beyond`` left after it.
+
+    The gauges are three that must be the same, and what is left of each entry since when.
+    """
+    before, after = seen.before, seen.after
+    if before[:3] != after[:3]:
+        return NEVER
+    limit = FOREVER
+    for at in range(3, len(after), 2):
+        shrinks = before[at] - after[at]
+        if shrinks == 0:
+            continue
+        if before[at + 1] != after[at + 1]:
+            return NEVER
+        limit = min(limit, max(NEVER, (after[at] - seen.cycles - beyond - 1) // shrinks))
+    return limit
+
+
+def moved_on(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
+    """Let entries that were there all the time shrink; successors take the place of the others."""
+    before, after = skip.stretch.before, skip.stretch.after
+    for at, entry in enumerate(entries):
+        left, since = 3 + 2 * at, 4 + 2 * at
+        entry.remaining -= (before[left] - after[left]) * skip.times
+        if before[since] != after[since]:
+            entry.since += skip.cycles

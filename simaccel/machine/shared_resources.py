@@ -1,0 +1,133 @@
+"""Resources that engines share: clock, memories, a core's channels, and delays of data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.accounts import Cause, StallAccount
+from simaccel.machine.channel import Channel, DramChannels, DramTransfer
+from simaccel.machine.clock import Clock
+from simaccel.machine.occupancy import Occupancy
+from simaccel.machine.plan import Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter
+from simaccel.machine.steps import EngineKind, TokenStream
+from simaccel.machine.tokens import Delay
+from simaccel.program.program import BUFFER, STREAM
+
+PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
+"""The channels on the chip."""
+
+
+@dataclass(eq=False)
+class SharedResources:
+    """The resources that engines of a core share; cores have clock and memories in common."""
+
+    clock: Clock
+    accelerator: Accelerator
+    memories: Mapping[str, DramChannels]
+    """The DRAM and what is beside it, by name."""
+    ports: dict[str, Channel]
+    """All channels of the core by name."""
+    occupancy: Occupancy
+    """Of the core's buffer."""
+    requests: Iterator[int]
+    """Numbers for requests to the DRAM."""
+    shared: frozenset[tuple[str, str]]
+    """(NoC pipe, operator) where the array is not the only one to use the pipe."""
+    account: type[StallAccount] = StallAccount
+    """How the engines keep their books."""
+
+
+def make_wires(
+    clock: Clock,
+    accelerator: Accelerator,
+    plans: Collection[tuple[str, Plan]],
+    kinds: Mapping[str, EngineKind],
+    near: Mapping[str, Collection[str]],
+    enclosing: Mapping[str, Mapping[str, int]],
+) -> list[SharedResources]:
+    """Return what the engines of some plans share, core by core.
+
+    ``near``: by operator those in which engines may be while one is in it. ``enclosing``: bytes of
+    the tiles that live around each operator, which core 0 has.
+    """
+    turn, transfers = accelerator.buffer.turn_cycles, _transfers(plans, kinds)
+    memories = {
+        name: DramChannels(clock, backing, transfers[name])
+        for name, backing in accelerator.every_backing.items()
+    }
+    requests, shared = count(1), _shared(plans, kinds, near)
+    return [
+        SharedResources(
+            clock=clock,
+            accelerator=accelerator,
+            memories=memories,
+            ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
+            occupancy=Occupancy({} if core else enclosing),
+            requests=requests,
+            shared=shared,
+        )
+        for core in range(accelerator.cores.count)
+    ]
+
+
+def _transfers(
+    plans: Collection[tuple[str, Plan]], kinds: Mapping[str, EngineKind]
+) -> Mapping[str, Collection[DramTransfer]]:
+    """Return all transfers that there will be, by memory."""
+    found: defaultdict[str, dict[DramTransfer, None]] = defaultdict(dict)
+    for name, plan in plans:
+        direction = WRITE if kinds[name] is EngineKind.DMA_OUT else READ
+        for op in plan.ops:
+            if op.dram_bytes:
+                found[op.memory][DramTransfer(op.dram_bytes, direction, op.dram_rows)] = None
+    return found
+
+
+def _shared(
+    plans: Collection[tuple[str, Plan]],
+    kinds: Mapping[str, EngineKind],
+    near: Mapping[str, Collection[str]],
+) -> frozenset[tuple[str, str]]:
+    """Find the NoC pipes that others than the array use while it may be in an operator."""
+    pairs: set[tuple[str, str]] = set()
+    for name, plan in plans:
+        if kinds[name] is EngineKind.ARRAY:
+            continue
+        for op in plan.ops:
+            if op.distribution_cycles:
+                pairs.update(("noc_distribution", operator) for operator in near[op.operator])
+            if op.collection_cycles:
+                pairs.update(("noc_collection", operator) for operator in near[op.operator])
+    return frozenset(pairs)
+
+
+def delay_of(
+    handover: TokenStream, kinds: Mapping[str, EngineKind], accelerator: Accelerator
+) -> Delay:
+    """Return how long data are on their way from an engine that has read or written them.
+
+    A slot is free as soon as its data have left; where sums were in it, once they have arrived,
+    because they may come back. Of two latencies on the way the longer one is named. What folds
+    use is on its way within the command.
+    """
+    array, source = accelerator.array, kinds[handover.source]
+    ready = handover.kind == "ready"
+    # what no PE keeps is read during the pass
+    reads = handover.stepped and kinds[handover.target] is EngineKind.ARRAY
+    into = accelerator.lead_latency_cycles * (handover.place != BUFFER or reads)
+    into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
+    if source is EngineKind.DMA_IN:
+        dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
+        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
+    if source is EngineKind.NOC_IN:
+        return Delay(into * ready, Cause.NOC)
+    if source is EngineKind.ARRAY:
+        tail = array.tail_latency_cycles
+        tail += accelerator.tail_latency_cycles * (handover.place == BUFFER)
+        return Delay(tail * (handover.stepped and ready), Cause.ARRAY)
+    return Delay(accelerator.tail_latency_cycles * (source is EngineKind.NOC_OUT), Cause.NOC)

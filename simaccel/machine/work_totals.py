@@ -1,0 +1,54 @@
+"""Work that the executed steps of a program did: MACs, SFU work, bytes moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from simaccel.machine.engines import Engine
+
+
+@dataclass
+class WorkTotals:
+    """Work of executed steps: MACs, elements that passed the SFU, bytes moved.
+
+    ``native_macs``: MACs of operands as wide as the array's multipliers that the MACs take.
+    """
+
+    macs: int = 0
+    native_macs: int = 0
+    elements: int = 0
+    moved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(level and direction, tensor) -> bytes."""
+
+
+def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
+    """Sum what the executed steps of each operator did."""
+    totals = {name: WorkTotals() for name in operators}
+    for engine in engines:
+        for at, (n, op) in enumerate(zip(engine.counts, engine.plan.ops, strict=True)):
+            if n and (op.macs or op.elements or op.amounts):
+                total = totals[op.operator]
+                total.macs += n * op.macs
+                total.native_macs += n * op.native_macs
+                total.elements += n * op.elements
+                for key, n_bytes in engine.amounts(at):
+                    total.moved[key] += n * n_bytes
+    return totals
+
+
+def together(parts: Iterable[WorkTotals]) -> WorkTotals:
+    """Add up what operators did."""
+    found = WorkTotals()
+    for one in parts:
+        found.macs += one.macs
+        found.native_macs += one.native_macs
+        found.elements += one.elements
+        found.moved.update(one.moved)
+    return found
+
+
+def by_name(moved: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return what was moved at all, sorted by level and tensor."""
+    return {key: n for key, n in sorted(moved.items()) if n}

@@ -1,0 +1,81 @@
+"""Operators that are mapped alike: what they have in common, and a tree under other names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from simaccel.mapping.space import BoundOperator, IterationSpace
+from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Tree
+
+NameList = list[tuple[str, str]]
+"""(kind, name) of operators, tensors and ranks."""
+Names = Mapping[tuple[str, str], str]
+"""New names of operators, tensors and ranks: by (kind, old name)."""
+
+
+def renamed(tree: Tree, names: Names) -> Tree:
+    """Return a tree for an operator that is mapped alike, under its names."""
+
+    def one(node: Node) -> Node:
+        if isinstance(node, Loop):
+            return replace(node, rank=names.get(("rank", node.rank), node.rank))
+        if isinstance(node, Keep):
+            return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))
+        if isinstance(node, Do):
+            return replace(node, operator=names.get(("operator", node.operator), node.operator))
+        if isinstance(node, Fork | Part):
+            return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
+        return node
+
+    return tuple(map(one, tree))
+
+
+def names_of(operators: Sequence[BoundOperator]) -> NameList:
+    """Return the names of operators, of their tensors, and of ranks in the order of their use."""
+    found: dict[tuple[str, str], None] = {}
+    for seen in operators:
+        tensors = [("tensor", name) for name, _ in seen.uses]
+        ranks = (("rank", rank) for rank in _used(seen))
+        found |= dict.fromkeys([("operator", seen.name), *tensors, *ranks])
+    return list(found)
+
+
+def _used(seen: BoundOperator) -> list[str]:
+    """Return the ranks of an operator as its tensors have them, then those that none has."""
+    terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
+    return list(dict.fromkeys((*terms, *seen.ranks)))
+
+
+def key_of(space: IterationSpace, kept: Sequence[str]) -> object:
+    """Return what two groups have in common that are mapped alike, whatever their names."""
+    places = {named: at for at, named in enumerate(names_of(space.operators))}
+    number = {name: at for (kind, name), at in places.items() if kind == "rank"}
+    tensor = {name: at for (kind, name), at in places.items() if kind == "tensor"}
+    sizes = tuple(space.sizes.get(rank) for rank in number)
+    apart = tuple(tensor[name] for name in space.made if name in space.escapes)
+    return sizes, apart, tuple(_key(space, one, kept, number, tensor) for one in space.operators)
+
+
+def _key(
+    space: IterationSpace,
+    seen: BoundOperator,
+    kept: Sequence[str],
+    number: Mapping[str, int],
+    tensor: Mapping[str, int],
+) -> object:
+    views = tuple(
+        (
+            tensor[name],
+            tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
+            view.shape,
+            view.bits,
+            name.partition("#")[0] in kept,
+        )
+        for name, view in seen.uses
+    )
+    kind = getattr(seen.operator, "kind", "einsum")
+    axes = tuple(number.get(ranks.get(seen.name, "")) for ranks in (space.axes, space.rows))
+    visible = getattr(seen.operator, "visible", None)
+    masked = visible and (visible.before, visible.window)
+    return kind, views, axes, masked

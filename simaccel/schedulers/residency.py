@@ -1,0 +1,384 @@
+"""Residency: intermediates that stay on chip from one group of a mapping to a later one.
+
+Each intermediate lives from the group that makes it to the last one that reads it; held in the
+buffer, it isn't stored and loaded, and the groups in between have that much less room. Which ones
+are held follows by dynamic programming over the groups in order; its states are sets of what is
+held between two of them. A state's price is a promise (the bound of its best candidate) until the
+cheapest way goes over it: then its groups are searched with the room that is left. The machine has
+the last word: what holds nothing is kept where it is as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+
+from simaccel.analytic.family import family_of
+from simaccel.errors import SimaccelError
+from simaccel.mapping.lifetimes import bytes_around, lives
+from simaccel.mapping.space import aliases_of, held_around, space_of
+from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
+from simaccel.schedulers.candidates import CandidateSet, capacity
+from simaccel.schedulers.chains import OperatorChain
+from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
+from simaccel.schedulers.epilogues import epilogue, searched
+from simaccel.schedulers.judge import Body
+from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
+from simaccel.schedulers.search import Goal, search
+from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
+from simaccel.workload import Vector, Workload
+
+ALIVE = 6
+"""Tensors that are weighed at once, at most; of more, those that live longest are left out."""
+_ROUNDS = 4
+"""Times that the cheapest way is sought; the states on it are searched each time."""
+_STEPS = 64
+"""Steps of the buffer that a room is rounded down to, so that groups that are alike share one."""
+Price = tuple[float, float]
+"""The objective, and DRAM bytes where it is equal."""
+NOWHERE: Price = (float("inf"), float("inf"))
+
+
+def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
+    """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
+
+    What is kept around some of them already stays as it is.
+    """
+    if search.goal.objective == "footprint":
+        return body
+    found: list[Group | ResidentScope] = []
+    for _, run in groupby(body, lambda one: _times(workload, one)):
+        found += _section(workload, list(run), search)
+    changed = tuple(found)
+    return changed if changed != tuple(body) and _better(workload, body, changed, search) else body
+
+
+def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
+    """Return the best of some sequences of groups, each with what it holds; the first of equals."""
+    found = [held_between(workload, body, search) for body in unique(bodies)]
+    return best_of(workload, found, search.goal)
+
+
+def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
+    group = one if isinstance(one, Group) else one.groups[0]
+    return group.operators[0] in workload.once, workload.times(group.operators[0])
+
+
+def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -> bool:
+    """Return whether groups with what they hold are better, by the machine where cycles decide."""
+    goal = search.goal
+    old = measured(workload, before, goal)
+    try:
+        new = measured(workload, after, goal)
+    except SimaccelError:  # the machine takes fewer trees than the closed form
+        return False
+    if not goal.tolerance:
+        return (new.value, new.dram_bytes) <= (old.value, old.dram_bytes)
+    return preferred_of(workload, (after, before), (new, old), goal) == 0
+
+
+# -- what it costs
+
+
+@dataclass
+class GroupPlace:
+    """A group in the sequence; ``fixed_bytes`` of the buffer are kept around it already."""
+
+    workload: Workload
+    group: Group
+    search: TreeSearch
+    fixed: tuple[Keep, ...] = ()
+    fixed_bytes: int = 0
+    known: dict[object, tuple[Price, Tree]] = field(default_factory=dict)
+    grids: dict[object, CandidateSet] = field(default_factory=dict)
+    """Of what is fused, by the tensors that are held."""
+    error: float = 1.0
+    """What the group takes with nothing held, as a multiple of its bound."""
+
+    @property
+    def goal(self) -> Goal:
+        """The goal of the search."""
+        return self.search.goal
+
+    def promise(self, held: Sequence[ResidentTensor]) -> Price:
+        """Return what the group takes with some tensors held; by its bound if it isn't known."""
+        key = self._key(held)
+        if key in self.known:
+            return self.known[key][0]
+        room = self._room(held)
+        if room < 0:
+            return NOWHERE
+        grid = self._grid(held)
+        value, moved = grid.promise(self._rounded(room))
+        if (value, moved) == NOWHERE:
+            value, moved = grid.promise(room)
+        return value * self.error, moved
+
+    def is_known(self, held: Sequence[ResidentTensor]) -> bool:
+        """Whether the group has been searched with these tensors held."""
+        return self._key(held) in self.known
+
+    def begin(self) -> None:
+        """Search the group with nothing held, and see how far that is from its bound."""
+        self.find(())
+        value = self.known[self._key(())][0][0]
+        bound = self._grid(()).promise(self._room(()))[0]
+        self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
+
+    def find(self, held: Sequence[ResidentTensor]) -> None:
+        """Search the group with these tensors held."""
+        key, room = self._key(held), self._room(held)
+        rounded = self._rounded(room)
+        if self._grid(held).promise(rounded) == NOWHERE:
+            rounded = room
+        self.known[key] = self._found(held, rounded)
+
+    def tree(self, held: Sequence[ResidentTensor]) -> Tree:
+        """Return what was found with these tensors held."""
+        return self.known[self._key(held)][1]
+
+    def _found(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
+        taken = capacity(self.goal.accelerator) - room
+        if self._is_searched():
+            best = self._searched(held).fastest(taken)
+        else:
+            best = search(self._grid(held), replace(self.goal, held_bytes=taken)).best
+        if best is None:
+            return NOWHERE, self.group.tree
+        tree = best.tree if held or self._is_searched() else self.group.tree
+        return (best.value, float(best.dram_bytes)), tree
+
+    @cached_property
+    def _chain(self) -> OperatorChain | None:
+        """An einsum with its epilogue."""
+        return epilogue(self.workload, self.group.operators)
+
+    def _is_searched(self) -> bool:
+        """Whether it is searched anew: an operator, its epilogue; else what is fused stays."""
+        alone = len(self.group.operators) == 1 or self._chain is not None
+        return alone and not self.fixed
+
+    def _mine(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
+        """Return the tenants that the group touches."""
+        operators = [self.workload.operator(name) for name in self.group.operators]
+        return [
+            one
+            for one in held
+            if any(touches(operator, name) for operator in operators for name in one.tensors)
+        ]
+
+    def _kept(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
+        """Return the tensors of the group's own that are held, one of each tenant."""
+        operators = [self.workload.operator(name) for name in self.group.operators]
+        return tuple(
+            next(name for name in one.tensors if any(touches(by, name) for by in operators))
+            for one in self._mine(held)
+        )
+
+    def _key(self, held: Sequence[ResidentTensor]) -> object:
+        mine = tuple(one.name for one in self._mine(held))
+        return mine, self._room(held)
+
+    def _room(self, held: Sequence[ResidentTensor]) -> int:
+        taken = sum(one.n_bytes for one in held) + self.fixed_bytes
+        return capacity(self.goal.accelerator) - taken
+
+    def _rounded(self, room: int) -> int:
+        step = capacity(self.goal.accelerator) // _STEPS
+        if not step or room == capacity(self.goal.accelerator):
+            return room
+        return room // step * step
+
+    def _searched(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
+        roots = self._kept(held)
+        if self._chain is not None:
+            return searched(self.search, self._chain, roots)
+        (name,) = self.group.operators
+        operator = self.workload.operator(name)
+        if not isinstance(operator, Vector):
+            return self.search.einsum(self.workload, name, roots, self.group.merged)
+        made = operator.output.tensor
+        over = made not in roots and any(made in tenant.tensors for tenant in held)
+        return self.search.vector(
+            self.workload, name, merged=self.group.merged, kept=roots, over=over
+        )
+
+    def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
+        if self._is_searched():
+            return self._searched(held).candidates
+        mine = self._mine(held)
+        key = tuple(one.name for one in mine)
+        if key not in self.grids:
+            self.grids[key] = self._fused(mine)
+        return self.grids[key]
+
+    def _fused(self, held: Sequence[ResidentTensor]) -> CandidateSet:
+        """Return the tree of a fused group with some tenants held, and it with few slots."""
+        keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
+        space = space_of(self.workload, self.group)
+        kept = {name for tenant in held for name in tenant.tensors}
+        over = aliases_of(space, self.group.tree, self.fixed)
+        sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
+        own = {out: source for out, source in sources.items() if source in kept}
+        families = [
+            family_of(space, replace(self.group, tree=without(tree, kept, own)), keeps)
+            for tree in (self.group.tree, tight(self.group.tree))
+        ]
+        return self.goal.candidates(self.group, families)
+
+
+def tight(tree: Tree) -> Tree:
+    """Return a tree with as few slots as it may have: one, or two where an iteration is early."""
+    most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
+    return tuple(
+        replace(node, slots=min(node.slots, most))
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(tight, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
+def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
+    """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
+    nodes: list[Node] = []
+    for node in tree:
+        if isinstance(node, Keep) and node.tensor.partition("#")[0] in kept:
+            nodes += [
+                replace(node, tensor=out) for out, source in own.items() if source == node.tensor
+            ]
+        elif isinstance(node, Fork | Part):
+            inner = tuple(without(branch, kept, own) for branch in node.branches)
+            nodes.append(replace(node, branches=inner))
+        else:
+            nodes.append(node)
+    return tuple(nodes)
+
+
+# -- what is held
+
+
+def _section(
+    workload: Workload, body: list[Group | ResidentScope], search: TreeSearch
+) -> list[Group | ResidentScope]:
+    """Return groups that run equally often with what is worth it held between them."""
+    places = list(_places(workload, body, search))
+    groups = [place.group for place in places]
+    fixed = [keep for place in places for keep in place.fixed]
+    taken = {keep.tensor for keep in fixed}
+    free = [
+        tenant
+        for tenant in tenants(workload, groups)
+        if not taken & {held_around(workload, name, fixed) for name in tenant.tensors}
+    ]
+    few = _few(free, search.goal)
+    if not few:
+        return body
+    way = _way(places, few)
+    if not any(way):
+        return body
+    return list(_built(places, way))
+
+
+def _places(
+    workload: Workload, body: Sequence[Group | ResidentScope], search: TreeSearch
+) -> Iterator[GroupPlace]:
+    for one in body:
+        if isinstance(one, Group):
+            yield GroupPlace(workload, one, search)
+            continue
+        living = lives(workload, one)
+        for at, group in enumerate(one.groups):
+            yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
+
+
+def _few(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
+    """Return the tenants that fit, not more of them alive at once than can be weighed."""
+    kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
+    ends = range(max((one.last for one in kept), default=-1) + 1)
+    for at in ends:
+        alive = [one for one in kept if one.first <= at <= one.last]
+        alive.sort(key=lambda one: (one.last - one.first, -one.n_bytes, one.first))
+        dropped = set(alive[ALIVE:])
+        kept = [one for one in kept if one not in dropped]
+    return kept
+
+
+Way = list[tuple[ResidentTensor, ...]]
+"""What is held while each group runs."""
+
+
+def _way(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
+    """Return the cheapest way, as far as is known after a few rounds."""
+    nothing: Way = [() for _ in places]
+    for place in places:
+        place.begin()
+    best, price = nothing, _total(places, nothing)
+    for _ in range(_ROUNDS if price[0] < NOWHERE[0] else 0):
+        way = _cheapest(places, few)
+        unknown = [(p, held) for p, held in zip(places, way, strict=True) if not p.is_known(held)]
+        for place, held in unknown:
+            place.find(held)
+        total = _total(places, way)
+        if total < price:
+            best, price = way, total
+        if not unknown:
+            break
+    return best
+
+
+def _total(places: Sequence[GroupPlace], way: Way) -> Price:
+    prices = [place.promise(held) for place, held in zip(places, way, strict=True)]
+    return sum(value for value, _ in prices), sum(moved for _, moved in prices)
+
+
+def _cheapest(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
+    """Return what to hold while each group runs (dynamic programming), fewest bytes of equals."""
+    ways: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {frozenset(): ((0.0, 0.0), [])}
+    for at, place in enumerate(places):
+        fresh = [tenant for tenant in few if tenant.first == at]
+        further: dict[frozenset[ResidentTensor], tuple[Price, Way]] = {}
+        for held, (before, way) in ways.items():
+            for new in _subsets(fresh):
+                now = tuple(tenant for tenant in few if tenant in held or tenant in new)
+                value, moved = place.promise(now)
+                total = before[0] + value, before[1] + moved
+                after = frozenset(tenant for tenant in now if tenant.last > at)
+                if value < NOWHERE[0] and (after not in further or total < further[after][0]):
+                    further[after] = total, [*way, now]
+        ways = further
+    return min(ways.values(), key=lambda priced: priced[0])[1]
+
+
+def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, ...]]:
+    for number in range(1 << len(some)):
+        yield tuple(one for at, one in enumerate(some) if number >> at & 1)
+
+
+def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
+    """Yield the groups; those that something is held between together."""
+    groups = [
+        replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)
+    ]
+    at = 0
+    while at < len(groups):
+        end = at + 1
+        while end < len(groups) and _together(places, way, end):
+            end += 1
+        keeps = dict.fromkeys(
+            keep
+            for place, held in zip(places[at:end], way[at:end], strict=True)
+            for keep in (*place.fixed, *(Keep(tenant.name) for tenant in held))
+        )
+        inside = tuple(groups[at:end])
+        yield ResidentScope(keeps=tuple(keeps), groups=inside) if keeps else inside[0]
+        at = end
+
+
+def _together(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
+    """Return whether something is held from the group before to this one."""
+    fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
+    return fixed or any(one.first < at for one in way[at])

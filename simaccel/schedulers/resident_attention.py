@@ -1,0 +1,283 @@
+"""L, softmax and A one after the other, with rows of the intermediate that stay on chip.
+
+Between them the intermediate of the whole batch is alive. As much of it stays as fits, in units of
+a granularity (FLAT, sections 5.1 and 5.3): all samples and heads (M), whole samples (B), whole
+heads (H), or any number of rows (R). The rest crosses DRAM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.analytic.prediction import Prediction, predict
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
+from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.schedulers.attention import AttentionProblem
+from simaccel.schedulers.candidates import ScoredTree, capacity
+from simaccel.schedulers.judge import Body, key_of_body, mapping_of, operators_of
+from simaccel.schedulers.near_ties import preferred
+from simaccel.schedulers.search import Goal
+from simaccel.schedulers.walk import GAIN, GAP
+from simaccel.workload import Workload
+
+GRANULARITIES: Final = "mbhr"
+_ALL: Final = 16
+"""So many numbers of resident units, beside none, are all tried (as sizes of ranks are)."""
+_IDLE: Final = 4
+"""Numbers of rows without a gain after which no more are tried, where not all are."""
+_SHARES: Final = (0.0, 0.25, 0.5, 0.75, 0.875, 0.9375, 0.96875, 1.0)
+"""Shares of the largest possible resident part that a front has."""
+
+Placed = tuple[Group, str, Tree]
+"""An operator's group, the intermediate that it reads or makes, and its tree where that spills."""
+Trees = Callable[[int, int, float], Sequence[Placed] | None]
+"""Returns L, softmax and A by the rows that stay on chip, the bytes beside them, and a limit.
+
+What is surely not below the limit may be missing.
+"""
+
+
+@dataclass(frozen=True)
+class ResidentAttention:
+    """L, softmax and A with ``rows`` of the intermediate on chip, and their figures."""
+
+    rows: int
+    body: Body
+    scored: ScoredTree
+
+
+def units(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> tuple[int, int]:
+    """Return the rows of a unit of a granularity, and how many units fit if nothing else does."""
+    g, q = problem.size(problem.heads), problem.size(problem.rows)
+    unit = {"m": g * q, "b": problem.per_sample * q, "h": q, "r": 1}[granularity]
+    if len(problem.heads) > 1 or len(problem.rows) != 1:
+        return unit, 0  # what is kept would be more boxes than two
+    return unit, min(g * q, capacity(accelerator) // problem.row_bytes) // unit
+
+
+def few_counts(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[int]:
+    """Return numbers of rows that may stay: all if they are few, else some shares of the most."""
+    unit, most = units(problem, granularity, accelerator)
+    if most <= _ALL:
+        return [unit * count for count in range(most + 1)]
+    side = accelerator.array.rows if unit == 1 and most >= 2 * accelerator.array.rows else 1
+    return sorted({int(most * share) // side * side * unit for share in _SHARES})
+
+
+def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
+    """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
+
+    Resident rows have the tiles of the others, so that they share their slots.
+    """
+    if not rows:
+        return tuple(replace(group, tree=spilled) for group, _, spilled in placed)
+    q, c = problem.size(problem.rows), problem.size((problem.c,))
+    g = problem.size(problem.heads)
+    heads, part = divmod(rows, q)
+    s = problem.tensors[2]
+    keeps = []
+    if heads:
+        keeps.append(Keep(s, slots=1, region=_region(problem, (0, heads), (0, q), c)))
+    if part:
+        keeps.append(Keep(s, slots=1, region=_region(problem, (heads, heads + 1), (0, part), c)))
+    groups = []
+    for group, held, spilled in placed:
+        resident = tuple(
+            node for node in spilled if not isinstance(node, Keep) or node.tensor != held
+        )
+        view = next(
+            view
+            for _, view in space_of(problem.workload, group).operators[0].uses
+            if view.name in problem.intermediates
+        )
+        tree = _parted(view.ranks, (heads, part, g), spilled, resident)
+        groups.append(replace(group, tree=tree))
+    return (ResidentScope(keeps=tuple(keeps), groups=tuple(groups)),)
+
+
+def _region(
+    problem: AttentionProblem, heads: tuple[int, int], rows: tuple[int, int], c: int
+) -> tuple[Span, ...]:
+    spans = [Span(*heads)] if problem.heads else []
+    return (*spans, Span(*rows), Span(0, c))
+
+
+def _parted(
+    ranks: Sequence[str], kept: tuple[int, int, int], spilled: Tree, resident: Tree
+) -> Tree:
+    """Return the tree of whole heads kept, of a part of one, and of the rest.
+
+    ``ranks`` of the intermediate: of heads if there are any, of rows, of keys.
+    """
+    heads, part, g = kept
+    q = ranks[-2]
+    branches: list[Tree] = []
+    sizes: list[int] = []
+    if heads:
+        branches.append(resident)
+        sizes.append(heads)
+    if part:
+        branches.append((Part(q, (part,), (resident, spilled)),))
+        sizes.append(1)
+    if heads + bool(part) < g:
+        branches.append(spilled)
+        sizes.append(g - heads - bool(part))
+    if len(branches) == 1:
+        return branches[0]
+    return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
+
+
+def chosen(residents: Sequence[ResidentAttention | None], goal: Goal) -> ResidentAttention | None:
+    """Return the best of some mappings, or the near-tie that a user would choose."""
+    able = [resident for resident in residents if resident is not None]
+    if not able:
+        return None
+    scored = [resident.scored for resident in able]
+    weight = goal.objective == "cycles"
+    lowest = min(
+        resident.scored.value - weight * goal.trades.of(resident.body).cycles for resident in able
+    )
+    best = able[preferred(scored, goal.objective, goal.tolerance, lowest)]
+    least = min(able, key=lambda resident: resident.scored.rank)
+    if best is not least:
+        goal.trades.note(best.body, replace(best.scored, instead=least.scored), "together")
+    return best
+
+
+@dataclass(frozen=True)
+class ResidentSearch:
+    """Looks for the number of rows that stay on chip.
+
+    ``trees`` gives L, softmax and A beside them, which need ``least`` bytes if anything spills;
+    ``promise`` returns what no objective of so many rows beside so many bytes is below, and what is
+    not below ``limit`` by it is left out.
+    """
+
+    problem: AttentionProblem
+    goal: Goal
+    trees: Trees
+    promise: Callable[[int, int], float]
+    least: int = 0
+    limit: float = float("inf")
+    known: dict[int, ResidentAttention | None] = field(default_factory=dict)
+
+    def best(self, granularity: str) -> ResidentAttention | None:
+        """Return the best of a granularity; None if nothing fits, or is below the limit."""
+        unit, most = units(self.problem, granularity, self.goal.accelerator)
+        tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
+        return chosen([self.known[rows] for rows in tried], self.goal)
+
+    def _all(self, unit: int, most: int) -> list[int]:
+        counts = [unit * count for count in range(most, -1, -1)]
+        for rows in counts:
+            self._value(rows)
+        return counts
+
+    def _halved(self, unit: int, most: int) -> list[int]:
+        """Try counts, and look between those where more rows beside larger tiles would be better.
+
+        Between two counts nothing has more rows than the larger one, or more room than the smaller.
+        """
+        fits = min(most, (self.goal.room - self.least) // (unit * self.problem.row_bytes))
+        tried = sorted({0, fits * unit, most * unit}, reverse=True)
+        best = min(map(self._value, tried))
+        between, idle = [(0, fits)], 0
+        while between and idle < _IDLE:
+            low, high = between.pop(0)
+            if high - low <= 1:
+                continue
+            if self.promise((high - 1) * unit, self._room((low + 1) * unit)) >= best * (1 - GAP):
+                continue
+            middle = self._middle(low, high, unit)
+            tried.append(middle * unit)
+            value = self._value(middle * unit)
+            idle = 0 if value < best * (1 - GAIN) else idle + 1
+            best = min(best, value)
+            between += [(middle, high), (low, middle)]
+        return tried
+
+    def _middle(self, low: int, high: int, unit: int) -> int:
+        """Return a count between two others; of rows one that fills the array, if there is one."""
+        middle, side = (low + high) // 2, self.goal.accelerator.array.rows
+        even = -(-middle // side) * side
+        return even if unit == 1 and even < high else middle
+
+    def _value(self, rows: int) -> float:
+        if rows not in self.known:
+            self.known[rows] = None
+            limit = min(self.limit, self._best() * (1 + self.goal.tolerance))
+            late = limit < float("inf") and self.goal.is_over
+            if not late and self.promise(rows, self._room(rows)) < limit:
+                body = self._body(rows, self._room(rows), limit)
+                scored = body and score(self.problem.workload, body, self.goal, limit)
+                if body and scored and scored.buffer_bytes <= self.goal.room:
+                    self.known[rows] = ResidentAttention(rows, body, scored)
+        one = self.known[rows]
+        return one.scored.value if one else float("inf")
+
+    def _best(self) -> float:
+        """Return the best objective so far."""
+        return min((one.scored.value for one in self.known.values() if one), default=float("inf"))
+
+    def _body(self, rows: int, room: int, limit: float) -> Body | None:
+        placed = self.trees(rows, room, limit)
+        if placed is None:
+            return None
+        body, trades = staged(self.problem, rows, placed), self.goal.trades
+        if rows:  # their trees are parts of those that gave up
+            each = [trades.of((replace(group, tree=tree),)) for group, _, tree in placed]
+            trades.known["alone", key_of_body(body)] = sum(each, start=ObjectiveLosses())
+        return body
+
+    def _room(self, rows: int) -> int:
+        """Return the bytes that ``rows`` of the intermediate leave of the buffer."""
+        return self.goal.room - rows * self.problem.row_bytes
+
+
+def score(
+    workload: Workload, body: Body, goal: Goal, below: float = float("inf")
+) -> ScoredTree | None:
+    """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
+    alone = workload.alone(operators_of(body))
+    most = below if goal.objective == "cycles" else float("inf")
+    (cycles,) = goal.judge.cycles(alone, [body], most)
+    if cycles == float("inf"):
+        return None
+    predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
+    moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+    value = objective_of(predicted, goal, cycles)
+    energy = energy_of(predicted, goal, cycles)
+    scored = ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
+    return scored if scored.value < below else None
+
+
+def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the objective of a mapping that takes so many cycles."""
+    if goal.objective == "cycles":
+        return float(cycles)
+    if goal.objective == "footprint":
+        return float(predicted.buffer_bytes)
+    if goal.objective == "dram-bytes":
+        return float(sum(n for (at, _), n in predicted.moved.items() if at.startswith("dram")))
+    energy = energy_of(predicted, goal, cycles)
+    return energy * cycles if goal.objective == "edp" else energy
+
+
+def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
+    """Return the energy of a mapping that takes so many cycles; 0 where it is not known."""
+    if goal.accelerator.unknown_energies:
+        return 0.0
+    leaked = sum(one.bound_cycles for one in predicted.groups)
+    energy = sum(predicted.energy_pj.values())
+    return energy + goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
+
+
+def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:
+    """Yield L, softmax and A, each with the intermediate that it reads or makes."""
+    logit, softmax, attend = problem.part
+    s, weights = problem.tensors[2], problem.workload.operator(softmax).output.tensor
+    yield from ((logit, s), (softmax, s), (attend, weights))

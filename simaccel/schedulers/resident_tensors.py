@@ -1,0 +1,91 @@
+"""Tensors that could be held in the buffer between groups, and from which group to which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from simaccel.mapping.tree import Group
+from simaccel.numbers import in_bytes
+from simaccel.workload import Operator, Workload
+
+
+@dataclass(frozen=True)
+class ResidentTensor:
+    """A tensor that could be held from group ``first`` to group ``last``.
+
+    ``tensors``: it, and those made over it in place one after the other.
+    """
+
+    tensors: tuple[str, ...]
+    first: int
+    last: int
+    n_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The tensor whose tile it is."""
+        return self.tensors[0]
+
+
+def tenants(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]:
+    """Return the intermediates that go from one group to a later one, and that nobody else reads.
+
+    What a vector operator makes over its input in place has its tile, if nobody reads the input
+    later.
+    """
+    lives = dict(_lives(workload, groups))
+    over = _over(workload, groups, lives)
+    candidates = []
+    for name in lives:
+        if name in over:
+            continue
+        tensors = [name]
+        while (then := next((o for o, i in over.items() if i == tensors[-1]), None)) is not None:
+            tensors.append(then)
+        first, last = lives[name][0], lives[tensors[-1]][1]
+        candidates.append(ResidentTensor(tuple(tensors), first, last, _bytes(workload, tensors)))
+    return candidates
+
+
+def _bytes(workload: Workload, tensors: Sequence[str]) -> int:
+    bits = max(workload.tensors[name].bits for name in tensors)
+    return in_bytes(math.prod(workload.shapes[tensors[0]]), bits)
+
+
+def _lives(workload: Workload, groups: Sequence[Group]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield tensors with the group that makes them first, and the last one that reads them."""
+    place = {name: at for at, group in enumerate(groups) for name in group.operators}
+    for name, tensor in workload.tensors.items():
+        touching = [one for one in workload.operators if touches(one, name)]
+        made = [one.name for one in touching if one.output.tensor == name]
+        if tensor.kind != "intermediate" or any(one.name not in place for one in touching):
+            continue
+        readers = [place[one.name] for one in touching if one.output.tensor != name]
+        makers = [place[one] for one in made]
+        if readers and max(makers) < max(readers) and max(makers) <= min(readers):
+            yield name, (min(makers), max(readers))
+
+
+def touches(operator: Operator, tensor: str) -> bool:
+    """Return whether an operator reads or makes a tensor."""
+    return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
+
+
+def _over(
+    workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
+) -> dict[str, str]:
+    """Return what can be made over an input that ends there: output -> input."""
+    sources = {}
+    for at, group in enumerate(groups):
+        if len(group.operators) > 1:
+            continue
+        operator = workload.operator(group.operators[0])
+        made = operator.output.tensor
+        source = workload.in_place.get(made)
+        if source is None or source not in lives or made not in lives or lives[source][1] != at:
+            continue
+        if [operand.tensor for operand in operator.inputs].count(source) == 1:
+            sources[made] = source
+    return sources

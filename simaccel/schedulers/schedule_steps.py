@@ -1,0 +1,80 @@
+"""Steps of `best`, each some operators as one run, and the cheapest way that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from simaccel.errors import SimaccelError
+from simaccel.schedulers.candidates import CandidateSet, ScoredTree
+from simaccel.schedulers.judge import Body
+
+Total = Callable[[Iterable[float]], float]
+"""Of the objectives of groups: their sum, or the largest of what they need of the buffer."""
+
+
+@dataclass
+class ScheduleStep:
+    """Operators ``start`` to ``stop`` as one run; ``search`` is given what it is to be below.
+
+    ``value``: its objective, and before it has been searched what it promises. ``kind``: the
+    dataflow that has this step; none where only the best one has. ``weigh``: gives the figures that
+    decide between equals.
+    """
+
+    start: int
+    stop: int
+    value: float
+    search: Callable[[float], tuple[Body, float]]
+    kind: str = ""
+    body: Body | None = None
+    refused: SimaccelError | None = None
+    weigh: Callable[[Body], ScoredTree | None] | None = None
+    sets: Sequence[CandidateSet] = ()
+    """Its candidates, if they are all of one group."""
+
+    def find(self, limit: float) -> None:
+        """Search; a step that can't be taken has an infinite objective."""
+        try:
+            self.body, self.value = self.search(limit)
+        except SimaccelError as error:
+            self.body, self.value, self.refused = (), float("inf"), error
+
+    @cached_property
+    def scored(self) -> ScoredTree | None:
+        """The figures of what was found."""
+        return self.weigh(self.body) if self.body and self.weigh else None
+
+    @property
+    def ties(self) -> tuple[int, int]:
+        """Bytes moved and kept, of what was found."""
+        return (self.scored.dram_bytes, self.scored.buffer_bytes) if self.scored else (0, 0)
+
+
+def cheapest(steps: Sequence[ScheduleStep], count: int, total: Total = sum) -> list[ScheduleStep]:
+    """Return the steps of the cheapest way; none if they don't lead there.
+
+    Of equals, the one that moves and keeps the fewest bytes where that is known, else the first.
+    """
+    best: dict[int, tuple[float, list[ScheduleStep]]] = {0: (0.0, [])}
+    for stop in range(1, count + 1):
+        ways = [
+            (total((best[step.start][0], step.value)), [*best[step.start][1], step])
+            for step in steps
+            if step.stop == stop and step.start in best
+        ]
+        if ways:
+            value = min(value for value, _ in ways)
+            equals = [way for cost, way in ways if cost == value]
+            best[stop] = value, min(equals, key=_ties) if len(equals) > 1 else equals[0]
+    return best[count][1] if count in best else []
+
+
+def _ties(way: Sequence[ScheduleStep]) -> tuple[int, int]:
+    return sum(step.ties[0] for step in way), max(step.ties[1] for step in way)
+
+
+def value_of(way: Sequence[ScheduleStep], total: Total) -> float:
+    """Return the objective of a way; 0 of none."""
+    return float(total([step.value for step in way])) if way else 0.0

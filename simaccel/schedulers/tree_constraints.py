@@ -1,0 +1,196 @@
+"""Constraints of the user on the trees of a systolic array, in the language of mapspaces.
+
+A tree cuts ranks in the loops outside of the buffer, which are those of `dram`: `dram.m=8` makes
+eight pieces of m (the smallest tiles that do), `dram.m<=8` eight at most, `dram=m,n` cuts no other
+rank, `dram.order=m,n` puts the loop over m outside of that over n. `rows=k` and `cols=n` say which
+ranks the array has down its rows and across its columns: so what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.family import (
+    Bools,
+    Branch,
+    Family,
+    FamilyFork,
+    FamilyLoops,
+    FamilyPart,
+    Ints,
+)
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
+from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
+from simaccel.mapping.space import BoundOperator
+from simaccel.workload.matmul import part_of
+
+
+@dataclass(frozen=True)
+class TreeConstraints:
+    """Constraints on the trees of all groups; ranks of other groups are no concern of one.
+
+    ``met``: the ranks of the groups that were searched.
+    """
+
+    dram: LevelConstraint = field(default_factory=LevelConstraint)
+    sides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    met: set[str] = field(default_factory=set, compare=False)
+
+    def __bool__(self) -> bool:
+        """Return whether anything is asked."""
+        return bool(self.sides) or bool(self.dram.model_fields_set)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> TreeConstraints:
+        """Read constraints as they stand on the command line.
+
+        Raises:
+            InputError: every one that no tree of a systolic array has.
+
+        """
+        limits = tree_constraints(texts)
+        sides = {
+            level: limits[level].ranks or ()
+            for level in ("rows", "cols")
+            if level in limits and limits[level].ranks is not None
+        }
+        return cls(limits.get("dram", LevelConstraint()), sides)
+
+    def cut(self, family: Family) -> Family:
+        """Return a family with the tiles that are asked for.
+
+        Raises:
+            InputError: a rank can't be cut into that many pieces.
+
+        """
+        if not self:
+            return family
+        sizes = family.space.sizes
+        self.met.update(sizes)
+        return replace(family, branch=self._branch(family.branch, sizes))
+
+    def allows(self, family: Family) -> Bools:
+        """Return which candidates have tiles, orders and stationarities as asked, by broadcast."""
+        allowed: Bools = np.ones((), dtype=np.bool_)
+        for node in _loops(family.branch):
+            allowed = allowed & self._ordered(node, family.space.sizes)
+            for rank, tile in zip(node.ranks, node.tiles, strict=True):
+                size = family.space.sizes[rank]
+                allowed = allowed & (self._tile(rank, tile, size) == np.minimum(tile, size))
+        for name, held in family.held.items():
+            able = [
+                at
+                for at, stationarity in enumerate(STATIONARITIES)
+                if self._folds(family.space.seen(name), stationarity)
+            ]
+            allowed = allowed & np.isin(held, able)
+        return allowed
+
+    def require_met(self) -> None:
+        """Refuse ranks that no group has.
+
+        Raises:
+            InputError: names each of them, and the ranks that there are.
+
+        """
+        known = {rank.lower() for rank in self.met}
+        faults = [
+            Fault("--constrain", f"{level}: rank", rank, suggest(rank, sorted(self.met)))
+            for level, ranks in (("dram", self._ranks()), *self.sides.items())
+            for rank in ranks
+            if rank.lower() not in known
+        ]
+        if faults:
+            raise InputError(faults)
+
+    def _ranks(self) -> list[str]:
+        return list(
+            dict.fromkeys(
+                (*(self.dram.ranks or ()), *self.dram.factors, *self.dram.most, *self.dram.order)
+            )
+        )
+
+    def _branch(self, branch: Branch, sizes: Mapping[str, int]) -> Branch:
+        nodes: list[object] = []
+        for node in branch:
+            if isinstance(node, FamilyLoops):
+                tiles = tuple(
+                    self._tile(rank, tile, sizes[rank])
+                    for rank, tile in zip(node.ranks, node.tiles, strict=True)
+                )
+                nodes.append(FamilyLoops(node.ranks, tiles, node.places))
+            elif isinstance(node, FamilyFork | FamilyPart):
+                inner = tuple(self._branch(inner_branch, sizes) for inner_branch in node.branches)
+                nodes.append(
+                    FamilyFork(inner, node.ahead)
+                    if isinstance(node, FamilyFork)
+                    else FamilyPart(inner)
+                )
+            else:
+                nodes.append(node)
+        return tuple(nodes)  # type: ignore[arg-type]
+
+    def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
+        """Return tiles with the pieces that are asked for, of those that are given."""
+        pieces = _named(self.dram.factors, rank)
+        if isinstance(pieces, int):
+            even = -(-size // pieces)
+            if pieces > size or -(-size // even) != pieces:
+                allowed = f"numbers of pieces that {size} can be cut into evenly but for the last"
+                raise InputError([Fault("--constrain", f"dram.{rank}", pieces, allowed)])
+            return np.full_like(tile, even)
+        if self.dram.ranks is not None and not _in(self.dram.ranks, rank):
+            return np.full_like(tile, size)
+        most = _named(self.dram.most, rank)
+        return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
+
+    def _ordered(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
+        """Return which candidates have loops in the order that is asked for."""
+        order = [rank.lower() for rank in self.dram.order]
+        loops = {
+            rank.lower(): (place, tile < sizes[rank])
+            for rank, tile, place in zip(node.ranks, node.tiles, node.places, strict=True)
+        }
+        ordered: Bools = np.ones((), dtype=np.bool_)
+        constrained = [rank for rank in order if rank in loops]
+        for at, outer in enumerate(constrained):
+            for inner in constrained[at + 1 :]:
+                (first, is_first), (second, is_second) = loops[outer], loops[inner]
+                ordered = ordered & ((first < second) | ~is_first | ~is_second)
+        return ordered
+
+    def _folds(self, seen: BoundOperator, stationarity: Stationarity) -> bool:
+        """Return whether an array that holds this has what is asked down rows and across."""
+        tensors = [view.names for _, view in seen.uses]
+        for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
+            mine = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
+            ranks = [one for one in self.sides.get(level, ()) if _in(seen.ranks, one)]
+            if any(not _in(mine, one) for one in ranks):
+                return False
+        return True
+
+
+NOTHING: Final = TreeConstraints()
+"""No constraint."""
+
+
+def _loops(branch: Branch) -> Iterator[FamilyLoops]:
+    for node in branch:
+        if isinstance(node, FamilyLoops):
+            yield node
+        elif isinstance(node, FamilyFork | FamilyPart):
+            for inner in node.branches:
+                yield from _loops(inner)
+
+
+def _in(names: Sequence[str], rank: str) -> bool:
+    return rank.lower() in {name.lower() for name in names}
+
+
+def _named(given: Mapping[str, object], rank: str) -> object:
+    return next((value for name, value in given.items() if name.lower() == rank.lower()), None)

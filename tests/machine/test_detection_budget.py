@@ -1,0 +1,61 @@
+"""What watches may spend: a part in advance that grows with the run, then what they earn."""
+
+from simaccel.machine.detection_budget import DetectionBudget, SharedBudget
+
+
+def test_nothing_is_spent_before_the_first_events() -> None:
+    purse = DetectionBudget(SharedBudget())
+    assert not purse.may_look(0)
+    assert not purse.may_look(2)
+    assert purse.may_look(3)
+
+
+def test_points_do_not_depend_on_how_often_one_asks() -> None:
+    often, once = DetectionBudget(SharedBudget()), DetectionBudget(SharedBudget())
+    for events in range(101):
+        often.may_look(events)
+    once.may_look(100)
+    assert often.points == once.points == 12
+
+
+def test_what_one_watch_takes_in_advance_the_others_wait_for() -> None:
+    """100 points are 300 events; at 6 there were 2, too few for a point of one's own."""
+    pool = SharedBudget()
+    first, second = DetectionBudget(pool), DetectionBudget(pool)
+    assert first.may_look(6)
+    first.spend(100)
+    assert not second.may_look(6)
+    assert pool.left(300) == 0
+    assert pool.left(303) == 1
+
+
+def test_a_rest_lasts_as_long_as_the_pool_needs() -> None:
+    """Two events a boundary: 98 points are missing and one more is wanted, 297 events."""
+    purse = DetectionBudget(SharedBudget())
+    assert purse.may_look(6)
+    purse.spend(100)
+    assert purse.rest(6, 3) == 148
+
+
+def test_without_advance_a_watch_saves_up_longer_each_time() -> None:
+    purse = DetectionBudget(SharedBudget())
+    purse.advance = 0
+    pauses = []
+    events = 0
+    for _ in range(3):
+        events += 100_000
+        assert purse.may_look(events)
+        purse.spend(purse.points + 100)
+        pauses.append(purse.rest(events, 1))
+        assert not purse.may_look(events + 800)
+    assert purse.most == 8 * 1500
+    assert pauses == sorted(pauses)
+
+
+def test_a_skip_fills_pool_and_purse() -> None:
+    purse = DetectionBudget(SharedBudget())
+    assert purse.may_look(300)
+    purse.spend(200 + purse.points)
+    purse.reward(150)
+    assert purse.pool.spent == 0
+    assert purse.points == 1300

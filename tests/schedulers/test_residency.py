@@ -1,0 +1,267 @@
+"""What stays on chip between groups: bytes by hand, capacities from both sides, drawn chains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simaccel.analytic.bounds.floor import floor_of
+from simaccel.analytic.prediction import predict
+from simaccel.experiment.check import check
+from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import GroupsSpec
+from simaccel.machine.machine import Machine
+from simaccel.mapping.checks import faults
+from simaccel.mapping.text import parse_text, tree_text
+from simaccel.mapping.tree import Do, Fork, Keep, Loop, Mapping, ResidentScope, Tree
+from simaccel.program.lowering import lower
+from simaccel.program.overlap import most_reserved_bytes
+from simaccel.program.text import parse_program, program_text
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.residency import tight
+from simaccel.schedulers.resident_tensors import tenants
+from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
+from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
+from tests.agreement import assert_counts
+from tests.draws import DRAWS
+from tests.machine.accelerators import accelerator
+from tests.nodes import pooling, residual
+from tests.trees import einsum, vector, workload
+
+
+def _on(capacity: int, *, resident: bool = True) -> Accelerator:
+    on = accelerator(
+        array={"rows": 2, "cols": 2} if capacity > 7 else {"rows": 1, "cols": 1},
+        buffer={"capacity_bytes": capacity},
+        dram={
+            "bandwidth_bytes_per_second": "2 GB/s",
+            "latency_cycles": 3,
+            "interleave_bytes": min(capacity, 64),
+        },
+    )
+    return on.model_copy(update={"groups": GroupsSpec(resident=resident)})
+
+
+def _network(*nodes: NetworkNode, batch: int = 1) -> Workload:
+    operators, kinds = linked(nodes, batch)
+    tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
+    return Workload("drawn", tuple(operators), tensors)
+
+
+def _pair(m: int, k: int, n: int, p: int) -> Workload:
+    return workload(
+        einsum("one", "T m n", "X m k", "A k n", m=m, k=k, n=n),
+        einsum("two", "Y m p", "T m n", "B n p", m=m, n=n, p=p),
+        bits=dict.fromkeys("TXAYB", 8),
+    )
+
+
+def _dram(moved: dict[tuple[str, str], int]) -> int:
+    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))
+
+
+def _kept(mapping: Mapping) -> list[str]:
+    return [
+        keep.tensor for one in mapping.body if isinstance(one, ResidentScope) for keep in one.keeps
+    ]
+
+
+def test_what_is_held_is_neither_stored_nor_loaded() -> None:
+    """X 3x5, A 5x7, B 7x2 come in and Y 3x2 goes out; without, T 3x7 goes out and comes in."""
+    of, sides = _pair(3, 5, 7, 2), 3 * 5 + 5 * 7 + 7 * 2 + 3 * 2
+    with_it, without = (
+        make_mapping(of, _on(4096, resident=r), "flex", BYTES) for r in (True, False)
+    )
+    assert _kept(with_it) == ["T"]
+    assert _kept(without) == []
+    assert _dram(assert_counts(of, with_it, _on(4096)).moved) == sides
+    assert _dram(assert_counts(of, without, _on(4096)).moved) == sides + 2 * 3 * 7
+
+
+BYTES = Options(objective="dram-bytes")
+
+
+@pytest.mark.parametrize("capacity", [6, 5])
+def test_a_tensor_is_held_where_it_fits_exactly(capacity: int) -> None:
+    """T has 4 B. Beside it, one tile of 1 B for each of two other tensors is the least: 6 B.
+
+    Then X (2 B) comes once and A (2 B) for both rows, B (2 B) for both rows, and Y (2 B) goes out:
+    12 B. With 5 B, T goes out and comes in, which alone is 8 B beside 2 each of X, A, B, Y.
+    """
+    of = _pair(2, 1, 2, 1)
+    mapping = make_mapping(of, _on(capacity), "flex", BYTES)
+    assert _kept(mapping) == (["T"] if capacity == 6 else [])
+    run = assert_counts(of, mapping, _on(capacity))
+    assert run.peak_buffer_bytes <= capacity
+    assert (_dram(run.moved) == 12) if capacity == 6 else (_dram(run.moved) >= 16)
+
+
+def test_what_crosses_into_the_next_iteration_keeps_two_slots() -> None:
+    def tree(ahead: int, few: int) -> Tree:
+        inside = (Loop("c", 8), Keep("K", slots=few), Do("L", "array"))
+        outside = (Loop("q", 8), Keep("S", slots=few + ahead))
+        return (*outside, Fork((inside, (Do("softmax", "sfu"),)), ahead))
+
+    assert tight(tree(0, 3)) == tree(0, 1)
+    assert tight(tree(1, 3)) == tree(1, 1)
+
+
+def test_lives_end_with_the_last_reader() -> None:
+    """Of a chain of 5 tensors no two but neighbours are alive at once: 2 x 49 B of 4 x 49 B."""
+    nodes = [conv("c0", IMAGE, Conv(m=1, c=1, p=7, q=7, r=1, s=1))]
+    nodes += [
+        conv(f"c{at}", f"c{at - 1}", Conv(m=1, c=1, p=7, q=7, r=1, s=1)) for at in range(1, 5)
+    ]
+    of = _network(*nodes)
+    on = _on(2 * 49 + 16)
+    mapping = make_mapping(of, on, "flex", BYTES)
+    assert _kept(mapping) == ["c0.O", "c1.O", "c2.O", "c3.O"]
+    run = assert_counts(of, mapping, on)
+    assert _dram(run.moved) == 49 + 5 + 49
+    assert 2 * 49 < run.peak_buffer_bytes <= 2 * 49 + 16
+    assert most_reserved_bytes(lower(of, mapping), on) >= run.peak_buffer_bytes
+
+
+def test_sums_and_activations_are_made_in_place() -> None:
+    """U = act(T) over T, and Z = R + U over R, which lives until V has read Z."""
+    of = workload(
+        einsum("one", "T m n", "X m k", "A k n", m=3, k=5, n=3),
+        vector("act", "relu", "U m n", "T m n", m=3, n=3),
+        einsum("two", "R m n", "U m k", "B k n", m=3, k=3, n=3),
+        vector("sum", "residual", "Z m n", "R m n", "U m n", m=3, n=3),
+        einsum("three", "V m n", "Z m k", "C k n", m=3, k=3, n=2),
+    )
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
+    found = {one.name: (one.tensors, one.first, one.last) for one in tenants(of, mapping.groups)}
+    assert found == {"T": (("T", "U"), 0, 3), "R": (("R", "Z"), 2, 4)}
+    assert _kept(mapping) == ["T", "R"]
+    assert not faults(of, mapping, _on(4096))
+    check(of, mapping, lower(of, mapping))
+    assert_counts(of, mapping, _on(4096))
+
+
+def test_what_a_later_group_reads_is_not_written_over() -> None:
+    of = workload(
+        einsum("one", "T m n", "X m k", "A k n", m=3, k=5, n=3),
+        vector("act", "relu", "U m n", "T m n", m=3, n=3),
+        vector("sum", "residual", "Z m n", "T m n", "U m n", m=3, n=3),
+    )
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
+    assert _kept(mapping) == ["T", "U"]
+    (around,) = mapping.body
+    assert isinstance(around, ResidentScope)
+    wrong = replace(mapping, body=(replace(around, keeps=around.keeps[:1]),))
+    assert "a keep of what is made over T, which sum reads later" in [
+        one.allowed for one in faults(of, wrong)
+    ]
+    check(of, mapping, lower(of, mapping))
+
+
+def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
+    of = _network(
+        conv("a", IMAGE, Conv(m=2, c=3, p=5, q=5, r=3, s=3), 1),
+        conv("b", "a", Conv(m=3, c=2, p=5, q=5, r=3, s=3), 1),
+        pooling("c", "b", 3, 2, reach=2, stride=2),
+    )
+    on = _on(4096)
+    mapping = make_mapping(of, on, "flex", BYTES)
+    assert _kept(mapping) == ["a.O", "b.O"]
+    assert parse_text(tree_text(mapping)) == mapping
+    program = lower(of, mapping)
+    again = parse_program(program_text(program))
+    assert program_text(again) == program_text(program)
+    assert Machine(on, again).run().operators == Machine(on, program).run().operators
+
+
+@pytest.mark.parametrize("dataflow", ["flex", "best"])
+def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> None:
+    """What is fused, or kept in part already, stays; values and bytes are right."""
+    sizes = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=7, layers=2)
+    of = attention(sizes, batch=1, seq_len=5, scope="model", bytes_per_element=1)
+    on = _on(211)
+    mapping = make_mapping(of, on, dataflow, BYTES)
+    assert _kept(mapping)
+    assert not faults(of, mapping, on)
+    check(of, mapping, lower(of, mapping))
+    run = assert_counts(of, mapping, on)
+    assert run.peak_buffer_bytes <= most_reserved_bytes(lower(of, mapping), on) <= 211
+    assert floor_of(of, mapping, 211).least_bytes <= _dram(run.moved)
+
+
+SIZES = st.sampled_from([1, 2, 3, 5])
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Workload:
+    """Draw convolutions, poolings and shortcuts behind one another, with odd sizes and padding."""
+    channels, size, nodes, last = draw(SIZES), draw(st.integers(2, 7)), [], IMAGE
+    same: list[str] = []
+    for at in range(draw(st.integers(2, 4))):
+        name = f"n{at}"
+        kinds = ["conv", "depthwise", "pooling", "grouped"] if at else ["conv"]
+        kind = draw(st.sampled_from([*kinds, *["residual"] * (2 * (len(same) > 1))]))
+        reach = draw(st.sampled_from([1, 2, 3]))
+        padding = draw(st.integers(0, reach - 1)) if kind != "residual" else 0
+        stride = draw(st.sampled_from([1, 2]))
+        made = (size + 2 * padding - reach) // stride + 1
+        if kind == "residual":
+            nodes.append(residual(name, last, draw(st.sampled_from(same[:-1])), channels, size))
+            made = size
+        elif size + 2 * padding < reach:
+            break
+        elif kind == "pooling":
+            nodes.append(
+                pooling(name, last, channels, made, reach=reach, stride=stride, padding=padding)
+            )
+        else:
+            groups = {"depthwise": channels, "grouped": 1 + (channels == 2)}.get(kind, 1)
+            outer = 1 if kind == "depthwise" else draw(SIZES)
+            filters = Conv(m=outer, c=channels // groups, p=made, q=made, r=reach, s=reach)
+            sizes = replace(filters, g=groups, stride=(stride, stride))
+            nodes.append(conv(name, last, sizes, padding))
+        before = channels, size
+        channels, size, last = nodes[-1].channels, made, name
+        same = [*(same if (channels, size) == before else []), name]
+    return _network(*nodes, batch=draw(st.sampled_from([1, 2])))
+
+
+def assert_held_well(of: Workload, capacity: int) -> None:
+    """Hold a chain to everything that is true of any: values, bytes, bounds, figures, room."""
+    on, without = _on(capacity), _on(capacity, resident=False)
+    plain = make_mapping(of, without, "flex", BYTES)
+    mapping = make_mapping(of, on, "flex", BYTES)
+    assert not faults(of, mapping, on)
+    check(of, mapping, lower(of, mapping))
+    run = assert_counts(of, mapping, on)
+    every = Machine(on, lower(of, mapping), fast_forward=False).run()
+    assert (run.cycles, run.operators) == (every.cycles, every.operators)
+    found = predict(of, mapping, on)
+    assert found.moved == {key: n for key, n in run.moved.items() if n}
+    assert found.bound_cycles <= run.cycles
+    assert floor_of(of, mapping, capacity).least_bytes <= _dram(run.moved)
+    reserved_bytes = most_reserved_bytes(lower(of, mapping), on)
+    assert max(run.peak_buffer_bytes, found.buffer_bytes) <= reserved_bytes <= capacity
+    before = predict(of, plain, on)
+    assert _dram(found.moved) <= _dram(before.moved)
+
+
+@settings(max_examples=2 * DRAWS)
+@given(networks(), st.sampled_from([64, 97, 211, 4096]))
+def test_drawn_chains(of: Workload, capacity: int) -> None:
+    """Values, bytes, bounds and room of chains with shortcuts, in buffers of odd sizes."""
+    assert_held_well(of, capacity)
+
+
+def test_around_attention_what_goes_from_operator_to_operator_stays_on_chip() -> None:
+    """X 5x6 comes in three times and Y goes out, weights 4 x 6x6 and 2 x 6x8 come in, of two bytes.
+
+    Inside, the rows of S stay that softmax works on in place.
+    """
+    dimensions = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=8)
+    of = attention(dimensions, batch=1, seq_len=5)
+    mapping = make_mapping(of, _on(4096), "flex", BYTES)
+    moved = _dram(assert_counts(of, mapping, _on(4096)).moved)
+    assert moved == 2 * (3 * 5 * 6 + 5 * 6 + 4 * 6 * 6 + 2 * 6 * 8)
