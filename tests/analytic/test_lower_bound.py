@@ -44,7 +44,7 @@ def test_no_run_is_below(of: Case, on: Accelerator) -> None:
 @pytest.mark.parametrize("spatial", [False, True])
 def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
     compared = 0
-    for seed in range(6 * DRAWS):
+    for seed in range(16 * DRAWS):
         drawn = draw_case(seed, spatial=spatial)
         if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.placed())) > 1:
             continue
