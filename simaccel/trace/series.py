@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import without_core
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
 from simaccel.trace.track import ChainTrack, visit
 from simaccel.workload import Workload
@@ -105,12 +106,12 @@ def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySerie
 
 
 def resource(channel: str) -> str:
-    """Name the resource that a channel belongs to: channels of a memory have numbers.
+    """Name the resource that a channel belongs to: channels of a memory have numbers, ports cores.
 
-    >>> resource("dram1"), resource("weight0"), resource("buffer_read")
+    >>> resource("dram1"), resource("weight0"), resource("core2.buffer_read")
     ('dram', 'weight', 'buffer_read')
     """
-    return channel.rstrip("0123456789")
+    return without_core(channel).rstrip("0123456789")
 
 
 def bandwidth(
@@ -185,14 +186,15 @@ def bytes_by_resource(
 
 
 def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
-    """Bytes per cycle of each resource at most; of a memory, of all its channels together."""
+    """Bytes per cycle of each resource at most: of all channels of a memory, ports of all cores."""
     rates = {
         "buffer_read": accelerator.read_rate,
         "buffer_write": accelerator.write_rate,
         "noc_distribution": accelerator.distribution_rate,
         "noc_collection": accelerator.collection_rate,
     }
-    limits = {n: None if r.unlimited else r.n_bytes / r.n_cycles for n, r in rates.items()}
+    cores = accelerator.cores.count
+    limits = {n: None if r.unlimited else cores * r.n_bytes / r.n_cycles for n, r in rates.items()}
     for name, backing in accelerator.every_backing.items():
         rate = backing.channel_rate
         whole = backing.dram.channels * rate.n_bytes / max(rate.n_cycles, 1)
