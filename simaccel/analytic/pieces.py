@@ -239,14 +239,6 @@ class PathCuts:
             self._known[key] = boxes
         return boxes
 
-    def cut_once(self, boxes: list[Box], rank: str, at: int) -> list[Box]:
-        """Cut pieces by an entry; of the instances of a fan-out take the first."""
-        entry = self.entries[at]
-        for one, tile in tiles(entry):
-            if one == rank:
-                boxes = cut(boxes, tile, counts=not isinstance(entry, FamilySpread))
-        return boxes
-
     def loop_counts(self, rank: str, upto: int, position: Ints | None) -> Ints:
         """Return how often the loops of a rank up to a place run, all fan-outs left out."""
 

@@ -14,6 +14,7 @@ from simaccel.analytic.bounds.floor import floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.coverage import work_of
@@ -90,18 +91,18 @@ class RequiredWork:
         self._require_sent([pair for pair in both if pair[0].name in self._sent])
         pairs = [pair for pair in both if pair[0].name not in self._sent]
         for group, (counted, ran) in zip(self.mapping.groups, pairs, strict=True):
-            moved = _dram_bytes(counted.moved)
+            moved = dram_bytes(counted.moved)
             for kind, expected, counts, machine in (
                 ("MACs", self._macs(group), counted.macs, ran.macs),
                 ("elements", counted.elements, counted.elements, ran.elements),
-                ("bytes with DRAM", moved, moved, _dram_bytes(ran.moved)),
+                ("bytes with DRAM", moved, moved, dram_bytes(ran.moved)),
             ):
                 if not expected == counts == machine:
                     text = f"{expected} expected, {counts} counted, {machine} on the machine"
                     self._fail(f"{group.name}: {kind}: {text}")
         if run.cycles < predicted.bound_cycles:
             self._fail(f"{run.cycles} cycles, at least {predicted.bound_cycles}")
-        by_group = {operator.name: _dram_bytes(operator.moved) for operator in run.operators}
+        by_group = {operator.name: dram_bytes(operator.moved) for operator in run.operators}
         for names, floor in floors_of(self.workload, self.mapping, on_chip_bytes(accelerator)):
             n_bytes, least = sum(by_group[name] for name in names), floor.least_bytes
             if n_bytes < least:
@@ -138,7 +139,3 @@ def _held(
     if any(not keep.region for keep in keeps):
         return None
     return [tuple(((span.start, span.stop),) for span in keep.region) for keep in keeps]
-
-
-def _dram_bytes(moved: Moved) -> int:
-    return sum(n for (level, _), n in moved.items() if level.startswith("dram"))

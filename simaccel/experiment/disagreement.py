@@ -11,6 +11,7 @@ from simaccel.analytic.bounds.floor import ByteBound
 from simaccel.analytic.directives.runtime import OperatorTime
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.experiment.waiting import computing_unit, waiting_by_cause
+from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Keep, Loop, Node, paths
@@ -34,7 +35,7 @@ Part = tuple[OperatorRun, Group, IterationSpace]
 
 def dram_of(run: OperatorRun) -> int:
     """Return what a group moves with DRAM in bytes."""
-    return sum(n for (level, _), n in run.moved.items() if level.startswith("dram_"))
+    return dram_bytes(run.moved)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
+from simaccel.hardware.memory import dram_bytes
 from simaccel.schedulers import Options, settled
 from simaccel.schedulers.front import Figure, FrontFigures, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
@@ -121,6 +122,6 @@ def figures_of(result: ExperimentResult) -> dict[Figure, float]:
         "utilisation": result.utilisation,
         "energy": energy,
         "edp": energy * run.cycles,
-        "dram-bytes": sum(n for (level, _), n in run.moved.items() if level.startswith("dram")),
+        "dram-bytes": dram_bytes(run.moved),
         "footprint": result.prediction.buffer_bytes,
     }

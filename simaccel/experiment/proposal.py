@@ -14,6 +14,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware.memory import dram_bytes
 from simaccel.schedulers.problems import parts
 from simaccel.workload import Workload
 
@@ -49,7 +50,7 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
         return None
     names = _together(workload, members(most))
     now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
-    moved = sum(map(dram_bytes, now))
+    moved = sum(map(part_dram_bytes, now))
     if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
         return None
     dataflow = FUSED if len(names) > 1 else ALONE
@@ -59,14 +60,14 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     except SimaccelError:  # nothing fits, or an operator that this dataflow doesn't take
         return None
     times = workload.times(names[0])
-    bytes_then = times * sum(n for (level, _), n in best.moved.items() if level.startswith("dram"))
+    bytes_then = times * dram_bytes(best.moved)
     cycles_now, cycles_then = sum(part.cycles for part in now), times * best.cycles
     if bytes_then > _FEWER * moved or cycles_then >= cycles_now:
         return None
     return Proposal(dataflow, names, moved, cycles_now, bytes_then, cycles_then)
 
 
-def dram_bytes(part: OperatorDiagnosis) -> int:
+def part_dram_bytes(part: OperatorDiagnosis) -> int:
     """Return the bytes that a part moved with DRAM; none where they are not known."""
     return sum(sum(part.moved.get(way, {}).values()) for way in ("dram_read", "dram_write"))
 

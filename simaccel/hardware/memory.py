@@ -281,3 +281,8 @@ class GroupsSpec(Spec):
             details = [InitErrorDetails(type=error, loc=("start_cycles",), input=self.start_cycles)]
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
+
+
+def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
+    """Sum what crosses the DRAM channels, of bytes by (level and direction, tensor)."""
+    return sum(n for (level, _), n in moved.items() if level.startswith("dram_"))

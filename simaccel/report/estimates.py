@@ -9,8 +9,8 @@ from simaccel.experiment.run import bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.cores import without_core
+from simaccel.hardware.memory import dram_bytes
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.results import dram_bytes
 from simaccel.report.units import bytes_text, cycles_text, short_share_text, work_energy_text
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
 from simaccel.experiment.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
+from simaccel.hardware.memory import dram_bytes
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.results import SMALLEST_SHARE, dram_bytes
+from simaccel.report.results import SMALLEST_SHARE
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 _TOP_CAUSES = 3
-_REUSES = ("MACs per element sent", "per sum back", "multicast")
 _AT_A_LEVEL = ("stays", "summed", "again", "returns")
 """What a dimension does to a tensor in the memory that is named behind it."""
 _PAGE = """<!DOCTYPE html>

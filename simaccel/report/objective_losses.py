@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
+from simaccel.hardware.memory import dram_bytes
 from simaccel.mapspace.costs import Objective
 from simaccel.report.units import (
     bytes_text,
@@ -77,7 +78,7 @@ def given_up_amounts(
 
 
 def _shares(total: ObjectiveLosses, result: ExperimentResult) -> Iterator[str]:
-    moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
+    moved = dram_bytes(result.run.moved)
     energy = sum(energy_pj(result.run, result.accelerator).values())
     every = (
         ("cycles", total.cycles, result.run.cycles),

@@ -14,6 +14,7 @@ from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_cause
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
+from simaccel.hardware.memory import dram_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
@@ -221,11 +222,6 @@ def _stalls_of_array(run: Run | OperatorRun) -> str:
     largest = Counter(run.engines["array"].stalls).most_common(_TOP_CAUSES)
     shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
     return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
-
-
-def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
-    """Sum what crosses the DRAM channels, in bytes."""
-    return sum(n for (level, _), n in moved.items() if level.startswith("dram_"))
 
 
 def engines_table(result: ExperimentResult) -> Table:

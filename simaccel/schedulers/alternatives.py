@@ -16,6 +16,7 @@ import numpy as np
 from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
 from simaccel.schedulers.candidates import EXACT, CandidateSet
 from simaccel.schedulers.canonical import renamed
@@ -121,7 +122,7 @@ class FrontSearch:
         (cycles,) = self.goal.judge.cycles(alone, [body])
         if cycles == FOREVER:
             return None
-        moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+        moved = dram_bytes(predicted.moved)
         leaked = sum(group.bound_cycles for group in predicted.groups)
         energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
         return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)

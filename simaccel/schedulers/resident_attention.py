@@ -13,6 +13,7 @@ from typing import Final
 
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.accounts import ObjectiveLosses
@@ -248,7 +249,7 @@ def score(
     if cycles == float("inf"):
         return None
     predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
-    moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+    moved = dram_bytes(predicted.moved)
     value = objective_of(predicted, goal, cycles)
     energy = energy_of(predicted, goal, cycles)
     scored = ScoredTree((), value, int(cycles), moved, predicted.buffer_bytes, energy)
@@ -262,7 +263,7 @@ def objective_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
     if goal.objective == "footprint":
         return float(predicted.buffer_bytes)
     if goal.objective == "dram-bytes":
-        return float(sum(n for (at, _), n in predicted.moved.items() if at.startswith("dram")))
+        return float(dram_bytes(predicted.moved))
     energy = energy_of(predicted, goal, cycles)
     return energy * cycles if goal.objective == "edp" else energy
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simaccel.analytic.prediction import predict
+from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers.candidates import ScoredTree
 from simaccel.schedulers.judge import Body, mapping_of
@@ -61,7 +62,7 @@ def measured(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
 
     """
     predicted = predict(workload, mapping_of(workload, "", body), goal.accelerator)
-    moved = sum(n for (level, _), n in predicted.moved.items() if level.startswith("dram"))
+    moved = dram_bytes(predicted.moved)
     cycles = float(predicted.bound_cycles)
     if goal.is_timed:
         (outcome,) = goal.judge.judged(workload, [body], float("inf"))

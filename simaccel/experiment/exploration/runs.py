@@ -14,6 +14,7 @@ from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.directives.reading import parse_directives
 from simaccel.mapping.directives.translating import directed_mapping
@@ -105,12 +106,11 @@ def _simulated(asked: RunKey) -> Record:
     dataflow = _directed(asked) or asked.dataflow
     result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
     run = result.run
-    moved = [n for (level, _), n in run.moved.items() if level.startswith("dram_")]
     return {
         "cycles": run.cycles,
         "macs": run.macs,
         "energy_pj": plain(energy_pj(run, asked.accelerator)),
-        "dram_bytes": sum(moved),
+        "dram_bytes": dram_bytes(run.moved),
         "buffer_bytes": result.reserved_bytes,
         "bound_cycles": result.prediction.bound_cycles,
     }

@@ -29,7 +29,6 @@ from simaccel.workload.workload import Workload
 
 _PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))
 """Nodes between L, softmax and A that scale, mask, or do nothing."""
-_SCALARS = frozenset(("Mul", "Div"))
 
 
 @dataclass(frozen=True)
