@@ -6,7 +6,7 @@ import math
 from functools import cache
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.tree import Do, Group, Keep, Loop
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.workload import Conv, conv2d
 from validation.silicon.kernels import BUFFER, cycles_of
 
@@ -60,12 +60,21 @@ def _cycles(
 
     ``one_by_one``: ranks of taps that are gone through one after the other.
     """
-    names = {rank: size for rank, size in conv.ranks.items() if rank != "g"}
-    workload = conv2d(**names, stride=conv.stride, bytes_per_element=n_bytes)
+    workload = conv2d(
+        n=conv.n,
+        m=conv.m,
+        c=conv.c,
+        p=conv.p,
+        q=conv.q,
+        r=conv.r,
+        s=conv.s,
+        stride=conv.stride,
+        bytes_per_element=n_bytes,
+    )
     (einsum,) = workload.operators
     keeps = tuple(Keep(name, BUFFER, count) for name, count in slots.items())
     taps = tuple(Loop(rank, 1) for rank in one_by_one if conv.ranks[rank] > 1)
-    tree = (*loops, *keeps, *taps, Do(einsum.name, "array", "ws"))
+    tree: Tree = (*loops, *keeps, *taps, Do(einsum.name, "array", "ws"))
     return cycles_of(workload, on, Group(operators=(einsum.name,), tree=tree, merged={}))
 
 
