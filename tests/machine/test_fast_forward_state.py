@@ -22,36 +22,86 @@ from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or after it, or only deciding when to look for a
 # repetition.
-NOT_PARTS = {"Machine", "Dram", "Wires", "Plan", "Op", "Walks", "_Builder", "_Place", "Alarm"} | {
-    "FastForward", "Watch", "Scope", "Slot", "Purse", "Pool", "Teller", "Done", "CoreWalks",
-}  # fmt: skip
-OWNED = {"Turns": "Channel", "Batches": "Channel", "Entry": "Channel"}
+NOT_PARTS = {
+    "Machine",
+    "DramChannels",
+    "SharedResources",
+    "Plan",
+    "Instruction",
+    "InstructionStreams",
+    "_Builder",
+    "Alarm",
+    "FastForward",
+    "PeriodDetector",
+    "Scope",
+    "Slot",
+    "DetectionBudget",
+    "SharedBudget",
+    "RepeatRecorder",
+    "WorkTotals",
+    "CoreWalks",
+}
+OWNED = {"RoundRobinArbiter": "Channel", "ReadWriteArbiter": "Channel", "ServiceRequest": "Channel"}
 
 # Dropped alone, a run goes wrong.
 TELLS = {
-    "Engine.at", "Engine.iterations", "Clock._now", "Batches.direction", "Entry.remaining",
-    "Channel.served_cycles", "Tokens.posted",
-}  # fmt: skip
+    "Engine.at",
+    "Engine.iterations",
+    "Clock._now",
+    "ReadWriteArbiter.direction",
+    "ServiceRequest.remaining",
+    "Channel.served_cycles",
+    "Tokens.posted",
+}
 # These say nothing that where the engines are and what is pending doesn't say as well. They stay
 # in the state: what follows from what may change with the engines.
 REPEATS = {
-    "Account.cause", "Account.wait", "Account.site", "Account.early", "Account.followers",
-    "Tokens.waiter", "Tokens.in_flight", "Tokens.blamed", "Meeting.arrived", "Meeting.coming",
-    "Meeting.held", "Meeting.gated", "Occupancy.ended", "Occupancy.following",
-    "Occupancy.n_bytes", "Engine.stage", "Engine.behind_links", "Multicast.waiting",
-    "Occupancy.operator", "Array.came", "Array.free_at", "Array.left_at", "Array.drained_at",
-    "Channel.waiting", "Channel.turns", "Channel.alarm", "Channel.idle_since",
-}  # fmt: skip
+    "StallAccount.cause",
+    "StallAccount.wait",
+    "StallAccount.site",
+    "StallAccount.early",
+    "StallAccount.followers",
+    "Tokens.waiter",
+    "Tokens.in_flight",
+    "Tokens.blamed",
+    "OperatorBarrier.arrived",
+    "OperatorBarrier.coming",
+    "OperatorBarrier.held",
+    "OperatorBarrier.gated",
+    "Occupancy.ended",
+    "Occupancy.following",
+    "Occupancy.n_bytes",
+    "Engine.stage",
+    "Engine.behind_links",
+    "Multicast.waiting",
+    "Occupancy.operator",
+    "Array.came",
+    "Array.free_at",
+    "Array.left_at",
+    "Array.drained_at",
+    "Channel.waiting",
+    "Channel.turns",
+    "Channel.alarm",
+    "Channel.idle_since",
+}
 # Dropped with all of those, a run goes wrong.
-TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "Entry.since"}
+TELLS_WITHOUT = {"Clock._queue", "Tokens.count", "ServiceRequest.since"}
 # The same by another name: a ring is its entries; a gap and what is left of a turn or batch show in
 # the times of events.
 VIEWS = {
-    "Turns.ring", "Turns.gap", "Turns.left", "Turns.direction", "Batches.queues", "Batches.gap",
-    "Batches.left", "Batches.ring", "Entry.direction", "Entry.owner",
-}  # fmt: skip
+    "RoundRobinArbiter.ring",
+    "RoundRobinArbiter.gap",
+    "RoundRobinArbiter.left",
+    "RoundRobinArbiter.direction",
+    "ReadWriteArbiter.queues",
+    "ReadWriteArbiter.gap",
+    "ReadWriteArbiter.left",
+    "ReadWriteArbiter.ring",
+    "ServiceRequest.direction",
+    "ServiceRequest.owner",
+}
 # Only a trace is about these: see test_lanes.py and the traces of tests/properties.
-WATCHED = {"ChannelLane.channel", "TileLane.held"}
+WATCHED = {"ChannelProbe.channel", "TileProbe.held"}
 
 
 def _classes() -> Iterator[type]:
@@ -119,7 +169,12 @@ def test_every_attribute_is_declared_and_every_part_is_compared() -> None:
         seen: dict[int, object] = {}
         _reach(machine, seen)
         parts = [part for part in seen.values() if isinstance(part, StatefulPart)]
-        assert {type(p).__name__ for p in parts} >= {"Channel", "Turns", "Tokens", "Account"}
+        assert {type(p).__name__ for p in parts} >= {
+            "Channel",
+            "RoundRobinArbiter",
+            "Tokens",
+            "StallAccount",
+        }
         for part in parts:
             assert set(_attributes(part)) <= _declared(type(part)), type(part)
             if type(part).__name__ not in OWNED:
@@ -188,12 +243,12 @@ def _drop_gauges(
 GAUGES: dict[str, tuple[tuple[type[StatefulPart], ...], slice, int]] = {
     "Engine.iterations": ((Engine,), slice(None), 0),
     "Clock._now": ((Clock,), slice(None), 1),
-    "Turns.left": ((RoundRobinArbiter,), slice(1), 0),
-    "Turns.direction": ((RoundRobinArbiter,), slice(2, 3), 0),
-    "Batches.left": ((ReadWriteArbiter,), slice(1), 0),
-    "Batches.direction": ((ReadWriteArbiter,), slice(2, 3), 0),
-    "Entry.remaining": ((RoundRobinArbiter, ReadWriteArbiter), slice(3, None, 2), 0),
-    "Entry.since": ((RoundRobinArbiter, ReadWriteArbiter), slice(4, None, 2), 0),
+    "RoundRobinArbiter.left": ((RoundRobinArbiter,), slice(1), 0),
+    "RoundRobinArbiter.direction": ((RoundRobinArbiter,), slice(2, 3), 0),
+    "ReadWriteArbiter.left": ((ReadWriteArbiter,), slice(1), 0),
+    "ReadWriteArbiter.direction": ((ReadWriteArbiter,), slice(2, 3), 0),
+    "ServiceRequest.remaining": ((RoundRobinArbiter, ReadWriteArbiter), slice(3, None, 2), 0),
+    "ServiceRequest.since": ((RoundRobinArbiter, ReadWriteArbiter), slice(4, None, 2), 0),
     "Channel.served_cycles": ((Channel,), slice(1), 0),
     "Channel.alarm": ((Channel,), slice(1, 2), 0),
     "Channel.idle_since": ((Channel,), slice(2, 3), 0),
