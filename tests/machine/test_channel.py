@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator, Rate
-from simaccel.machine import shared_resources as wires
+from simaccel.machine import shared_resources
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.machine import Machine
@@ -265,7 +265,7 @@ def test_a_channel_of_its_own_for_each_changes_nothing(monkeypatch: pytest.Monke
     assert len(merged) > 5 * DRAWS
     assert any(merged)
     assert not all(merged)
-    monkeypatch.setattr(wires, "Dram", Apart)
+    monkeypatch.setattr(shared_resources, "DramChannels", Apart)
     assert [Machine(case.on, case.program, fast_forward=False).run() for case in found] == runs
 
 
