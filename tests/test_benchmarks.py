@@ -141,6 +141,7 @@ def test_every_benchmark_is_tried_here() -> None:
     assert all(benchmark.points() for benchmark in BENCHMARKS)
 
 
+@pytest.mark.long
 def test_every_benchmark_has_a_table(rows: dict[str, list[Row]]) -> None:
     results = {name: {"where": "here", "rows": rows[name]} for name in _MEASURED}
     text = tables(json.loads(json.dumps(results)))

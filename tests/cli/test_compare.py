@@ -316,6 +316,7 @@ def test_lists_are_crossed(cli: Call) -> None:
         assert json.loads(cli(f"{run} --json").stdout)["cycles"] == one["cycles"]
 
 
+@pytest.mark.long
 def test_batches_and_phases_are_lists_with_tokens_a_second(cli: Call, tmp_path: Path) -> None:
     """A decode step makes a token a sequence, a prefill takes in its prompt."""
     model = "--workload gpt2 --phase prefill,decode --batch 1,2 --prompt 8 --kv-len 8"

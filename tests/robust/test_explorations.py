@@ -11,6 +11,7 @@ from tests.robust.processes import Server
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
 
+@pytest.mark.long
 def test_killed_and_started_again_gives_the_same_bytes(server: Server, tmp_path: Path) -> None:
     for seed in range(3):  # on a busy machine all moments of one may be before or after the work
         folder = tmp_path / str(seed)

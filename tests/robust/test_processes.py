@@ -171,6 +171,7 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
     assert sorted(found[0]) == ["map.svg", "map.yaml", "rows.csv", "rows.svg"]
 
 
+@pytest.mark.long
 def test_kills_at_any_moment(server: Server, tmp_path: Path) -> None:
     times = 3 if DRAWS == 1 else 4
     ends = kill_some(server, tmp_path, times)
