@@ -61,8 +61,8 @@ _SIZES = (
     click.option(
         "--scope",
         metavar="SCOPE",
-        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}); of a network: layers, each "
-        "alone, or model, linked (default layers).",
+        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}); of a network: model, "
+        "linked (default), or layers, each alone.",
     ),
     click.option(
         "--phase",

@@ -335,11 +335,13 @@ def _told_json(told: SearchReport, asked: ExperimentOptions) -> dict[str, Any]:
 
 
 def _why(asked: ExperimentOptions, result: Result) -> str:
-    """Say why a dataflow was chosen that nobody asked for."""
+    """Say why a dataflow was chosen that nobody asked for, and what it leaves to the DRAM."""
     if not asked.is_default:
         return ""
-    fuses = result.mapping.dataflow == "flat"
-    return " (default: fuses attention)" if fuses else " (default: no attention to fuse)"
+    why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
+    if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
+        why += "; what groups hand on goes through DRAM"
+    return f" (default: {why})"
 
 
 def _shown(

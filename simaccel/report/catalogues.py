@@ -90,7 +90,7 @@ def network_figures(one: Network) -> dict[str, int]:
     return {
         "layers": len(layers),
         "distinct": len(set(layers.values())),
-        "macs": network(one.name).macs,
+        "macs": network(one.name, scope="layers").macs,
         "weights": sum(shape.weights for shape in layers.values()),
     }
 

@@ -18,8 +18,8 @@ A file is a mapping with a `kind`::
     kind: network          # published layers: resnet50, alexnet, ... (simaccel workload list)
     model: alexnet
     batch: 4
-    layer: conv2           # all layers if left out
-    scope: layers          # each alone; or model: linked, with poolings and shortcuts
+    layer: conv2           # all layers if left out, and then also:
+    # scope: model         # linked, with poolings and shortcuts (default); or layers: each alone
     ---
     kind: layers           # a network of one's own: convolutions and gemms, one after another
     name: tail
@@ -29,7 +29,7 @@ A file is a mapping with a `kind`::
     linked: false          # true: each reads what the layer before makes, or what `reads` names;
                            # poolings, sums (residual) and rectifiers (relu) may stand between, as
                            # in simaccel/catalogue/networks; loosely: sizes need not fit
-    scope: layers          # each layer alone; model: linked layers as one graph
+    scope: model           # linked layers as one graph (default); layers: each layer alone
     ---
     kind: einsums
     name: scores
@@ -301,7 +301,7 @@ def _layers(form: LayersForm) -> Workload:
     for name in ("aliases", "source"):
         parameters.pop(name, None)
     layers = layers_workload(form.name, given.layers, **widths, parameters=parameters)
-    return whole_network(given, layers) if form.scope == "model" else layers
+    return layers if form.scope == "layers" else whole_network(given, layers)
 
 
 def _einsums(form: EinsumsForm) -> Workload:

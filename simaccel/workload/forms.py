@@ -218,12 +218,15 @@ LayerForm = Annotated[
 
 
 class LayersForm(PublishedForm):
-    """A network; ``linked``: layers read what others make, loosely if sizes need not fit."""
+    """A network; ``linked``: layers read what others make, loosely if sizes need not fit.
+
+    Without a ``scope`` a linked network is whole.
+    """
 
     kind: Literal["layers"]
     name: str
     linked: bool | Literal["loosely"] = False
-    scope: Literal["layers", "model"] = "layers"
+    scope: Literal["layers", "model"] | None = None
     layers: Annotated[dict[str, LayerForm], Field(max_length=MAX_OPERATORS)]
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
@@ -236,7 +239,7 @@ class NetworkForm(Document):
     model: NetworkName
     batch: LayerSize = 1
     layer: str | None = None
-    scope: Literal["layers", "model"] = "layers"
+    scope: Literal["layers", "model"] | None = None
     bytes_per_element: Bytes | None = None
     bytes_by_tensor: dict[str, Bytes] = {}
 

@@ -85,15 +85,16 @@ def network(
     *,
     batch: int = 1,
     layer: str | None = None,
-    scope: str = "layers",
+    scope: str | None = None,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the layers of a published network for `batch` images, or one of them.
 
     Of the scope `layers` each has tensors of its own; of the scope `model` the network is whole:
-    each reads what others make, with poolings and shortcuts. `bytes_by_tensor` has the element
-    sizes of `I`, `W` and `O` in all layers; of a whole network `I` is the image alone.
+    each reads what others make, with poolings and shortcuts. Without a scope the network is whole
+    where it is known what lies between its layers, and no layer is chosen. `bytes_by_tensor` has
+    the element sizes of `I`, `W` and `O` in all layers; of a whole network `I` is the image alone.
 
     Raises:
         InputError: all that is wrong.
@@ -101,13 +102,14 @@ def network(
     """
     published = find_network(name)
     layers, faults = _choose_layers(published, batch, layer)
+    if scope is None:
+        scope = "model" if published.nodes and layer is None else "layers"
     faults += _scope_faults(published, scope, layer)
     parameters = {
         "kind": "network",
         "model": published.name,
         "batch": batch,
-        **({} if layer is None else {"layer": layer}),
-        **({} if scope == "layers" else {"scope": scope}),
+        **({"scope": scope} if layer is None else {"layer": layer}),
         **bytes_document(bytes_per_element, bytes_by_tensor),
     }
     try:

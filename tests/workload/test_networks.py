@@ -214,6 +214,14 @@ def test_networks_come_back_from_their_parameters(one: Network) -> None:
     assert [operator.name for operator in workload.operators] == [layer]
 
 
+@pytest.mark.parametrize("one", NETWORKS, ids=lambda one: one.name)
+def test_a_network_is_whole_where_that_is_known(one: Network) -> None:
+    known = "model" if one.nodes else "layers"
+    assert network(one.name) == network(one.name, scope=known)
+    assert network(one.name).parameters["scope"] == known
+    assert "scope" not in network(one.name, layer=next(iter(one.layers))).parameters
+
+
 def test_a_batch_and_names() -> None:
     assert network("ResNet-50", batch=3).macs == 3 * network("resnet50").macs
     assert all(one.source for one in NETWORKS)

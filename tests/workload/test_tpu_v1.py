@@ -83,7 +83,7 @@ def test_the_counters_add_up() -> None:
 
 @pytest.mark.parametrize("one", NETWORKS, ids=lambda one: str(one.name))
 def test_as_a_whole_it_has_the_vector_and_pooling_layers_of_table_1(one: Network) -> None:
-    alone, whole = network(one.name), network(one.name, scope="model")
+    alone, whole = network(one.name, scope="layers"), network(one.name)
     vectors = [each for each in whole.operators if isinstance(each, Vector)]
     words = _published()[one.name]["layers"].replace(",", "").split()
     counted = {kind: int(n) for n, kind in pairwise(words) if kind in ("vector", "pooling")}

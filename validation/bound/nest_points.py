@@ -64,7 +64,7 @@ def layers(name: str) -> list[str]:
     """Give the layers of a network that are small enough."""
     return [
         operator.name
-        for operator in network(name).operators
+        for operator in network(name, scope="layers").operators
         if isinstance(operator, Einsum) and operator.macs <= MOST_MACS
     ]
 

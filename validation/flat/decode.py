@@ -12,6 +12,7 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware.load import load_accelerator
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
 from simaccel.workload.language import transformer
+from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, table
 from validation.flat.pictures import curves, finish
@@ -25,7 +26,7 @@ def rows() -> list[Row]:
     """Return cycles of L, softmax and A of one token, and those of reading the cache once."""
     found = []
     for platform in paper.PLATFORMS:
-        accelerator = load_accelerator(platform)
+        accelerator = load_accelerator(platform, PLAIN)
         bandwidth = accelerator.dram.bandwidth_bytes_per_second
         assert bandwidth is not None
         for length in LENGTHS:

@@ -19,6 +19,7 @@ from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.report.figures.style import DOUBLE_COLUMN_INCHES, new_figure, save_figure, style
 from simaccel.schedulers.judge import mapping_of
+from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, stated, table
 from validation.flat.pictures import curves, finish
@@ -71,7 +72,7 @@ def _on_the_machine(platform: str, model: paper.Model, length: int, way: str) ->
 
     def accelerator(bandwidth: float) -> Accelerator:
         setting = f"dram.bandwidth_bytes_per_second={bandwidth / 1e9:.6f} GB/s"
-        return load_accelerator(platform, [setting, "dram.in_flight_bytes=unlimited"])
+        return load_accelerator(platform, [*PLAIN, setting, "dram.in_flight_bytes=unlimited"])
 
     def cycles(bandwidth: float) -> int:
         return Machine(accelerator(bandwidth), program).run().cycles

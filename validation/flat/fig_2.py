@@ -28,7 +28,7 @@ def rows() -> list[Row]:
                 about = {"model": model, "batch": batch, "kind": kind}
                 found.append(about | ran(whole, (name,), "flex"))
     for batch in BATCHES:
-        whole = network("resnet50", batch=batch)
+        whole = network("resnet50", batch=batch, scope="layers")
         layers = {
             tuple(sorted(one.ranks.items())): one.name
             for one in whole.operators

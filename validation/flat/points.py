@@ -23,6 +23,7 @@ from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.judge import mapping_of
 from simaccel.workload import ModelDimensions, Workload, attention
+from validation import PLAIN
 from validation.flat.paper import BATCH, Model
 from validation.flat.ways import ATTENTION, Body, attended, crossing_twice
 
@@ -53,7 +54,7 @@ class Point:
     @property
     def hardware(self) -> Accelerator:
         """The accelerator with its settings."""
-        return load_accelerator(self.accelerator, self.settings)
+        return load_accelerator(self.accelerator, [*PLAIN, *self.settings])
 
     def workload(self) -> Workload:
         """Return the whole block."""

@@ -21,6 +21,7 @@ from simaccel.report.figures.style import (
     style,
 )
 from simaccel.schedulers.judge import mapping_of
+from validation import PLAIN
 from validation.flat import paper
 from validation.flat.exhibit import Exhibit, Row, table
 from validation.flat.points import Point
@@ -30,7 +31,7 @@ MODEL = "BERT"
 LENGTHS = (512, 1000)
 BATCH = 4
 ROWS = 64
-UNLIMITED = ("buffer.capacity_bytes=unlimited",)
+UNLIMITED = (*PLAIN, "buffer.capacity_bytes=unlimited")
 
 
 def rows() -> list[Row]:

@@ -19,6 +19,7 @@ from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Workload, build, network
+from validation import PLAIN
 
 EFFORT: Final = Effort(patience=2_000, exhaustive=20_000, seed=0)
 """Of mapspaces. Those of at most 20,000 mappings are searched completely."""
@@ -46,9 +47,10 @@ class Point:
     def problem(self) -> tuple[Workload, Accelerator]:
         """Return workload and accelerator."""
         settings = self.overrides.split(";") if self.overrides else ()
-        accelerator = load_accelerator(self.accelerator, settings)
+        plain = PLAIN if self.accelerator in ("edge", "cloud") else ()
+        accelerator = load_accelerator(self.accelerator, [*plain, *settings])
         if self.seq_len is None:
-            return network(self.workload, batch=self.batch), accelerator
+            return network(self.workload, batch=self.batch, scope="layers"), accelerator
         batch, seq_len = self.batch, self.seq_len
         return build(self.workload, batch=batch, seq_len=seq_len, scope=self.scope), accelerator
 

@@ -14,6 +14,7 @@ from typing import Any
 from simaccel import load_accelerator
 from simaccel.experiment.generation import generate
 from simaccel.hardware import Accelerator
+from validation import PLAIN
 
 HERE = Path(__file__).parent
 
@@ -33,6 +34,7 @@ class Device:
         return load_accelerator(
             "cloud",
             [
+                *PLAIN,
                 f"array.rows={self.rows}",
                 f"array.cols={self.cols}",
                 f"clock_hz={self.clock}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import load_accelerator
 from simaccel.workload import Workload, build, conv2d, gemm
+from validation import PLAIN
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 GEMMS = ((197, 768, 768), (128, 1024, 4096), (1000, 1000, 1000), (1, 4096, 4096))
@@ -64,7 +65,7 @@ class Setting:
     @property
     def accelerator(self) -> Accelerator:
         """The accelerator."""
-        return load_accelerator(self.hw)
+        return load_accelerator(self.hw, PLAIN if self.hw in ("edge", "cloud") else ())
 
     @property
     def workload(self) -> Workload:

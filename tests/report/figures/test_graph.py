@@ -40,7 +40,7 @@ def test_boxes_texts_and_colours() -> None:
 
 def test_operators_that_share_nothing_stand_in_their_order() -> None:
     with style():
-        axes = draw_graph(network("alexnet")).axes[0]
+        axes = draw_graph(network("alexnet", scope="layers")).axes[0]
     places = {one.get_text(): one.get_position() for one in axes.texts}
     assert places["conv1"][1] > places["conv2"][1] > places["fc8"][1]
     assert len({places[name][0] for name in ("conv1", "conv2", "fc8")}) == 1
