@@ -264,6 +264,7 @@ def _show(
         area_lines,
         comparison_json,
         comparison_table,
+        given_up_lines,
         problem_lines,
         terms_lines,
     )
@@ -286,7 +287,8 @@ def _show(
     if as_json:
         show_json(comparison_json(rows))
     elif files.table != STDOUT:
-        lines = (*terms_lines(rows), *area_lines(rows), *problem_lines(rows), *written)
+        lines = [*terms_lines(rows), *area_lines(rows), *given_up_lines(rows)]
+        lines += [*problem_lines(rows), *written]
         show(title, comparison_table(rows, metrics), *lines)
 
 

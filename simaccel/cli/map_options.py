@@ -52,6 +52,12 @@ class MapOptions:
             with writing_text(self.output, force=self.force, inputs=self.inputs) as stream:
                 stream.write(mapping_text(mapping))
 
+    def say_given_up(self, asked: ExperimentOptions) -> None:
+        """Say what the choice among near-ties gave up, beside a mapping that is printed."""
+        tolerance = asked.options.tolerance
+        for line in given_up_amounts(self.told.gave, asked.objective, tolerance):
+            click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
+
 
 def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Let a dataflow map a workload, save and print it."""
@@ -71,8 +77,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     else:
         reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
         click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
-    for line in given_up_amounts(wanted.told.gave, objective, asked.options.tolerance):
-        click.echo(line, err=wanted.output is None)  # what is printed is a file for --mapping
+    wanted.say_given_up(asked)
 
 
 def _mapped(

@@ -40,14 +40,16 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
     with jobs.working() as team, ProgressBar("searching") as bar:
-        options = replace(options, each=team.each, watch=bar.show, note=told.accounts.append)
+        options = replace(options, each=team.each, watch=bar.show)
+        options = replace(options, note=told.accounts.append, gave=told.gave.append)
         if not wanted.asks_more:
             mapping = scheduled(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
+            wanted.say_given_up(asked)
             return
-        mapped = search_all(searched, options)
+        mapped = search_all(searched, options, workload)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
-    kept = RememberedMapping(mapping, told.accounts)
+    kept = RememberedMapping(mapping, told.accounts, told.gave)
     remember(workload, accelerator, strategy, options, kept)
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
@@ -68,6 +70,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     for nest in mapped if told.explain else ():
         _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
+    wanted.say_given_up(asked)
 
 
 def _explain(mapped: NestResult) -> None:

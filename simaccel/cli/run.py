@@ -65,7 +65,15 @@ if TYPE_CHECKING:
 @dry_run_option
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
-@told_options("Say how the search of the mapping went, also of one that was found before.")
+@told_options(
+    "Say how the search of the mapping went, also of one that was found before.", draws=False
+)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    help="Draw utilisation, and what the array does and waits for, of each operator (.png, .svg "
+    "or .pdf).",
+)
 @click.option(
     "--top",
     type=TOP,
@@ -92,6 +100,7 @@ def run(
     fast_forward: bool,
     jobs: Jobs,
     told: SearchReport,
+    plot: str | None,
     top: int | str | None,
     detail: bool,
     as_json: bool,
@@ -109,20 +118,21 @@ def run(
         "--dry-run": dry_run,
         **(jobs.given() | told.given()),
         "--csv": table,
+        "--plot": plot,
         "--top": top,
         "--detail": detail,
     }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
-    _require_files(asked, trace, table, told, force=force, as_json=as_json)
+    files = {"--trace": trace, "--csv": table, "--plot": plot}
+    _require_files(asked, files, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
     asked.require_search(told.given())
     estimates = asked.workload.estimates()
     if dry_run:
-        files = {"--trace": trace, "--csv": table, "--plot": told.plot}
         _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
@@ -133,7 +143,8 @@ def run(
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
-    told.draw(asked.objective, result.title, force=force, inputs=asked.inputs())
+    if plot is not None:
+        result.plot().save(plot, force=force, inputs=asked.inputs())
     _write_table(asked, table, result, estimates, force=force)
     if as_json:
         show_json(_json(result, checks, told, asked))
@@ -144,7 +155,7 @@ def run(
         parts += [told.table(asked.objective)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
-        show(*parts, *_written({"trace": trace, "table": table, "plot": told.plot}))
+        show(*parts, *_written({"trace": trace, "table": table, "plot": plot}))
 
 
 def _write_table(
@@ -185,18 +196,16 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
 
 
 def _require_files(
-    asked: ExperimentOptions,
-    trace: str | None,
-    table: str | None,
-    told: SearchReport,
-    *,
-    force: bool,
-    as_json: bool,
+    asked: ExperimentOptions, files: Mapping[str, str | None], *, force: bool, as_json: bool
 ) -> None:
     """Refuse files that can't be written, before anything runs."""
+    trace, table, plot = files["--trace"], files["--csv"], files["--plot"]
     require_stdout_free(table, "--csv", others={"--json": as_json})
-    require_distinct({"--trace": trace, "--csv": table, "--plot": told.plot}.items())
-    told.require_file(force=force, inputs=asked.inputs())
+    require_distinct(files.items())
+    if plot is not None:
+        from simaccel.report.figures.style import require_figure_target
+
+        require_figure_target(plot, force=force, inputs=asked.inputs())
     if trace is not None:
         require_target(trace, force=force, inputs=asked.inputs())
     if table is not None:

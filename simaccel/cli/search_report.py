@@ -94,16 +94,23 @@ class SearchReport:
         return {"searches": [account_json(one) for one in self.accounts]}
 
 
-def told_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add ``--explain``, of which ``text`` says what it does, and ``--plot``: ``told``."""
+def told_options(
+    text: str, *, draws: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--explain``, of which ``text`` says what it does: ``told``; and ``--plot`` of searches.
+
+    ``draws``: whether the command draws its searches.
+    """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_told(*, explain: bool, plot: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
+        def with_told(*, explain: bool, **options: Any) -> None:  # noqa: ANN401 - what click passes
+            plot = options.pop("plot") if draws else None
             command(told=SearchReport(explain, plot), **options)
 
-        drawn = "Draw how the search went on, as .png, .svg or .pdf."
-        plot_option = click.option("--plot", metavar="FILE", help=drawn)
-        return click.option("--explain", is_flag=True, help=text)(plot_option(with_told))
+        if draws:
+            drawn = "Draw how the search went on, as .png, .svg or .pdf."
+            with_told = click.option("--plot", metavar="FILE", help=drawn)(with_told)
+        return click.option("--explain", is_flag=True, help=text)(with_told)
 
     return add

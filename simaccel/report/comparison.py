@@ -11,6 +11,7 @@ from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
     bytes_text,
+    count_text,
     cycles_text,
     error_text,
     power_text,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from simaccel.report.metrics import Metric
 
 _NOTHING = "-"
+_FEW_ROWS: Final = 4
+"""So many rows say below the table what they gave up."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class ComparisonRow:
 
     ``point`` is None where nothing is swept; ``also``: what else differs from row to row.
     ``given_cycles``: an estimate of one's own. ``tokens``: (or images) that the run is of.
+    ``given_up``: what the choice among near-ties gave up.
     """
 
     dataflow: str
@@ -73,6 +77,7 @@ class ComparisonRow:
     given_cycles: float | None = None
     also: tuple[SweepPoint, ...] = ()
     tokens: int | None = None
+    given_up: str = ""
 
     @property
     def place(self) -> tuple[object, ...]:
@@ -245,6 +250,18 @@ def _figures(row: ComparisonRow) -> list[str]:
 def dram_bytes(result: dict[str, Any]) -> int:
     """Sum what crosses the DRAM channels in a result as JSON, in bytes."""
     return sum(sum(by_tensor.values()) for by_tensor in result["bytes"]["dram"].values())
+
+
+def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Say what the choices among near-ties gave up: of the first few rows, and of how many more."""
+    names = varied(rows)
+    gave = [row for row in rows if row.given_up]
+    lines = [
+        f"{', '.join((*_place_texts(row, names), row.dataflow))}: {row.given_up}"
+        for row in gave[:_FEW_ROWS]
+    ]
+    more = count_text(len(gave) - _FEW_ROWS, "more row")
+    return [*lines, *([f"... and {more}: --json has given_up"] if len(gave) > _FEW_ROWS else [])]
 
 
 def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:

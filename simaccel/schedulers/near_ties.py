@@ -38,6 +38,16 @@ def cost_of(scored: ScoredTree, objective: Objective) -> Cost:
     return first, scored.energy_pj, float(scored.dram_bytes), float(scored.buffer_bytes)
 
 
+def losses_of(chosen: ScoredTree) -> ObjectiveLosses:
+    """Return what a choice gives up against the best of its objective."""
+    best = chosen.instead or chosen
+    return ObjectiveLosses(
+        chosen.cycles - best.cycles,
+        chosen.dram_bytes - best.dram_bytes,
+        chosen.energy_pj - best.energy_pj,
+    )
+
+
 @dataclass
 class GroupLosses:
     """Losses of groups that were found by one goal, by what decides their cycles."""
@@ -47,12 +57,7 @@ class GroupLosses:
     def note(self, body: Body, chosen: ScoredTree, reason: str = "alone") -> None:
         """Note what some groups give up, if anything."""
         if chosen.instead is not None:
-            best = chosen.instead
-            self.known[reason, key_of_body(body)] = ObjectiveLosses(
-                chosen.cycles - best.cycles,
-                chosen.dram_bytes - best.dram_bytes,
-                chosen.energy_pj - best.energy_pj,
-            )
+            self.known[reason, key_of_body(body)] = losses_of(chosen)
 
     def note_way(self, body: Body, gave: ObjectiveLosses) -> None:
         """Note what the groups of a workload give up for being these, whatever their trees."""

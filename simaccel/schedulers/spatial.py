@@ -29,11 +29,11 @@ from simaccel.mapspace.nests import (
 from simaccel.mapspace.search import MapspaceResult
 from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.mapspace.systolic import dataflows
-from simaccel.schedulers.accounts import ROOM, SearchAccount, together
+from simaccel.schedulers.accounts import ROOM, ObjectiveLosses, SearchAccount, together
 from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, ScoredTree
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
-from simaccel.schedulers.near_ties import decides, settled_among
+from simaccel.schedulers.near_ties import decides, losses_of, settled_among
 from simaccel.schedulers.problems import Options, Scheduler
 from simaccel.schedulers.search import Goal
 from simaccel.schedulers.walk import CandidateWalk, StoppingRule
@@ -109,14 +109,19 @@ def choices(
     return every
 
 
-def search_all(choices: list[Choice], options: Options) -> list[NestResult]:
+def search_all(
+    choices: list[Choice], options: Options, workload: Workload | None = None
+) -> list[NestResult]:
     """Search each operator; those of one shape once.
+
+    ``workload``: says how often each runs, and so what near-ties give up in all.
 
     Raises:
         EmptyMapspaceError: an operator has no mapping within the constraints.
 
     """
-    seen: dict[object, NestResult] = {}
+    seen: dict[object, tuple[NestResult, ObjectiveLosses]] = {}
+    gave = ObjectiveLosses()
     waiting = len({shape_of(choice[0]) for choice in choices})
     best = []
     for at, choice in enumerate(choices):
@@ -129,9 +134,11 @@ def search_all(choices: list[Choice], options: Options) -> list[NestResult]:
                 options.watch((at + done) / len(choices), f"{name}: {note}")
 
             seen[shape] = _best(choice, replace(options.share(waiting - len(seen)), watch=watch))
-        mapped = seen[shape]
+        mapped, losses = seen[shape]
+        gave += losses.times(1 if workload is None else workload.times(target.einsum.name))
         target = replace(target, stationarity=mapped.target.stationarity)
         best.append(mapped_as(target, mapped.found))
+    options.gave(gave)
     return best
 
 
@@ -147,8 +154,10 @@ Searched = list[tuple[MappingTarget, MapspaceResult]]
 """What was found of one einsum: a search for each stationarity and room."""
 
 
-def _best(choice: Choice, options: Options) -> NestResult:
+def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses]:
     """Search all targets of a choice, and take what is best with the slots that there is room for.
+
+    Also return what that gives up against the best of the objective.
 
     A search counts one slot a tile, and that everything else happens behind the busiest resource.
     Where memory outside takes time, it is also made within half of the memories, so that all
@@ -183,9 +192,10 @@ def _best(choice: Choice, options: Options) -> NestResult:
     if len(searches) == 1 and not decides(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
         options.note(_account(target, found_alone))
-        return mapped_as(target, found_alone)
+        return mapped_as(target, found_alone), ObjectiveLosses()
     judge = Judge(choice[0].accelerator, options.each)
-    return _pick(every, strategy, options, judge, {}).mapped
+    picked = _pick(every, strategy, options, judge, {})
+    return picked.mapped, losses_of(picked.scored)
 
 
 def _founds(
@@ -353,7 +363,7 @@ def _schedule(
 ) -> WholeMapping:
     asked = parse_constraints(options.constraints)
     found = choices(workload, accelerator, strategy, asked, options.stationarity)
-    mapped = search_all(found, options)
+    mapped = search_all(found, options, workload)
     return mapping_from(workload, accelerator, strategy, mapped)
 
 

@@ -22,9 +22,11 @@ from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
 from simaccel.report.figures.slope import SkiSlope
 from simaccel.report.metrics import tokens_of
+from simaccel.report.objective_losses import given_up_json, given_up_lines
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
+from simaccel.schedulers.accounts import ObjectiveLosses
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, load_estimates, operands_of
@@ -90,17 +92,25 @@ class ComparisonTask:
 
 def run_task(task: ComparisonTask) -> ComparisonRow:
     """Run one task; what the user can cause becomes a row with its reason."""
+    gave: list[ObjectiveLosses] = []
     try:
         result = simulated(
             task.workload,
             task.accelerator,
             task.dataflow,
-            options=task.options,
+            options=replace(task.options, gave=gave.append),
             fast_forward=task.fast_forward,
         )
     except SimaccelError as error:
         return replace(task.row, problem=str(error), exit_code=error.exit_code)
-    return replace(task.row, result=result_json(result))
+    searched = (
+        task.options.effort.aim if task.row.dataflow in STRATEGIES else task.options.objective
+    )
+    return replace(
+        task.row,
+        result={**result_json(result), **given_up_json(gave, searched)},
+        given_up="".join(given_up_lines(gave, result, searched, task.options.tolerance)),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,11 +129,12 @@ class Comparison:
         return f"<Comparison {self.title}: {count_text(len(self.rows), 'run')}, {fastest}>"
 
     def _repr_html_(self) -> str:
-        from simaccel.report.comparison import comparison_table, problem_lines, terms_lines
+        from simaccel.report import comparison
         from simaccel.report.html import parts_html
 
-        lines = (*terms_lines(self.rows), *problem_lines(self.rows))
-        return parts_html(self.title, (comparison_table(self.rows), *lines))
+        every = (comparison.terms_lines, comparison.given_up_lines, comparison.problem_lines)
+        lines = (line for lines_of in every for line in lines_of(self.rows))
+        return parts_html(self.title, (comparison.comparison_table(self.rows), *lines))
 
     def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.experiment import run as experiment
 from simaccel.experiment.run import Progress, result_json
+from simaccel.report.units import short_name, short_share_text
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs
 from simaccel.verbs.showing import Plot, chosen, frame
@@ -82,7 +83,11 @@ class Result(experiment.ExperimentResult):
         figures, axis = result_json(self), Axis("operator", "operator", "operator", named=True)
         parts = figures["operators"]
         longest = sorted(range(len(parts)), key=lambda at: -parts[at]["cycles"])[:_MOST_BARS]
-        named = [(parts[at]["name"], parts[at]) for at in sorted(longest)]
+        whole = max(sum(part["cycles"] for part in parts), 1)
+        named = [
+            (f"{short_name(part['name'])} ({short_share_text(part['cycles'] / whole)})", part)
+            for part in (parts[at] for at in sorted(longest))
+        ]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [
             ComparisonRow(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +37,10 @@ class Plot:
     def _repr_png_(self) -> bytes:
         return self._png
 
-    def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write the figure: png, svg or pdf by the suffix.
+    def save(
+        self, path: str | Path, *, force: bool = False, inputs: Iterable[str | Path] = ()
+    ) -> Path:
+        """Write the figure: png, svg or pdf by the suffix; ``inputs`` are never replaced.
 
         Raises:
             InputError: the file exists and ``force`` is not given, or it can't be written.
@@ -47,7 +49,7 @@ class Plot:
         from simaccel.report.figures.style import save_figure, style
 
         with style():
-            return save_figure(self.figure, path, force=force)
+            return save_figure(self.figure, path, force=force, inputs=inputs)
 
 
 def frame(rows: Rows) -> pd.DataFrame:

@@ -103,10 +103,10 @@ def test_another_seed_finds_another(cli: Call) -> None:
 
 @pytest.mark.usefixtures("anew")
 def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
-    line = "map --hw simba_like --workload vgg16 --mapspace pfm --patience 1 --json"
+    line = "map --hw simba_like --workload vgg16 --scope layers --mapspace pfm --patience 1 --json"
     found = json.loads(cli(line).stdout)
     names = [one["operator"] for one in found["operators"]]
-    assert names == [one.name for one in network("vgg16").operators]
+    assert names == [one.name for one in network("vgg16", scope="layers").operators]
     assert found["cycles"] == sum(one["cycles"] for one in found["operators"])
 
 
@@ -190,25 +190,24 @@ def test_a_run_tells_of_its_searches_as_map_does(cli: Call, tmp_path: Path) -> N
     line = "--hw toy --workload gemm --shape M=24,K=20,N=28 --dataflow flex --explain"
     mapped = json.loads(cli(f"map {line} --json").stdout)["searches"]
     assert json.loads(cli(f"run {line} --json").stdout)["searches"] == mapped
-    said = cli(f"run {line} --plot {tmp_path / 'search.svg'}")
+    said = cli(f"run {line} --plot {tmp_path / 'run.svg'}")
     assert said.exit_code == 0, said.output
     assert "runner-up" in said.stdout
     assert "searched gemm" not in said.stderr
-    assert (tmp_path / "search.svg").read_bytes().startswith(b"<?xml")
+    assert (tmp_path / "run.svg").read_bytes().startswith(b"<?xml")
     for other in ("--dry-run", "--quiet", "--csv -"):
         refused = cli(f"run {line} {other}")
         assert refused.exit_code == 2, other
         assert f"allowed: nothing with {other}" in refused.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "map"])
 @pytest.mark.parametrize("dataflow", ["naive-m", "strips"])
 def test_nothing_is_told_or_drawn_where_nothing_is_searched(
-    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, dataflow: str
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dataflow: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     plot = Path("search.png")
-    line = f"{command} --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
+    line = f"map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
     result = cli(f"{line} --explain --plot {plot}")
     allowed = (
         f"nothing with --dataflow {dataflow}, which searches nothing; these do: "
@@ -221,6 +220,35 @@ def test_nothing_is_told_or_drawn_where_nothing_is_searched(
     )
     assert result.stdout == ""
     assert not plot.exists()
+    result = cli(line.replace("map", "run", 1) + " --explain")
+    assert result.stderr == f"error: command line: --explain: got 'given'; allowed: {allowed}\n"
+
+
+def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> None:
+    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    plot = tmp_path / "run.png"
+    result = cli(f"{line} --plot {plot}")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(f"plot: {plot}\n")
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert cli(f"{line} --plot {plot}").exit_code == 2  # it is there
+    assert cli(f"{line} --plot run.txt").exit_code == 2
+
+
+@pytest.mark.parametrize("search", ["--dataflow flex", "--mapspace pfm --patience 300"])
+def test_what_a_search_gave_up_is_told_by_all_commands(cli: Call, search: str) -> None:
+    line = f"--hw toy --workload gemm --shape M=64,K=64,N=64 {search} --objective cycles"
+    assert "given_up" not in json.loads(cli(f"run {line} --within 0 --json").stdout)
+    line += " --within 20%"
+    gave = json.loads(cli(f"run {line} --json").stdout)["given_up"]
+    assert gave["against"] == "the fastest"
+    assert gave["cycles"] > 0 > gave["dram_bytes"]
+    (row,) = json.loads(cli(f"compare {line} --json").stdout)
+    assert row["given_up"] == gave
+    said = cli(f"run {line}").stdout.splitlines()
+    (told,) = (one for one in said if one.startswith("chosen within 20%: +"))
+    assert told in cli(f"compare {line}").stdout.replace("\n", " ")
+    assert f"chosen within 20%: +{gave['cycles']:.0f} cycles, -" in cli(f"map {line}").stderr
 
 
 @pytest.mark.parametrize("command", ["run", "map", "compare", "estimate"])
@@ -248,7 +276,7 @@ def test_a_plug_in_that_searches_nothing_has_no_figure(
 ) -> None:
     """It is known afterwards only: what a plug-in does, it alone knows."""
     monkeypatch.setattr("simaccel.cli.experiment_options.SEARCHING", (*DATAFLOWS,))
-    line = "run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
+    line = "map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
     result = cli(f"{line} --plot {tmp_path / 'search.png'}")
     assert result.exit_code == 2
     assert result.stderr.endswith("allowed: nothing where nothing is searched\n")

@@ -79,9 +79,15 @@ def _family(name: str) -> str:
 
 
 def array_shares(result: dict[str, Any]) -> dict[str, float]:
-    """Return what the array did as percent of the cycles: busy, idle and each stall cause."""
+    """Return what the array did as percent of the cycles: busy, idle and each stall cause.
+
+    Where it has no work, it waits for the SFU: for its work, and for what it waits for itself.
+    """
     array, cycles = result["engines"]["array"], result["cycles"]
     parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
+    sfu = result["engines"].get("sfu")
+    if sfu and sfu["busy"] and array["idle"] == cycles:
+        parts = {"sfu": sfu["busy"], "idle": sfu["idle"], **sfu["stalls"]}
     return {cause: 100 * n / cycles for cause, n in parts.items()}
 
 
