@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -74,7 +75,11 @@ class ExperimentOptions:
         return options.effort.aim if self.searches() else options.objective
 
     def accelerator(self) -> Accelerator:
-        """Load the accelerator."""
+        """Load the accelerator, once."""
+        return self._accelerator
+
+    @cached_property
+    def _accelerator(self) -> Accelerator:
         from simaccel.cli.hardware import ask_for_precision, read_accelerator
 
         allowed = self.workload.allow_unmodelled

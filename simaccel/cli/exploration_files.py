@@ -140,5 +140,5 @@ def show_cost(
     show(
         f"{cost.designs:,} designs, {cost.outside:,} of them impossible or outside the limits",
         f"{cost.runs:,} runs to make, {cost.stored:,} in the store",
-        f"CPU time of these: {seconds_text(cost.cpu_seconds)}, from {cost.timed} that were timed",
+        f"CPU time of these: {seconds_text(cost.cpu_seconds)}, by {cost.timed} of them",
     )

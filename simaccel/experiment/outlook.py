@@ -45,7 +45,7 @@ RUN_SECONDS: Final = 0.05
 """CPU seconds an operator takes on the machine: of a BERT block, and of ResNet-50."""
 _SOON: Final = 2.0
 """Seconds of a search that nobody needs to be warned of."""
-_PATIENCE: Final = 3_000
+_PATIENCE: Final = 1_000
 """Of the short search of a mapspace. With eight times as much one took 2 to 4 times as long: the
 square root."""
 
@@ -119,7 +119,10 @@ def _of_trees(
     options: Options,
 ) -> SearchForecast:
     """Count the pieces of a workload, those alike once, and their grids."""
-    search = TreeSearch(Goal.of(accelerator, options, workload))
+    quick = replace(
+        options, patience=options.patience or 1
+    )  # what a search may leave is not needed
+    search = TreeSearch(Goal.of(accelerator, quick, workload))
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part

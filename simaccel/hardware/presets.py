@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final, get_args
 
@@ -41,10 +41,12 @@ def with_presets(
         name = more.pop(_PRESET, None) if isinstance(content, Mapping) else content
         if not isinstance(name, str):
             continue
-        known = _known(section, raw, names, load)
         match = _DRAM.fullmatch(name) if section == "dram" else None
-        make = known.get(match[2] if match else name)
+        wanted = match[2] if match else name
+        makers = _known(section, raw, lambda: {wanted} & set(names()), load)  # noqa: B023
+        make = makers.get(wanted)
         if make is None:
+            known = _known(section, raw, names, load)
             faults.append(Fault(file, section, name, f"a section, or {suggest(name, known)}"))
             filled.pop(section)
             continue
@@ -58,7 +60,7 @@ def preset_names(section: str) -> list[str]:
 
 
 def _known(
-    section: str, raw: Mapping[str, Any], names: Callable[[], list[str]], load: Load
+    section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: Load
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
     """Return what makes each preset of a section; the argument counts DRAM channels."""
     makers: dict[str, Callable[[int], Mapping[str, Any]]] = {}

@@ -19,6 +19,7 @@ class RankClasses:
         self.parent: dict[Place, Place] = {
             (at, rank): (at, rank) for at, one in enumerate(operators) for rank in one.ranks
         }
+        self._members = {place: [place] for place in self.parent}
         self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}
         self._join_made()
         self._join_read()
@@ -75,11 +76,12 @@ class RankClasses:
         one, other = self.root(one), self.root(other)
         if one == other:
             return
-        together = [place for place in self.parent if self.root(place) in (one, other)]
+        together = [*self._members[one], *self._members[other]]
         if len({at for at, _ in together}) < len(together):
             return  # two ranks of one operator stay two
         low, high = min(one, other), max(one, other)
         self.parent[high] = low
+        self._members[low] = together
 
     def _names(self) -> dict[Place, str]:
         names: dict[Place, str] = {}

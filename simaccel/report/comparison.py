@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simaccel.report.metrics import Metric
 
 _NOTHING = "-"
-_FEW_ROWS: Final = 4
+_FEW_ROWS: Final = 2
 """So many rows say below the table what they gave up."""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from simaccel.experiment.exploration.runs import RunKey
 from tests.cli.conftest import Call
 
 GEMM = "--workload gemm~shape=M=9,K=7,N=5"
@@ -58,6 +59,22 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
     assert cli(line).exit_code == 0
     again = json.loads(cli(f"{line} --dry-run --json").stdout)
     assert (again["runs"], again["stored"], again["cpu_seconds"]) == (0, first["runs"], 0)
+
+
+def test_what_a_long_exploration_costs_is_said_before_it_begins(
+    cli: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About 18 convolutions that differ, at the pace that a run's `--dry-run` says."""
+
+    def run(asked: RunKey) -> None:
+        raise AssertionError(asked.text[:80])
+
+    monkeypatch.setattr("simaccel.experiment.exploration.explore.run", run)
+    line = "--hw edge --workload vgg16 --dry-run --json"
+    cost = json.loads(cli(f"explore {line} --axis array=16x16,32x32 --dataflow flex").stdout)
+    (alone,) = json.loads(cli(f"run {line} --dataflow flex").stdout)["searches"]
+    assert (cost["runs"], cost["timed"]) == (2, 2)
+    assert cost["cpu_seconds"] > 2 * alone["seconds"] > 20
 
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:

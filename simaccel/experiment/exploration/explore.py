@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from simaccel.errors import SimaccelError
 from simaccel.experiment.exploration.figures import (
     Figures,
     figures_of,
@@ -17,6 +19,7 @@ from simaccel.experiment.exploration.figures import (
 from simaccel.experiment.exploration.limits import FigureLimit
 from simaccel.experiment.exploration.runs import Record, RunKey, run
 from simaccel.experiment.exploration.space import DIRECTIVES, DesignAxis, DesignPoint
+from simaccel.experiment.outlook import outlook
 from simaccel.experiment.parallel import TaskWorkers, Watch, noted
 from simaccel.experiment.store import ResultStore
 
@@ -60,7 +63,7 @@ class ExploredDesigns:
 
 
 _TIMED: Final = 3
-"""Runs from which the time of all follows."""
+"""Runs from whose expected time that of all follows."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class ExplorationCost:
     """Runs and seconds that an exploration takes.
 
     ``outside``: designs that can't be, or are too large; ``runs``: a workload of a design each,
-    without what the ``store`` has.
+    without what the ``store`` has; ``timed``: those whose time was looked at.
     """
 
     designs: int
@@ -77,26 +80,36 @@ class ExplorationCost:
     stored: int
     timed: int
     cpu_seconds: float
-    """Of all runs, as far as the timed ones are like the others."""
+    """Of all runs, as far as those looked at are like the others."""
 
 
 def cost_of(
     designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore
 ) -> ExplorationCost:
-    """Count the runs, and time a few of them; nothing is kept."""
+    """Count the runs, and look at a few of them; only what is soon done is run, nothing is kept."""
     points = [_begun(design, plan) for design in designs]
     able = _open(points)
     asked = {each.key: each for at in sorted(able) for each in _asked(points[at].design)}
     todo = [each for each in asked.values() if store.get(each.key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
-    started = time.process_time()
-    for each in timed:
-        run(each)
-    seconds = (time.process_time() - started) * len(todo) / max(len(timed), 1)
+    seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
     stored = len(asked) - len(todo)
     return ExplorationCost(
         len(points), len(points) - len(able), len(todo), stored, len(timed), seconds
     )
+
+
+def _expected_seconds(asked: RunKey) -> float:
+    """Return the CPU seconds of a run: as published of long searches, or by making it."""
+    if not asked.description:
+        options = asked.options
+        with suppress(SimaccelError):  # which its record says
+            ahead = outlook(asked.workload, asked.accelerator, asked.dataflow, options)
+            if ahead.seconds is not None and not ahead.is_soon:
+                return ahead.seconds + ahead.run_seconds
+    started = time.process_time()
+    run(asked)
+    return time.process_time() - started
 
 
 @dataclass

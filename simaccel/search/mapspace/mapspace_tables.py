@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from typing import Final
@@ -156,12 +156,16 @@ class MapspaceTables:
         n_levels = len(self.hierarchy.levels)
         marks = [bit.get(level, 0) for level in reversed(range(n_levels))]
         ranks = [table.by_loops(marks) for table in self.tables]
+
+        @cache
+        def orders(at: int, active: tuple[int, ...]) -> int:
+            return int(self._levels[at].count(np.array([active], dtype=np.bool_))[0])
+
         total = 0
         for unions in product(*ranks):
             chains = prod(table[union] for table, union in zip(ranks, unions, strict=True))
             for i, at in enumerate(marked):
-                active = np.array([[bool(union >> i & 1) for union in unions]])
-                chains *= int(self._levels[at].count(active)[0])
+                chains *= orders(at, tuple(union >> i & 1 for union in unions))
             total += chains
         return total * len(self.keeps)
 
