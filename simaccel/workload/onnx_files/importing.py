@@ -80,7 +80,8 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        kinds = ", ".join(sorted({row.kind for row in rows})[:8])
+        left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.how == "not taken"}
+        kinds = ", ".join(sorted({left.get(row.kind, row.kind) for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
@@ -89,7 +90,15 @@ def _load(
         AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
         for name in network.sparse
     ]
-    account = FileAccount(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
+    dead = [
+        AccountEntry(
+            clean_name(node.name or node.output[0]), "harmless", "nothing reads it", node.op_type
+        )
+        for node in network.dead
+    ]
+    account = FileAccount(
+        path, (*rows, *dead, *building.notes, *sparse, *_copies(network, building))
+    )
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))

@@ -19,6 +19,7 @@ from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
 from simaccel.workload.onnx_files.constants import take_constants
 from simaccel.workload.onnx_files.folding import ConstantFolder
+from simaccel.workload.onnx_files.omissions import without_dead
 from simaccel.workload.onnx_files.padding import fold_paddings
 from simaccel.workload.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
@@ -46,7 +47,8 @@ class OnnxGraph:
     ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
     names of constants. ``bits``: of an element, as stored. ``folded``: nodes whose results are
     constants, by kind. ``outputs`` of the graph. ``opset``: the version of ONNX's operators.
-    ``sparse``: names of constants that are stored without their zeros.
+    ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
+    output depends on, which ``nodes`` hasn't.
     """
 
     nodes: list[Any]
@@ -58,6 +60,7 @@ class OnnxGraph:
     outputs: tuple[str, ...] = ()
     opset: int = 1
     sparse: tuple[str, ...] = ()
+    dead: tuple[Any, ...] = ()
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -102,8 +105,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
+    nodes, dead = without_dead(model.graph.node, outputs)
     return OnnxGraph(
-        fold_paddings(model.graph.node, folder.values, ranks, outputs),
+        fold_paddings(nodes, folder.values, ranks, outputs),
         shapes,
         folder.values,
         folder.constants,
@@ -112,6 +116,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         outputs,
         opset,
         constants.sparse,
+        dead,
     )
 
 

@@ -54,6 +54,15 @@ def unary(place: NodePlace) -> AccountEntry:
     return place.taken(kind)
 
 
+def rotary(place: NodePlace) -> AccountEntry:
+    """Map a rotary embedding: a pass, of which angles and positions are not read."""
+    for number in range(1, len(place.node.input)):
+        place.leaves(number, "angles or positions of a rotary embedding: not read")
+    for name in ("interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"):
+        place.attribute(name)
+    return unary(place)
+
+
 def binary(place: NodePlace) -> AccountEntry:
     """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
     kind, made, building = BINARY[place.node.op_type], place.made, place.building

@@ -39,9 +39,15 @@ def _made(
     constants: dict[str, Array],
     opset: int = 17,
 ) -> Workload:
-    """Return a model whose output `y` says no shape; its values are right as it runs."""
+    """Return a model whose outputs say no shape; its values are right as it runs.
+
+    Outputs are `y` and all that no node reads.
+    """
     kinds: dict[str, Type] = {name: (F32, shape) for name, shape in inputs.items()}
-    save(path, nodes, kinds, {"y": (F32, None)}, constants, opset=opset)  # type: ignore[dict-item]
+    read = {name for one in nodes for name in one.input}
+    made = [name for one in nodes for name in one.output if name and name not in {*read, "y"}]
+    outputs: dict[str, Any] = dict.fromkeys(["y", *made], (F32, None))
+    save(path, nodes, kinds, outputs, constants, opset=opset)
     workload = load_onnx(path).workload
     result = simulate(workload, EDGE, "naive")
     assert check(workload, result.mapping, result.program)
