@@ -18,7 +18,7 @@ from simaccel.workload.onnx_files.building import Given
 from simaccel.workload.onnx_files.layers import Factor
 from simaccel.workload.onnx_files.places import NodePlace
 from simaccel.workload.onnx_files.reading import Shape
-from simaccel.workload.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh
+from simaccel.workload.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh, sizes_of
 
 _FLAT: Final = 3
 """Dimensions of [batch, tokens, heads x size]; others are [batch, heads, tokens, size]."""
@@ -34,7 +34,7 @@ _HARMLESS: Final = (
 
 @dataclass(frozen=True)
 class _AttentionInputs:
-    """What a node attends with.
+    """Queries, keys and values of a node, and what is known of them.
 
     ``given``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
     tokens, size]. ``seen``: tokens of keys, and of values, with those of before. ``turned``:
@@ -107,11 +107,11 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
     heads, inputs = _number(place, "num_heads"), place.node.input
     names = [name for name in inputs[:3] if name]
     packed = place.shape(len(names) - 1)
-    given = [(name, place.network.shapes[name]) for name in names]
-    if len(given) < 3:  # noqa: PLR2004 - some of queries, keys and values are packed
+    operands: list[Given] = [(name, place.network.shapes[name]) for name in names]
+    if len(names) < 3:  # noqa: PLR2004 - some of queries, keys and values are packed
         part = (*packed[:2], heads * packed[-1])
-        given = [*given[:-1], *[(names[-1], part)] * (4 - len(given))]
-    query, key, value = given
+        operands = [*operands[:-1], *[(names[-1], part)] * (4 - len(names))]
+    query, key, value = operands
     seen = _seen(place, key, 6), _seen(place, value, 7)
     left = {3: _BIAS, 4: _MASK, 5: _MASK}
     return _AttentionInputs((query, key, value), heads, heads, seen, left=left)
@@ -124,10 +124,10 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
     if not place.node.input[1]:  # queries, keys and values are packed
         size = shape[-1] // max(1, heads + 2 * shared)
         query, key = ((name, (*shape[:2], count * size)) for count in (heads, shared))
-        given: tuple[Given, Given, Given] = query, key, key
+        operands: tuple[Given, Given, Given] = query, key, key
     else:
-        given = (name, shape), place.given(1), place.given(2)
-    seen = _seen(place, given[1], 3)
+        operands = (name, shape), place.given(1), place.given(2)
+    seen = _seen(place, operands[1], 3)
     window = int(place.attribute("local_window_size", -1))
     if window > 0 and shape[1] > 1 and seen > window:
         place.building.attributes.discard("local_window_size")  # the rows see different keys
@@ -135,7 +135,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
         seen = min(seen, window)
     left = {7: _ANGLES, 8: _ANGLES, 10: _MASK}
     turned = bool(place.attribute("do_rotary", 0))
-    return _AttentionInputs(given, heads, shared, (seen, seen), turned, left)
+    return _AttentionInputs(operands, heads, shared, (seen, seen), turned, left)
 
 
 def _projected(place: NodePlace) -> _AttentionInputs:
@@ -191,10 +191,10 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
 
 
 def _heads(
-    place: NodePlace, letter: str, given: Given, heads: tuple[int, ...], seen: int = 0
+    place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], seen: int = 0
 ) -> SlotView:
-    """Return what is given as [batch, heads, tokens, size], of so many tokens as are seen."""
-    (source, shape), building = given, place.building
+    """Return an operand as [batch, heads, tokens, size], of so many tokens as are seen."""
+    (source, shape), building = operand, place.building
     flat, count = len(shape) == _FLAT, math.prod(heads)
     order = (0, 2, 1, 3) if flat else (0, 1, 2, 3)
     tokens = shape[1] if flat else shape[2]
@@ -205,18 +205,17 @@ def _heads(
     if view is not None and flat:
         view = view.reshaped((*shape[:2], count, shape[2] // count))
     if view is not None:
-        found = view.transposed(order)
-        single = len(found.dims[2]) == len(found.dims[3]) == 1
-        if single and tuple(span.size for span in found.dims[1]) == heads:
-            return found
-    building.part(source)
+        as_heads = view.transposed(order)
+        single = len(as_heads.dims[2]) == len(as_heads.dims[3]) == 1
+        if single and tuple(sizes_of(as_heads.dims[1])) == heads:
+            return as_heads
     wide: Shape = (
         (shape[0], seen or tokens, *heads, shape[2] // count)
         if flat
         else (shape[0], *heads, seen or tokens, shape[3])
     )
-    kind: Kind = "cache" if past else building.kind_of(source)
-    root = building.root(f"{place.name}.{letter}", kind, bits=building.bits_of(source))
+    kind: Kind | None = "cache" if past else None
+    root = building.apart(f"{place.name}.{letter}", source, kind)
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
     merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))

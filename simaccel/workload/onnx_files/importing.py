@@ -246,14 +246,18 @@ def _not_taken(place: NodePlace) -> tuple[str, int | None]:
 
 
 def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
-    """Yield an entry for each output of the graph that is only a copy of what is stored."""
+    """Yield an entry for each output of the graph that is a copy of what is stored, or repeats."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
     for name in network.outputs:
         view = building.views.get(name)
-        stored = view is not None and view.root.made
-        if makers.get(name) in FREE and not stored and name in network.shapes:
+        stored = view if view is not None and view.root.made else None
+        if makers.get(name) in FREE and stored is None and name in network.shapes:
             count = math.prod(network.shapes[name])
             why = "a copy of what is stored: not written"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
+        elif stored is not None and stored.repeats:
+            count = math.prod(stored.shape)
+            why = f"{count} elements, written as the {stored.elements} that differ"
             yield AccountEntry(name, "not taken", why, "output", 0, count)
 
 

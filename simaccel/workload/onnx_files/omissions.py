@@ -1,13 +1,13 @@
-"""Parts of an ONNX model that are left out: unread attributes, dead nodes, what a node hides."""
+"""Parts of an ONNX model that are left out: attributes nobody reads, and what a node hides."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from simaccel.files.accounting import AccountEntry
-from simaccel.workload.onnx_files.constants import graphs_of
+from simaccel.workload.onnx_files.constants import graphs_of, graphs_within
 
 if TYPE_CHECKING:
     from simaccel.workload.onnx_files.constants import Proto
@@ -61,27 +61,6 @@ def unread(place: NodePlace) -> Iterator[AccountEntry]:
             yield AccountEntry(name, "not taken", "not read", "attribute")
 
 
-def without_dead(
-    nodes: Sequence[Proto], outputs: Collection[str]
-) -> tuple[list[Proto], tuple[Proto, ...]]:
-    """Return the nodes that outputs of the graph depend on, and the others.
-
-    >>> from onnx import helper
-    >>> nodes = [helper.make_node("Relu", ["x"], [name]) for name in ("unread", "y")]
-    >>> [[one.output[0] for one in each] for each in without_dead(nodes, ["y"])]
-    [['y'], ['unread']]
-    """
-    wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
-    for node in reversed(nodes):
-        if outputs and wanted.isdisjoint(node.output):
-            dead.append(node)
-            continue
-        alive.append(node)
-        wanted.update(node.input, *(one.input for one in _inside(node)))
-        wanted.update(one.name for graph in _graphs_inside(node) for one in graph.output)
-    return alive[::-1], tuple(dead[::-1])
-
-
 def hidden(node: Proto) -> str:
     """Say what nodes are inside of one with a body or branches.
 
@@ -103,12 +82,6 @@ def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
 
 
 def _inside(node: Proto) -> Iterator[Proto]:
-    for graph in _graphs_inside(node):
-        yield from graph.node
-
-
-def _graphs_inside(node: Proto) -> Iterator[Proto]:
     for graph in graphs_of(node):
-        yield graph
-        for one in graph.node:
-            yield from _graphs_inside(one)
+        for inner in graphs_within(graph):
+            yield from inner.node

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
-from simaccel.workload.onnx_files.constants import take_constants
+from simaccel.workload.onnx_files.constants import graphs_of, graphs_within, take_constants
 from simaccel.workload.onnx_files.folding import ConstantFolder
-from simaccel.workload.onnx_files.omissions import without_dead
 from simaccel.workload.onnx_files.padding import fold_paddings
 from simaccel.workload.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
@@ -105,7 +104,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
-    nodes, dead = without_dead(model.graph.node, outputs)
+    nodes, dead = _without_dead(model.graph.node, outputs)
     return OnnxGraph(
         fold_paddings(nodes, folder.values, ranks, outputs),
         shapes,
@@ -204,6 +203,23 @@ def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]
         for at, dim in enumerate(given.type.tensor_type.shape.dim):
             if given.name not in constants and (dim.dim_param or dim.dim_value < 1):
                 yield given.name, at, dim
+
+
+def _without_dead(
+    nodes: Sequence[Proto], outputs: Collection[str]
+) -> tuple[list[Proto], tuple[Proto, ...]]:
+    """Return the nodes that outputs of the graph depend on, and the others."""
+    wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
+    for node in reversed(nodes):
+        if outputs and wanted.isdisjoint(node.output):
+            dead.append(node)
+            continue
+        alive.append(node)
+        wanted.update(node.input)
+        for graph in (inner for own in graphs_of(node) for inner in graphs_within(own)):
+            wanted.update(*(inside.input for inside in graph.node))
+            wanted.update(output.name for output in graph.output)
+    return alive[::-1], tuple(dead[::-1])
 
 
 def clean_name(text: str) -> str:

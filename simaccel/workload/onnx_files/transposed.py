@@ -20,10 +20,16 @@ from simaccel.workload.onnx_files.building import (
     Given,
     PendingOperator,
     WorkloadBuilder,
-    ranks_of,
 )
 from simaccel.workload.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
-from simaccel.workload.onnx_files.views import SlotSpan, SlotUse, SlotView, StoredTensor, Terms
+from simaccel.workload.onnx_files.views import (
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    StoredTensor,
+    Terms,
+    ranks_of,
+)
 
 MOST_PHASES: Final = 256
 """Convolutions that a transposed one may become."""

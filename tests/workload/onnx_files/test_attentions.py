@@ -23,7 +23,7 @@ F32, I32 = TensorProto.FLOAT, TensorProto.INT32
 EDGE = load_accelerator("edge_tpu")
 
 
-def _runtime(kind: str, inputs: list[str], outputs: list[str], **attributes: int) -> Any:  # noqa: ANN401
+def _runtime(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:  # noqa: ANN401
     return helper.make_node(kind, inputs, outputs, None, None, "com.microsoft", **attributes)
 
 
