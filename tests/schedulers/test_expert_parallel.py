@@ -10,7 +10,7 @@ from simaccel.experiment.check import expected_values, random_tensors
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import simulate
 from simaccel.hardware.chips import LINK_SENT, ChipsSpec
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import build
