@@ -23,8 +23,10 @@ from simaccel.machine.accounts import (
 from simaccel.machine.assembly import assemble, connect, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
+from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import DmaEngine, Engine
 from simaccel.machine.fast_forward import FastForward, Scope
+from simaccel.machine.instructions import Action
 from simaccel.machine.occupancy import enclosing_bytes
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.operator_totals import OperatorTotals
@@ -32,7 +34,6 @@ from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.plan import Plan
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.stateful import StatefulPart
-from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.machine.work_totals import WorkTotals, by_name, done, together
 from simaccel.program.fit import require_fit, require_staged
