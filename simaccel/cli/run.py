@@ -65,14 +65,11 @@ if TYPE_CHECKING:
 @dry_run_option
 @fast_forward_option
 @jobs_options(OF_A_SEARCH)
-@told_options(
-    "Say how the search of the mapping went, also of one that was found before.", draws=False
-)
+@told_options("Say how the search of the mapping went, also of one found before.", draws=False)
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw utilisation, and what the array does and waits for, of each operator (.png, .svg "
-    "or .pdf).",
+    help="Draw how busy the array is in each operator, and what it waits for (.png, .svg, .pdf).",
 )
 @click.option(
     "--top",
@@ -112,20 +109,12 @@ def run(
     would be without. With a CSV file of layers as workload this checks a spreadsheet: what its
     column Estimate says stands beside the cycles.
     """
-    others = {
-        "--trace": trace,
-        "--check": checked,
-        "--dry-run": dry_run,
-        **(jobs.given() | told.given()),
-        "--csv": table,
-        "--plot": plot,
-        "--top": top,
-        "--detail": detail,
-    }
+    files = {"--trace": trace, "--csv": table, "--plot": plot}
+    others = {**files, "--check": checked, "--dry-run": dry_run, "--top": top, "--detail": detail}
+    others |= jobs.given() | told.given()
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return
-    files = {"--trace": trace, "--csv": table, "--plot": plot}
     _require_files(asked, files, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
@@ -137,36 +126,38 @@ def run(
         return
     inputs = asked.read()
     from simaccel.report.objective_losses import given_up_lines
-    from simaccel.report.results import against_bound
+    from simaccel.report.results import against_bound, because
 
     check = _checker(inputs[0]) if checked else None
     inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
-    if plot is not None:
-        result.plot().save(plot, force=force, inputs=asked.inputs())
-    _write_table(asked, table, result, estimates, force=force)
+    _write(asked, table, plot, result, estimates, force=force)
     if as_json:
         show_json(_json(result, checks, told, asked))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        parts = [f"{result.title}{_why(asked, result)}", *_shown(result, checks, estimates, top)]
+        why = because(result) if asked.is_default else ""
+        parts = [f"{result.title}{why}", *_shown(result, checks, estimates, top)]
         parts += [told.table(asked.objective)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
         show(*parts, *_written({"trace": trace, "table": table, "plot": plot}))
 
 
-def _write_table(
+def _write(
     asked: ExperimentOptions,
     table: str | None,
+    plot: str | None,
     result: Result,
     estimates: Mapping[str, float],
     *,
     force: bool,
 ) -> None:
-    """Write the rows as CSV, where that is wanted."""
+    """Write the rows as CSV and the picture, where they are wanted."""
+    if plot is not None:
+        result.plot().save(plot, force=force, inputs=asked.inputs())
     if table is not None:
         from simaccel.report.rows import csv_text, operator_rows
 
@@ -341,16 +332,6 @@ def _told_json(told: SearchReport, asked: ExperimentOptions) -> dict[str, Any]:
 
     gave = given_up_json(told.gave, asked.objective)
     return {**gave, **(told.json() if told.explain else {})}
-
-
-def _why(asked: ExperimentOptions, result: Result) -> str:
-    """Say why a dataflow was chosen that nobody asked for, and what it leaves to the DRAM."""
-    if not asked.is_default:
-        return ""
-    why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
-    if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
-        why += "; what groups hand on goes through DRAM"
-    return f" (default: {why})"
 
 
 def _shown(
