@@ -110,8 +110,8 @@ def run(
     column Estimate says stands beside the cycles.
     """
     files = {"--trace": trace, "--csv": table, "--plot": plot}
-    others = {**files, "--check": checked, "--dry-run": dry_run, "--top": top, "--detail": detail}
-    others |= jobs.given() | told.given()
+    others: dict[str, object] = {**files, **jobs.given(), **told.given(), "--check": checked}
+    others |= {"--dry-run": dry_run, "--top": top, "--detail": detail}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if generates(asked, tokens, lengths, others, **how):
         return

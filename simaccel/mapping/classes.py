@@ -17,7 +17,9 @@ class RankClasses:
     def __init__(self, operators: Sequence[Operator]) -> None:
         self.operators = operators
         self.parent: dict[Place, Place] = {
-            (at, rank): (at, rank) for at, one in enumerate(operators) for rank in one.ranks
+            (at, rank): (at, rank)
+            for at, operator in enumerate(operators)
+            for rank in operator.ranks
         }
         self._members = {place: [place] for place in self.parent}
         self.terms: dict[Place, tuple[tuple[Place, int], ...]] = {}

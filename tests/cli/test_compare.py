@@ -25,7 +25,8 @@ SMALL = "--hw toy --workload bert --scope la --set buffer.capacity_bytes=16~KiB"
 def test_rows_are_lengths_by_dataflows(cli: Call) -> None:
     result = cli(f"compare {SMALL} --seq-len 4,8 --dataflow strips,flat-m --jobs 1")
     assert result.exit_code == 0, result.stderr
-    rows = [line.split()[:2] for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
+    lines = result.stdout.partition("\narea: ")[0].splitlines()
+    rows = [line.split()[:2] for line in lines if line.strip()[:1].isdigit()]
     assert rows == [["4", "strips"], ["4", "flat-m"], ["8", "strips"], ["8", "flat-m"]]
     assert max(map(len, result.stdout.splitlines())) <= 120
 
@@ -96,7 +97,7 @@ def test_rows_of_a_sweep_are_points_by_dataflows(cli: Call) -> None:
     lines = result.stdout.splitlines()
     assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4, int16"
     assert lines[1].split()[:3] == ["buffer", "dataflow", "cycles"]
-    rows = [line.split()[:3] for line in lines if "KiB" in line[:6]]
+    rows = [line.split()[:3] for line in lines if "KiB " in line[:6]]
     sizes = ("1", "2", "4")
     assert rows == [[n, "KiB", name] for n in sizes for name in ("strips", "flat-r")]
 
