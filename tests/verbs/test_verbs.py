@@ -253,7 +253,9 @@ def test_figures_are_pictures_and_leave_matplotlib_alone(result: Result, tmp_pat
     plot = result.plot()
     assert plot._repr_png_().startswith(b"\x89PNG")
     names = [text.get_text() for text in plot.figure.axes[0].get_yticklabels()]
-    assert names == ["L", "softmax", "A", "total"]
+    assert [name.partition(" (")[0] for name in names] == ["L", "softmax", "A", "total"]
+    shares = [float(name.partition(" (")[2].rstrip("%)")) for name in names[:-1]]
+    assert sum(shares) == pytest.approx(100, abs=2)
     assert plot.save(tmp_path / "p.svg").read_bytes().startswith(b"<?xml")
     with pytest.raises(InputError):
         plot.save(tmp_path / "p.svg")
