@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.orojenesis.compulsory import group_bytes
-from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.causes import LIMITS
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
