@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
 
@@ -112,23 +112,42 @@ class PlacedStep:
 Item = StepLoop | PlacedStep
 
 
-def project(items: Sequence[Item], engine: str) -> list[EngineStep]:
-    """Return the walk of one engine."""
-    steps: list[EngineStep] = []
+def project(items: Sequence[Item], engines: Iterable[str]) -> dict[str, list[EngineStep]]:
+    """Return the walk of each engine."""
+    walks: dict[str, list[EngineStep]] = {engine: [] for engine in engines}
+    _extend(walks, items)
+    return walks
+
+
+def _extend(walks: Mapping[str, list[EngineStep]], items: Sequence[Item]) -> None:
+    """Append the steps of items to the walks of their engines; a loop where it has any."""
     for item in items:
         if isinstance(item, PlacedStep):
-            if item.engine == engine:
-                steps.append(item.step)
-            continue
-        inner = project(item.items, engine)
-        if not inner or item.trips == 0:
-            continue
-        if item.trips == 1:
-            steps += inner
-        else:
-            steps.append(EngineStep(Action.LOOP, item.site, item.trips))
-            steps += [*inner, EngineStep(Action.END, item.site, item.trips)]
-    return steps
+            walks[item.engine].append(item.step)
+        elif item.trips == 1:
+            _extend(walks, item.items)
+        elif item.trips:
+            begin = EngineStep(Action.LOOP, item.site, item.trips)
+            end = EngineStep(Action.END, item.site, item.trips)
+            for steps in walks.values():
+                steps.append(begin)
+            _extend(walks, item.items)
+            for steps in walks.values():
+                if steps[-1] is begin:
+                    steps.pop()
+                else:
+                    steps.append(end)
+
+
+def working(items: Sequence[Item]) -> set[str]:
+    """Return the engines that have steps in items."""
+    found: set[str] = set()
+    for item in items:
+        if isinstance(item, PlacedStep):
+            found.add(item.engine)
+        elif item.trips:
+            found |= working(item.items)
+    return found
 
 
 def engines_touching(item: Item, name: str) -> list[str]:
@@ -159,13 +178,12 @@ def put_before(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
     if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        step = replace(do.step, within=(*do.step.within, item.site))
-        put_before(inner, first, replace(do, step=step), tile)
-        items[at] = replace(item, items=tuple(inner))
+        put_before(inner, first, _within(do, item), tile)
+        items[at] = StepLoop(item.site, item.trips, tuple(inner), item.behind)
         return
     while do.step.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
         at -= 1
-    items.insert(at, replace(do, behind=item.behind))
+    items.insert(at, PlacedStep(do.engine, do.step, item.behind))
 
 
 def put_after(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
@@ -174,9 +192,8 @@ def put_after(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
     if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        step = replace(do.step, within=(*do.step.within, item.site))
-        put_after(inner, last, replace(do, step=step), tile)
-        items[at] = replace(item, items=tuple(inner))
+        put_after(inner, last, _within(do, item), tile)
+        items[at] = StepLoop(item.site, item.trips, tuple(inner), item.behind)
         return
     while (
         do.step.within
@@ -184,7 +201,13 @@ def put_after(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
         and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
     ):
         at += 1
-    items.insert(at + 1, replace(do, behind=item.behind))
+    items.insert(at + 1, PlacedStep(do.engine, do.step, item.behind))
+
+
+def _within(do: PlacedStep, loop: StepLoop) -> PlacedStep:
+    """Return a step that is done in the first, or last, iteration of one more loop alone."""
+    step = replace(do.step, within=(*do.step.within, loop.site))
+    return PlacedStep(do.engine, step, do.behind)
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:

@@ -14,7 +14,7 @@ from simaccel.workload import conv2d
 from tests.cli.conftest import Call
 
 BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
-SMALL = f"{BARE} --patience 500"
+SMALL = f"{BARE} --patience 30"
 HUNDRED = "--workload gemm --shape M=100,K=1,N=1"
 TREE = [
     "loop c 1", "keep I buffer x2", "keep O buffer x2", "loop m 4", "loop p 1",
