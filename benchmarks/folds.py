@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import table
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.array import Array, OnChipEngine
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock

@@ -26,7 +26,27 @@ LAYERS: dict[str, set[str]] = {
     "mapping": {"errors", "numbers", "files", "workload", "hardware"},
     "program": {"errors", "numbers", "workload", "hardware", "mapping"},
     "analytic": {"errors", "numbers", "workload", "hardware", "mapping"},
-    "mapspace": {"errors", "numbers", "workload", "hardware", "mapping", "analytic"},
+    "maestro": {"errors", "numbers", "files", "workload", "hardware", "mapping"},
+    "importers": {
+        "errors",
+        "lazy",
+        "numbers",
+        "files",
+        "workload",
+        "hardware",
+        "mapping",
+        "maestro",
+    },
+    "search": {
+        "errors",
+        "numbers",
+        "workload",
+        "hardware",
+        "mapping",
+        "analytic",
+        "program",
+        "machine",
+    },
     "schedulers": {
         "dataflows",
         "errors",
@@ -36,7 +56,7 @@ LAYERS: dict[str, set[str]] = {
         "hardware",
         "mapping",
         "analytic",
-        "mapspace",
+        "search",
         "program",
         "machine",
     },
@@ -63,6 +83,7 @@ LAYERS |= {"__init__": {*LAYERS} - {"cli"}, "__main__": {"cli"}}
 # in means something. Whole packages, so that a new module is hidden the day it is written.
 HIDDEN: dict[str, tuple[str, ...]] = {
     "analytic": ("program", "machine"),
+    "maestro": ("program", "machine"),
     "program": ("analytic",),
     "machine": ("analytic",),
 }

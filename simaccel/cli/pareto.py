@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.report.pareto import DataflowFront
     from simaccel.schedulers import Options
-    from simaccel.schedulers.front import Figure
-    from simaccel.schedulers.front import FrontFigures as AskedFront
+    from simaccel.search.front import Figure
+    from simaccel.search.front import FrontFigures as AskedFront
     from simaccel.workload import Workload
 
 
@@ -111,7 +111,7 @@ def compare_fronts(
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
-    from simaccel.schedulers.front import FrontFigures as AskedFront
+    from simaccel.search.front import FrontFigures as AskedFront
 
     front = AskedFront(*figures)
     for figure in (front.x, front.y):

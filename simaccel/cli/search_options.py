@@ -13,9 +13,9 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
-    from simaccel.mapspace.costs import Objective
-    from simaccel.mapspace.search import Effort
-    from simaccel.mapspace.space import Strategy
+    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.mapspace.search import Effort
+    from simaccel.search.mapspace.space import Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -105,7 +105,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Give what the search is told."""
-        from simaccel.mapspace.search import Effort
+        from simaccel.search.mapspace.search import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}

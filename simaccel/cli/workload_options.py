@@ -11,9 +11,9 @@ from simaccel.cli.faults import fault
 from simaccel.errors import Fault, InputError, suggest
 
 if TYPE_CHECKING:
+    from simaccel.importers.onnx_files import ImportedWorkload
     from simaccel.workload import Workload
     from simaccel.workload.language import Transformer
-    from simaccel.workload.onnx_files import ImportedWorkload
 
 Made = TypeVar("Made")
 
@@ -86,8 +86,7 @@ class WorkloadOptions:
             InputError: all faults of these options, or of the workload's file.
 
         """
-        from simaccel.workload import load_workload
-        from simaccel.workload.building import kind_of_file
+        from simaccel.importers.workloads import kind_of_file, load_workload
 
         document = self.name if kind_of_file(self.name) == "document" else None
         allowed = self.allow_unmodelled
@@ -109,8 +108,8 @@ class WorkloadOptions:
 
     def _transformer(self) -> str | Transformer:
         """Return the transformer of a configuration, or the name of one."""
-        from simaccel.workload.building import kind_of_file
-        from simaccel.workload.language.config import load_config
+        from simaccel.importers.hugging_face.config import load_config
+        from simaccel.importers.workloads import kind_of_file
 
         return load_config(self.name)[0] if kind_of_file(self.name) == "config" else self.name
 
@@ -121,8 +120,8 @@ class WorkloadOptions:
             InputError: names the transformers.
 
         """
+        from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
-        from simaccel.workload.building import kind_of_file
 
         if kind_of_file(self.name) == "config":
             return
@@ -142,13 +141,13 @@ class WorkloadOptions:
 
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
-        from simaccel.workload import is_file
+        from simaccel.importers.workloads import is_file
 
         return is_file(self.name)
 
     def is_onnx(self) -> bool:
         """Say whether the name is that of an ONNX file."""
-        from simaccel.workload.building import kind_of_file
+        from simaccel.importers.workloads import kind_of_file
 
         return kind_of_file(self.name) == "onnx"
 
@@ -161,7 +160,7 @@ class WorkloadOptions:
         """
         if not self.name.lower().endswith(".csv"):
             return {}
-        from simaccel.workload import load_estimates
+        from simaccel.importers.scalesim.topology import load_estimates
 
         estimates = load_estimates(self.name)
         if estimates and self.batch is not None and number(self.batch) != 1:
@@ -176,7 +175,7 @@ class WorkloadOptions:
             InputError: all faults of the options, or of the file.
 
         """
-        from simaccel.workload.onnx_files import load_onnx
+        from simaccel.importers.onnx_files import load_onnx
 
         self.read_anyway()  # which refuses what an ONNX file does not take
         taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}

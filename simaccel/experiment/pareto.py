@@ -14,9 +14,9 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.memory import dram_bytes
 from simaccel.schedulers import Options, settled
-from simaccel.schedulers.front import Figure, FrontFigures, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.front import Figure, FrontFigures, evenly, undominated
+from simaccel.search.judge import mapping_of
 from simaccel.workload import Workload
 
 MOST: Final = 64

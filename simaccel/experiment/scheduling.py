@@ -9,8 +9,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settled
-from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.schedulers.parallel import degrees_of, share_of, spread_over, whole_mapping
+from simaccel.search.accounts import Note, unnoted
 from simaccel.workload import Workload
 
 

@@ -16,7 +16,7 @@ from simaccel.mapping.files import mapping_text
 from simaccel.numbers import plain
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
-from simaccel.schedulers.front import evenly
+from simaccel.search.front import evenly
 
 if TYPE_CHECKING:
     from rich.table import Table

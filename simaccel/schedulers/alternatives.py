@@ -18,10 +18,10 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
-from simaccel.schedulers.candidates import EXACT, CandidateSet
-from simaccel.schedulers.canonical import renamed
 from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.front import (
+from simaccel.search.candidates import EXACT, CandidateSet
+from simaccel.search.canonical import renamed
+from simaccel.search.front import (
     Alternative,
     Floats,
     FrontFigures,
@@ -31,9 +31,9 @@ from simaccel.schedulers.front import (
     joined,
     undominated,
 )
-from simaccel.schedulers.judge import FOREVER, Body, mapping_of, operators_of
-from simaccel.schedulers.neighbours import limits_of, neighbours
-from simaccel.schedulers.search import Goal
+from simaccel.search.judge import FOREVER, Body, mapping_of, operators_of
+from simaccel.search.neighbours import limits_of, neighbours
+from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 _STARTS: Final = 8

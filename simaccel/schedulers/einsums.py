@@ -16,11 +16,11 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
-from simaccel.schedulers.accounts import unnoted
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
-from simaccel.schedulers.canonical import NameList, Names, key_of, names_of, renamed
-from simaccel.schedulers.search import Goal, floored, search
-from simaccel.schedulers.sizes import filling, tile_sizes
+from simaccel.search.accounts import unnoted
+from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree
+from simaccel.search.canonical import NameList, Names, key_of, names_of, renamed
+from simaccel.search.search import Goal, floored, search
+from simaccel.search.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.vectors import VECTORS

@@ -25,7 +25,7 @@ from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import OperatorCandidateSet, RankRoles, TreeSearch, roles, tilings
-from simaccel.schedulers.search import Goal
+from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 LONGEST = 8

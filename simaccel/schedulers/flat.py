@@ -15,7 +15,6 @@ import numpy as np
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.schedulers.accounts import SearchAccount, together, unnoted
 from simaccel.schedulers.attention import (
     AttentionProblem,
     FlatTile,
@@ -23,14 +22,15 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
-from simaccel.schedulers.near_ties import settled
-from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident_attention import GRANULARITIES
-from simaccel.schedulers.search import Goal, floored, search
-from simaccel.schedulers.sizes import FEW, tile_sizes
+from simaccel.search.accounts import SearchAccount, together, unnoted
+from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.search.near_ties import settled
+from simaccel.search.problems import Attention, Options, Scheduler
+from simaccel.search.search import Goal, floored, search
+from simaccel.search.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
 _SIDES = 16

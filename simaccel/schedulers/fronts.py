@@ -10,19 +10,19 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Group
-from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.space import STRATEGIES, Strategy
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import AlternativeFront, FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.front import Figure, FrontFigures
-from simaccel.schedulers.judge import Body
-from simaccel.schedulers.problems import Attention, Options, attention_of, parts
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
-from simaccel.schedulers.search import Goal
+from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.front import Figure, FrontFigures
+from simaccel.search.judge import Body
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.mapspace.space import STRATEGIES, Strategy
+from simaccel.search.problems import Attention, Options, attention_of, parts
+from simaccel.search.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2

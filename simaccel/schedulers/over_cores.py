@@ -23,12 +23,12 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, apart
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.accounts import ungiven, unnoted
-from simaccel.schedulers.canonical import key_of
-from simaccel.schedulers.judge import Body, mapping_of, operators_of
-from simaccel.schedulers.problems import Options
-from simaccel.schedulers.search import Goal
 from simaccel.schedulers.sequences import finished, measured
+from simaccel.search.accounts import ungiven, unnoted
+from simaccel.search.canonical import key_of
+from simaccel.search.judge import Body, mapping_of, operators_of
+from simaccel.search.problems import Options
+from simaccel.search.search import Goal
 from simaccel.workload import Operator, Workload
 
 _ASKED: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")

@@ -8,26 +8,27 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.analytic.bounds.problem import NoBoundError
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import UNFUSED, workload_bound
+from simaccel.analytic.orojenesis.problem import NoBoundError
+from simaccel.analytic.orojenesis.single import Mapspace
+from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
-from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
 from simaccel.report.figures.slope import SkiSlope
 from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
-from simaccel.workload import Workload, load_estimates, operands_of
+from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:

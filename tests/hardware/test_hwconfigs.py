@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from simaccel.hardware import Accelerator, Rate
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

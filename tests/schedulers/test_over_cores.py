@@ -7,7 +7,7 @@ import pytest
 from simaccel.errors import InputError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.tree import Spread
 from simaccel.schedulers import Options, make_mapping

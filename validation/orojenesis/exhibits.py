@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.bounds.front import BufferFront, together
-from simaccel.analytic.bounds.fused import fused_segment
-from simaccel.analytic.bounds.fusion import TEMPLATES
-from simaccel.analytic.bounds.problem import problem_of
-from simaccel.analytic.bounds.segment import Segment
-from simaccel.analytic.bounds.single import EinsumBound, Mapspace, bound
-from simaccel.analytic.bounds.whole import segmented
+from simaccel.analytic.orojenesis.front import BufferFront, together
+from simaccel.analytic.orojenesis.fused import fused_segment
+from simaccel.analytic.orojenesis.fusion import TEMPLATES
+from simaccel.analytic.orojenesis.problem import problem_of
+from simaccel.analytic.orojenesis.segment import Segment
+from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
+from simaccel.analytic.orojenesis.whole import segmented
 from simaccel.workload import (
     ModelDimensions,
     Workload,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.analytic.bounds.front import BufferFront
-from simaccel.analytic.bounds.single import EinsumBound
+from simaccel.analytic.orojenesis.front import BufferFront
+from simaccel.analytic.orojenesis.single import EinsumBound
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     SERIES_COLOURS,
