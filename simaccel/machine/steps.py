@@ -35,7 +35,7 @@ class Action(IntEnum):
     COMMAND = auto()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TokenStream:
     """A stream of tokens of one tile from one engine to another."""
 
@@ -54,7 +54,7 @@ class TokenStream:
     """Class of the tile's tensor, which says in which memory it lives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineStep:
     """One step of a walk."""
 
@@ -89,7 +89,7 @@ class EngineStep:
         return frozenset(self.touches) | ({self.tile} if self.tile else tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StepLoop:
     """A loop with the steps of all engines."""
 
@@ -99,7 +99,7 @@ class StepLoop:
     behind: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedStep:
     """A step of an engine."""
 

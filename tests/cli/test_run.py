@@ -135,13 +135,14 @@ def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
     assert read == {"A": 63, "B": 140}
 
 
-def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
+def test_pipelining_is_passed_to_the_scheduler(cli: Call, tmp_path: Path) -> None:
     """Where memory takes no time, softmax behind L is what is left to hide."""
-    fast = "--seq-len 8 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
+    sizes = "hidden: 8, heads: 2, head_size: 4, ff_size: 16, batch: 1, seq_len: 4, scope: la"
+    (tmp_path / "small.yaml").write_text(f"{{kind: attention, {sizes}}}")
+    fast = f"--workload {tmp_path / 'small.yaml'} --dataflow flat-r"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
-    mapped = cli(f"map --hw toy --workload bert --scope la {fast} --pipeline").stdout
-    assert "fork ahead 1" in mapped
-    assert "ahead" not in cli(f"map --hw toy --workload bert --scope la {fast}").stdout
+    assert "fork ahead 1" in cli(f"map --hw toy {fast} --pipeline").stdout
+    assert "ahead" not in cli(f"map --hw toy {fast}").stdout
 
 
 def test_a_check_compares_every_operator(cli: Call) -> None:

@@ -43,7 +43,7 @@ def _made(
     kinds: dict[str, Type] = {name: (F32, shape) for name, shape in inputs.items()}
     save(path, nodes, kinds, {"y": (F32, None)}, constants, opset=opset)  # type: ignore[dict-item]
     workload = load_onnx(path).workload
-    result = simulate(workload, EDGE, "naive")
+    result = simulate(workload, EDGE, "naive-m")
     assert check(workload, result.mapping, result.program)
     return workload
 
