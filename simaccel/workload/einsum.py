@@ -66,7 +66,7 @@ class Tensor:
     ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
     they are, so that an accelerator's precision does. ``inside``: the first element of each
     dimension and the one behind the last, where zeros stand around them; they are stored, but need
-    not come from anywhere.
+    not come from anywhere. ``distinct``: how many elements differ, where others repeat them.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Tensor:
     packed: bool = False
     assumed: bool = field(default=False, compare=False, repr=False)
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    distinct: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""

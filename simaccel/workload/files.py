@@ -323,9 +323,10 @@ def _einsums(form: EinsumsForm) -> Workload:
 def _tensor(name: str, given: TensorForm) -> Tensor:
     inside = tuple((first, last) for first, last in given.inside or ())
     said, kind = given.bytes_per_element, given.kind
+    marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct}
     if given.packed:
-        return Tensor(name, said or 1, kind, packed=True, inside=inside)
-    return Tensor(name, said_bytes(said), kind, assumed=said is None, inside=inside)
+        return Tensor(name, said or 1, kind, packed=True, **marks)
+    return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)
 
 
 def _operator(name: str, operator_form: OperatorForm) -> Operator:

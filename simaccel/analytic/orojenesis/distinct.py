@@ -2,7 +2,7 @@
 
 What operators give each other may stay on chip. Of inputs and weights every element that any
 operator uses has to come once, of outputs every one that is written has to go once; zeros around a
-tensor are made where they are needed.
+tensor are made where they are needed, and so are elements that repeat others.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ def distinct_bytes(workload: Workload) -> int:
 
 
 def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Use]) -> int:
-    found = 0
+    total = 0
     if tensor.kind in ("input", "weight", "cache") and read:
         times = max(workload.times(op.name) for op, _ in read)
-        boxes = [[*_touched(tensor, one, op.ranks)] for op, one in read]
-        found += times * in_bytes(_union(boxes, workload.shapes[tensor.name]), tensor.bits)
+        boxes = [[*_touched(tensor, operand, op.ranks)] for op, operand in read]
+        count = _union(boxes, workload.shapes[tensor.name])
+        count = count if tensor.distinct is None else min(count, tensor.distinct)
+        total += times * in_bytes(count, tensor.bits)
     if tensor.kind in ("output", "cache") and written:
         times = max(workload.times(op.name) for op, _ in written)
-        count = sum(math.prod(one.shape(op.ranks)) for op, one in written)
-        found += times * in_bytes(count, tensor.bits)
-    return found
+        count = sum(math.prod(operand.shape(op.ranks)) for op, operand in written)
+        total += times * in_bytes(count, tensor.bits)
+    return total
 
 
 def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iterator[Positions]:

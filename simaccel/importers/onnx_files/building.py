@@ -23,7 +23,7 @@ from simaccel.importers.onnx_files.views import (
     Terms,
     fresh,
     joined,
-    named,
+    sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
@@ -166,6 +166,15 @@ class WorkloadBuilder:
         root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
         return root
 
+    def apart(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
+        """Return a new tensor that holds a source in a form that is no view of it."""
+        self.part(source)
+        root = self.root(name, kind or self.kind_of(source), bits=self.bits_of(source))
+        view = self.view(source)
+        if view is not None and view.repeats:
+            root.distinct = view.elements
+        return root
+
     def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
         """Return how an operator reads a tensor of its own with these ranks."""
         root = self.root(name, kind, [sizes[rank] for rank in ranks])
@@ -192,9 +201,9 @@ class WorkloadBuilder:
         if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
             pairs = zip(chain(*view.dims), chain(*dims), strict=True)
             return self.linked(source, {span: rank for span, rank in pairs if span.slot >= 0}, view)
-        self.part(source)
         ranks = list(chain(*dims))
-        root = self.root(name, kind, [sizes[rank] for rank in ranks], bits=self.bits_of(source))
+        root = self.apart(name, source, kind)
+        root.sizes = [sizes[rank] for rank in ranks]
         spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
         factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
         self.claim(source, factor_view)
@@ -264,6 +273,7 @@ class WorkloadBuilder:
                 root.final_kind(),
                 packed=root.bits == PACKED_BITS,
                 inside=root.inside(),
+                distinct=root.distinct,
             )
             for name, root in self.roots.items()
             if name in stored
@@ -306,15 +316,14 @@ class WorkloadBuilder:
         if view is not None and (view.shape != shape or not view.spans):
             view = None
         if view is not None and view.repeats and not repeats:
-            stored = math.prod(span.size for span in view.spans)
-            why = f"{stored} elements, read as the {math.prod(shape)} that they are repeated to"
-            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, stored))
+            count = view.elements
+            why = f"{count} elements, read as the {math.prod(shape)} that they are repeated to"
+            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, count))
             view = None
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view
-        self.part(source)
         keep = () if axis is None else (axis,)
-        root = self.root(f"{name}.I", self.kind_of(source), bits=self.bits_of(source))
+        root = self.apart(f"{name}.I", source)
         splits = {} if axis is not None else self.splits
         fresh_view = fresh(root, shape, keep, splits)
         self.claim(source, fresh_view)
@@ -350,6 +359,8 @@ class WorkloadBuilder:
 
     def kind_of(self, source: Source) -> Kind:
         """Return the kind of a tensor that comes from outside."""
+        if isinstance(source, SlotView) and not source.root.made:
+            return source.root.kind
         return "weight" if isinstance(source, str) and source in self.constants else "input"
 
     def _like(
@@ -373,10 +384,9 @@ class WorkloadBuilder:
             left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
             return SlotView(made.root, left, made.fixed)
         if len(gone) == len(view.spans):  # what is made has a rank
-            self.part(source)
             if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
                 self.views.pop(source, None)  # claimed just now, in another form
-            root = self.root(f"{name}.I", "input", bits=self.bits_of(source))
+            root = self.apart(f"{name}.I", source, "input")
             whole = fresh(root, (1, *read[1]), (0,))
             source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
             gone = {span for dim in view.dims for span in dim}
@@ -388,13 +398,3 @@ class WorkloadBuilder:
         self.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
         left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
         return SlotView(made.root, left, made.dims[-1])
-
-
-def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
-    """Return the sizes of a dimension's spans."""
-    return [span.size for span in group]
-
-
-def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
-    """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
-    return dict(named(letter, group))

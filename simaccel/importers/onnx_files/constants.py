@@ -57,7 +57,7 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
         tensor.ClearField("raw_data")
     del main.sparse_initializer[:]
     names = {declared.name for declared in (*main.initializer, *main.input)}
-    for number, graph in enumerate(_graphs(main)):
+    for number, graph in enumerate(graphs_within(main)):
         count = _constant_nodes(graph)
         if graph is main and count:
             taken.folded["Constant"] = count
@@ -149,12 +149,12 @@ def _typed(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
     return onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
 
 
-def _graphs(graph: Proto) -> Iterator[Proto]:
+def graphs_within(graph: Proto) -> Iterator[Proto]:
     """Yield a graph and those inside of its nodes."""
     yield graph
     for node in graph.node:
         for inner in graphs_of(node):
-            yield from _graphs(inner)
+            yield from graphs_within(inner)
 
 
 def graphs_of(node: Proto) -> Iterator[Proto]:
@@ -167,7 +167,7 @@ def graphs_of(node: Proto) -> Iterator[Proto]:
 
 def rename(graph: Proto, names: dict[str, str]) -> None:
     """Give tensors of a graph other names, there and in the graphs inside."""
-    for inner in _graphs(graph):
+    for inner in graphs_within(graph):
         for node in inner.node:
             for side in (node.input, node.output):
                 for at, name in enumerate(side):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.importers.onnx_files.building import Given, PendingOperator, WorkloadBuilder, sizes_of
-from simaccel.importers.onnx_files.views import SlotView
+from simaccel.importers.onnx_files.building import Given, PendingOperator, WorkloadBuilder
+from simaccel.importers.onnx_files.views import SlotView, sizes_of
 
 Lettered = tuple[Given, str]
 """A tensor, and a letter for each of its dimensions."""

@@ -44,6 +44,9 @@ def made_by(
     kind, make = node.op_type, _MADE.get(node.op_type)
     if not inputs or inputs[0] is None:
         return None
+    if kind in _ATTENTIONS:
+        number = types.get(node.input[0], _FLOAT)
+        return [(shape, number) if shape else None for shape in _attended(node, inputs)]
     if kind in _ALIKE:
         made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
     else:
@@ -90,6 +93,34 @@ def _product(node: Proto, given: list[Shape | None]) -> Shape | None:
     return _matmul(first, second)
 
 
+def _attended(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
+    """Return the shapes of what an attention makes, and of keys and values, if none were before."""
+    inputs = [*inputs, *[None] * 8]
+    heads = int(attribute_of(node, "num_heads", 0))
+    shared = int(attribute_of(node, "kv_num_heads", heads))
+    asked, value, past = inputs[0], inputs[2], inputs[_PAST[node.op_type]]
+    if asked is None or len(asked) < 3 or not heads:  # noqa: PLR2004 - batch, tokens, columns
+        return []
+    batch, tokens = asked[:2]
+    new, size, columns = tokens, asked[-1] // heads, asked[-1]
+    if node.op_type == "Attention":
+        sizes = attribute_of(node, "qkv_hidden_sizes") or [(inputs[1] or (0,))[-1] // 3] * 3
+        return [(batch, tokens, int(sizes[2]))]
+    if node.op_type == "GroupQueryAttention":
+        if inputs[1] is None:
+            size = asked[-1] // (heads + 2 * shared)
+            columns = heads * size
+    elif value is not None:
+        new = value[1] if len(value) == 3 else value[2]  # noqa: PLR2004 - or heads before tokens
+        columns = value[2] if len(value) == 3 else heads * value[3]  # noqa: PLR2004
+    else:
+        packed = inputs[1] or asked
+        new, size, columns = packed[1], packed[-1], heads * packed[-1]
+    kept = None if past is not None else (batch, shared, new, columns // heads)
+    keys = None if past is not None else (batch, shared, new, size)
+    return [(batch, tokens, columns), keys, kept]
+
+
 def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
     return None if given[0] is None else (*given[0][:-1], int(attribute_of(node, "N", 0)))
 
@@ -102,6 +133,13 @@ _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] 
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }
+_PAST: Final[Mapping[str, int]] = {
+    "Attention": 4,
+    "GroupQueryAttention": 3,
+    "MultiHeadAttention": 6,
+}
+"""Attentions, and where keys of tokens before stand."""
+_ATTENTIONS: Final = frozenset(_PAST)
 _FLOATS: Final = frozenset(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DequantizeLinear"))
 """Kinds that make 32-bit floats."""
 _TYPED: Final[Mapping[str, int]] = {

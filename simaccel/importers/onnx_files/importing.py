@@ -80,7 +80,8 @@ def _load(
     rows = importer.rows()
     name = clean_name(Path(path).stem)
     if not building.pending:
-        kinds = ", ".join(sorted({row.kind for row in rows})[:8])
+        left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.how == "not taken"}
+        kinds = ", ".join(sorted({left.get(row.kind, row.kind) for row in rows})[:8])
         value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
         raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
     operators, tensors = building.finish(network.outputs)
@@ -89,7 +90,15 @@ def _load(
         AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
         for name in network.sparse
     ]
-    account = FileAccount(path, (*rows, *building.notes, *sparse, *_copies(network, building)))
+    dead = [
+        AccountEntry(
+            clean_name(node.name or node.output[0]), "harmless", "nothing reads it", node.op_type
+        )
+        for node in network.dead
+    ]
+    account = FileAccount(
+        path, (*rows, *dead, *building.notes, *sparse, *_copies(network, building))
+    )
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
@@ -237,14 +246,18 @@ def _not_taken(place: NodePlace) -> tuple[str, int | None]:
 
 
 def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
-    """Yield an entry for each output of the graph that is only a copy of what is stored."""
+    """Yield an entry for each output of the graph that is a copy of what is stored, or repeats."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
     for name in network.outputs:
         view = building.views.get(name)
-        stored = view is not None and view.root.made
-        if makers.get(name) in FREE and not stored and name in network.shapes:
+        stored = view if view is not None and view.root.made else None
+        if makers.get(name) in FREE and stored is None and name in network.shapes:
             count = math.prod(network.shapes[name])
             why = "a copy of what is stored: not written"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
+        elif stored is not None and stored.repeats:
+            count = math.prod(stored.shape)
+            why = f"{count} elements, written as the {stored.elements} that differ"
             yield AccountEntry(name, "not taken", why, "output", 0, count)
 
 

@@ -13,8 +13,6 @@ from simaccel.importers.onnx_files.building import (
     PendingOperator,
     Source,
     WorkloadBuilder,
-    ranks_of,
-    sizes_of,
 )
 from simaccel.importers.onnx_files.contractions import contraction
 from simaccel.importers.onnx_files.views import (
@@ -25,6 +23,8 @@ from simaccel.importers.onnx_files.views import (
     SlotView,
     Terms,
     fresh,
+    ranks_of,
+    sizes_of,
 )
 from simaccel.workload.einsum import Kind
 
@@ -136,8 +136,7 @@ def _own_image(
 ) -> tuple[Source, SlotView]:
     """Return a tensor of the reader's own; ``keep``: dimensions that are slots at size 1, too."""
     source, shape = operand
-    building.part(source)
-    root = building.root(f"{name}.I", building.kind_of(source), bits=building.bits_of(source))
+    root = building.apart(f"{name}.I", source)
     also = {2 + at for at, window in enumerate(windows) if window.length > 1}
     if channels:
         parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
@@ -322,9 +321,8 @@ def _query(building: WorkloadBuilder, name: str, operand: Given) -> tuple[Source
     view = building.view(source)
     if view is not None and view.shape == shape and len(view.dims[-2]) == len(view.dims[-1]) == 1:
         return source, view
-    building.part(source)
     last = len(shape) - 2, len(shape) - 1
-    root = building.root(name, "input", bits=building.bits_of(source))
+    root = building.apart(name, source, "input")
     fresh_view = fresh(root, shape, last, building.splits)
     building.claim(source, fresh_view)
     return source, fresh_view

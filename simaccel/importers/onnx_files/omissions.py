@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from simaccel.files.accounting import AccountEntry
-from simaccel.importers.onnx_files.constants import graphs_of
+from simaccel.importers.onnx_files.constants import graphs_of, graphs_within
 
 if TYPE_CHECKING:
     from simaccel.importers.onnx_files.constants import Proto
@@ -83,6 +83,5 @@ def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
 
 def _inside(node: Proto) -> Iterator[Proto]:
     for graph in graphs_of(node):
-        for one in graph.node:
-            yield one
-            yield from _inside(one)
+        for inner in graphs_within(graph):
+            yield from inner.node

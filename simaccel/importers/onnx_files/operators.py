@@ -32,6 +32,7 @@ from simaccel.importers.onnx_files.vectors import (
     pool,
     reduction,
     resize,
+    rotary,
     skip_norm,
     softmax,
     unary,
@@ -52,6 +53,7 @@ MULTIPLY: Final = frozenset(
         *("Attention", "Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "Einsum"),
         *("FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul", "MatMulInteger", "MatMulIntegerToFloat"),
         *("MatMulNBits", "QGemm", "QLinearConv", "QLinearMatMul", "RNN"),
+        *("GroupQueryAttention", "MultiHeadAttention"),
     )
 )
 """Kinds of nodes that have multiply-accumulates."""
@@ -84,7 +86,8 @@ HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
     **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), skip_norm),
     **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), group_norm),
     "LpNormalization": lp_norm,
-    "Attention": attention_node,
+    **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention_node),
+    "RotaryEmbedding": rotary,
     "DequantizeLinear": dequantise,
     "QuantizeLinear": quantise,
     **dict.fromkeys(("Cast", "CastLike"), cast),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
-from simaccel.importers.onnx_files.constants import take_constants
+from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
 from simaccel.importers.onnx_files.folding import ConstantFolder
 from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.importers.onnx_files.wire import wire_fault
@@ -46,7 +46,8 @@ class OnnxGraph:
     ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
     names of constants. ``bits``: of an element, as stored. ``folded``: nodes whose results are
     constants, by kind. ``outputs`` of the graph. ``opset``: the version of ONNX's operators.
-    ``sparse``: names of constants that are stored without their zeros.
+    ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
+    output depends on, which ``nodes`` hasn't.
     """
 
     nodes: list[Any]
@@ -58,6 +59,7 @@ class OnnxGraph:
     outputs: tuple[str, ...] = ()
     opset: int = 1
     sparse: tuple[str, ...] = ()
+    dead: tuple[Any, ...] = ()
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -102,8 +104,9 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         raise _no_model(path, error) from None
     outputs = tuple(output.name for output in model.graph.output)
     ranks = {name: len(shape) for name, shape in shapes.items()}
+    nodes, dead = _without_dead(model.graph.node, outputs)
     return OnnxGraph(
-        fold_paddings(model.graph.node, folder.values, ranks, outputs),
+        fold_paddings(nodes, folder.values, ranks, outputs),
         shapes,
         folder.values,
         folder.constants,
@@ -112,6 +115,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         outputs,
         opset,
         constants.sparse,
+        dead,
     )
 
 
@@ -199,6 +203,23 @@ def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]
         for at, dim in enumerate(given.type.tensor_type.shape.dim):
             if given.name not in constants and (dim.dim_param or dim.dim_value < 1):
                 yield given.name, at, dim
+
+
+def _without_dead(
+    nodes: Sequence[Proto], outputs: Collection[str]
+) -> tuple[list[Proto], tuple[Proto, ...]]:
+    """Return the nodes that outputs of the graph depend on, and the others."""
+    wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
+    for node in reversed(nodes):
+        if outputs and wanted.isdisjoint(node.output):
+            dead.append(node)
+            continue
+        alive.append(node)
+        wanted.update(node.input)
+        for graph in (inner for own in graphs_of(node) for inner in graphs_within(own)):
+            wanted.update(*(inside.input for inside in graph.node))
+            wanted.update(output.name for output in graph.output)
+    return alive[::-1], tuple(dead[::-1])
 
 
 def clean_name(text: str) -> str:

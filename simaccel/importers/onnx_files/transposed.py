@@ -20,10 +20,16 @@ from simaccel.importers.onnx_files.building import (
     Given,
     PendingOperator,
     WorkloadBuilder,
-    ranks_of,
 )
 from simaccel.importers.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
-from simaccel.importers.onnx_files.views import SlotSpan, SlotUse, SlotView, StoredTensor, Terms
+from simaccel.importers.onnx_files.views import (
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    StoredTensor,
+    Terms,
+    ranks_of,
+)
 
 MOST_PHASES: Final = 256
 """Convolutions that a transposed one may become."""

@@ -10,6 +10,7 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import FilterWindow, Given, PendingOperator
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
+from simaccel.importers.onnx_files.reading import Shape
 from simaccel.importers.onnx_files.views import SlotView
 
 UNARY: Final[Mapping[str, str]] = {
@@ -20,7 +21,7 @@ UNARY: Final[Mapping[str, str]] = {
             *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
             *("Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor"),
             *("HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg"),
-            *("Not", "PRelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid"),
+            *("Not", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid"),
             *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
             *("ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
             *("QLinearSigmoid", "QLinearLeakyRelu"),
@@ -34,7 +35,7 @@ BINARY: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "residual"),
     **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), "residual"),
     **dict.fromkeys(("BitShift", "Mean", "QLinearAdd"), "residual"),
-    **dict.fromkeys(("Mul", "Div", "QLinearMul"), "product"),
+    **dict.fromkeys(("Mul", "Div", "PRelu", "QLinearMul"), "product"),
 }
 """One pass over two tensors; `residual` and `product` stand for functions of equal cost."""
 REDUCTIONS: Final = (
@@ -48,10 +49,23 @@ _COERCED: Final = 13
 
 
 def unary(place: NodePlace) -> AccountEntry:
-    """Map a function of each element."""
+    """Map a function of each element; what else it is given is not read."""
+    for number in range(1, len(place.node.input)):
+        place.leaves(number, "a bias, or another factor: not read")
+    return _one_pass(place)
+
+
+def _one_pass(place: NodePlace) -> AccountEntry:
     kind = UNARY.get(place.node.op_type, "scale")
     place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
     return place.taken(kind)
+
+
+def rotary(place: NodePlace) -> AccountEntry:
+    """Map a rotary embedding: a pass, of which angles and positions are not read."""
+    for name in ("interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"):
+        place.attribute(name)
+    return unary(place)
 
 
 def binary(place: NodePlace) -> AccountEntry:
@@ -67,12 +81,13 @@ def binary(place: NodePlace) -> AccountEntry:
         operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
     whole = [operand for operand in operands if operand[1] == made]
     whole.sort(key=lambda operand: _loneliness(building.view(operand[0])))
-    first: Given = whole[0] if whole else (None, made)
+    first: Given = whole[0] if whole else _widened(place, operands, made)
     others = [operand for operand in operands if math.prod(operand[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
         others = [operand for operand in operands if building.view(operand[0]) is not None]
-    if first in others:
-        others.remove(first)
+    done = first if whole else operands[0]
+    if done in others:
+        others.remove(done)
     if not others:
         place.makes(building.vector(place.name, "scale", made, [first]))
         return place.taken("scale")
@@ -81,6 +96,15 @@ def binary(place: NodePlace) -> AccountEntry:
         first = building.vector(name, kind, made, [first, other]), made
     place.makes(building.view(first[0]))
     return place.taken(kind)
+
+
+def _widened(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
+    """Return the first of operands of which none has all elements, repeated to what is made."""
+    source = operands[0][0]
+    view = place.building.view(source)
+    if view is None and isinstance(source, str):
+        view = place.building.loose(source, f"{place.name}.A")
+    return None if view is None else view.expanded(made), made
 
 
 def _loneliness(view: SlotView | None) -> int:
@@ -132,6 +156,8 @@ def skip_norm(place: NodePlace) -> AccountEntry:
     inputs = [place.given(0), place.given(1)]
     summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
     gain = [place.given(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
+    for number in (3, 4):
+        place.leaves(number, "a bias beside a gain: not read")
     both: list[Given] = [(summed, made), *gain]
     place.makes(building.vector(place.name, kind, made, both, len(made) - 1))
     place.makes(summed, 3)
@@ -142,6 +168,8 @@ def group_norm(place: NodePlace) -> AccountEntry:
     """Map a norm over groups of channels and all positions, or over each channel's positions."""
     made = place.made
     each = "Instance" in place.node.op_type
+    for number in (1, 2):
+        place.leaves(number, "gains or biases of channels: not read")
     groups = made[1] if each else int(place.attribute("num_groups", 1))
     wide = (made[0] * groups, math.prod(made[1:]) // groups)
     source = place.node.input[0]
@@ -232,12 +260,12 @@ def resize(place: NodePlace) -> AccountEntry:
             layers.pooling(building, place.name, "average_pooling", place.given(0), windows)
         )
         return place.taken("average_pooling")
+    entry, had = _one_pass(place), math.prod(size)
     if size != made:
-        why = f"{math.prod(size)} elements, read as the {math.prod(made)} that are made"
-        building.notes.append(
-            AccountEntry(place.name, "not taken", why, "tensor", 0, math.prod(size))
-        )
-    return unary(place)
+        why = f"{had} elements, read as the {math.prod(made)} that are made"
+        building.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
+        building.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
+    return entry
 
 
 def gather(place: NodePlace) -> AccountEntry:

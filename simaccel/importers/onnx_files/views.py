@@ -9,7 +9,7 @@ and Tile repeat is a span of no slot: it is stored once.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -28,7 +28,8 @@ class StoredTensor:
 
     What nobody made is as large as what is reached of it. ``bits`` of an element.
     ``kept``: something reads it from DRAM in a form that is no view. ``into``: the tensor that it
-    is a part of, with the slot and the place there.
+    is a part of, with the slot and the place there. ``distinct``: how many of its elements differ,
+    where it repeats what is stored elsewhere.
     """
 
     name: str
@@ -41,6 +42,7 @@ class StoredTensor:
     before: dict[int, int] = field(default_factory=dict)
     reached: dict[int, int] = field(default_factory=dict)
     into: tuple[StoredTensor, int, int] | None = None
+    distinct: int | None = None
 
     def stored(self, slot: int) -> int:
         """Return the size of a slot with its border of zeros."""
@@ -97,6 +99,11 @@ class SlotView:
         """All spans of slots, in their order."""
         every = (*(span for dim in self.dims for span in dim), *self.fixed)
         return sorted((one for one in every if one.slot != REPEATED), key=lambda one: one.slot)
+
+    @property
+    def elements(self) -> int:
+        """The number of elements that differ: those that are stored."""
+        return math.prod(span.size for span in self.spans)
 
     @property
     def repeats(self) -> bool:
@@ -221,10 +228,14 @@ class SlotUse:
         return root, slots
 
 
-def named(letter: str, group: Sequence[SlotSpan]) -> Iterator[tuple[SlotSpan, str]]:
-    """Yield the spans of a dimension with the ranks that they are."""
-    for at, span in enumerate(group):
-        yield span, letter if len(group) == 1 else f"{letter}{at}"
+def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
+    """Return the sizes of a dimension's spans."""
+    return [span.size for span in group]
+
+
+def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
+    """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
+    return {span: letter if len(group) == 1 else f"{letter}{at}" for at, span in enumerate(group)}
 
 
 def joined(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:

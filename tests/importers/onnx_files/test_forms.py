@@ -13,7 +13,7 @@ from simaccel.analytic.orojenesis.distinct import distinct_bytes
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.importers.onnx_files import load_onnx
-from simaccel.workload import Workload
+from simaccel.workload import Workload, parse_workload
 from tests.importers.onnx_files.models import Type, save
 
 F32, I8, I32 = (getattr(TensorProto, one) for one in ("FLOAT", "INT8", "INT32"))
@@ -39,9 +39,15 @@ def _made(
     constants: dict[str, Array],
     opset: int = 17,
 ) -> Workload:
-    """Return a model whose output `y` says no shape; its values are right as it runs."""
+    """Return a model whose outputs say no shape; its values are right as it runs.
+
+    Outputs are `y` and all that no node reads.
+    """
     kinds: dict[str, Type] = {name: (F32, shape) for name, shape in inputs.items()}
-    save(path, nodes, kinds, {"y": (F32, None)}, constants, opset=opset)  # type: ignore[dict-item]
+    read = {name for one in nodes for name in one.input}
+    made = [name for one in nodes for name in one.output if name and name not in {*read, "y"}]
+    outputs: dict[str, Any] = dict.fromkeys(["y", *made], (F32, None))
+    save(path, nodes, kinds, outputs, constants, opset=opset)
     workload = load_onnx(path).workload
     result = simulate(workload, EDGE, "naive-m")
     assert check(workload, result.mapping, result.program)
@@ -159,6 +165,59 @@ def test_a_padding_that_is_no_zeros_or_read_twice_stays(
     assert workload.shapes[workload.operators[0].inputs[0].tensor][-1] == 11
 
 
+SCALES = np.array([1, 1, 2, 2], np.float32)
+DIFFER: dict[str, tuple[list[Any], dict[str, list[int]], dict[str, Any], int]] = {
+    "enlarged": (
+        [node("Resize", ["x", "", "s"], ["r"]), node("Conv", ["r", "w"], ["y"])],
+        {"x": [1, 4, 5, 5]},
+        {"s": SCALES, "w": _floats(3, 4, 1, 1)},
+        100 + 12 + 300,
+    ),
+    "rows of a product": (
+        [node("Tile", ["x", "t"], ["e"]), node("MatMul", ["e", "w"], ["y"])],
+        {"x": [2, 8]},
+        {"t": _numbers(3, 1), "w": _floats(8, 4)},
+        16 + 32 + 24,
+    ),
+    "rows that two products read": (
+        [
+            node("Expand", ["x", "t"], ["e"]),
+            node("MatMul", ["e", "w"], ["y"]),
+            node("MatMul", ["e", "v"], ["z"]),
+        ],
+        {"x": [1, 8]},
+        {"t": _numbers(16, 8), "w": _floats(8, 4), "v": _floats(8, 3)},
+        8 + 32 + 24 + 64 + 48,
+    ),
+    "rows of a softmax": (
+        [node("Expand", ["x", "t"], ["e"]), node("Softmax", ["e"], ["y"], axis=-1)],
+        {"x": [1, 8]},
+        {"t": _numbers(16, 8)},
+        8 + 128,
+    ),
+    "a column and a row": (
+        [node("Add", ["a", "b"], ["y"])],
+        {"a": [5, 1], "b": [1, 7]},
+        {},
+        5 + 7 + 35,
+    ),
+    "a number squared, and slopes of channels": (
+        [node("Mul", ["x", "x"], ["m"]), node("PRelu", ["m", "s"], ["y"])],
+        {"x": [1, 4, 5, 5]},
+        {"s": _floats(4, 1, 1)},
+        100 + 4 + 100,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DIFFER)
+def test_elements_that_repeat_others_need_not_come(tmp_path: Path, case: str) -> None:
+    nodes, inputs, constants, elements = DIFFER[case]
+    workload = _made(tmp_path / "m.onnx", nodes, inputs, constants)
+    assert distinct_bytes(workload) == 4 * elements
+    assert distinct_bytes(parse_workload(dict(workload.parameters))) == 4 * elements
+
+
 def test_a_resize_to_a_part_reads_all(tmp_path: Path) -> None:
     nodes = [
         node("Resize", ["x", "", "s"], ["b"], mode="linear"),
@@ -210,6 +269,18 @@ CASES: dict[str, Case] = {
         {"x": [3, 2, 5], "h": [1, 2, 6]},
         {"w": _floats(1, 6, 5), "r": _floats(1, 6, 6)},
         ["RNN_0: h"],
+    ),
+    "gains of channels": (
+        [node("InstanceNormalization", ["x", "g", "b"], ["y"])],
+        {"x": [1, 4, 5, 5]},
+        {"g": _floats(4), "b": _floats(4)},
+        ["InstanceNormalization_0: g", "InstanceNormalization_0: b"],
+    ),
+    "an output whose rows repeat": (
+        [node("Tile", ["x", "t"], ["e"]), node("Relu", ["e"], ["y"])],
+        {"x": [2, 8]},
+        {"t": _numbers(3, 1)},
+        ["y"],
     ),
     "an output that is a copy": (
         [node("Concat", ["k", "x"], ["y"], axis=0), node("MatMul", ["y", "w"], ["z"])],
