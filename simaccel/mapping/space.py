@@ -155,7 +155,7 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
-    ranks = (tuple(one.items()) for one in (group.merged, group.padded, group.piece))
+    ranks = (tuple(own.items()) for own in (group.merged, group.padded, group.piece))
     key = id(workload), group.operators, *ranks
     if key not in _spaces:
         if len(_spaces) >= _MOST_SPACES:
