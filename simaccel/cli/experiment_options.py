@@ -61,6 +61,7 @@ class ExperimentOptions:
             patience=sought.patience,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            expert_parallel=sought.expert_parallel,
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )

@@ -165,6 +165,7 @@ class _Wanted:
             constraints=sought.constraints,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            expert_parallel=sought.expert_parallel,
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
@@ -379,6 +380,7 @@ def _wanted(
     where = (*given.pop("where"), *given.pop("limits"))
     names_of = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
     others = {name: given.pop(name) for name in names_of}
+    asked = asked.for_experts(sought.expert_parallel)
     return _Wanted(sizes=asked, sought=sought, where=where, objective=objective, **others)
 
 

@@ -30,6 +30,7 @@ FIELDS = (
     "seed",
     "tensor_parallel",
     "data_parallel",
+    "expert_parallel",
     "spread",
 )
 """Of `Sought`, in the order of `SEARCH_OPTIONS`."""
@@ -49,6 +50,7 @@ class SearchOptions:
     seed: int | None = None
     tensor_parallel: int | None = None
     data_parallel: int | None = None
+    expert_parallel: int | None = None
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
@@ -219,6 +221,11 @@ SEARCH_OPTIONS = (
         "--data-parallel",
         type=click.IntRange(min=1),
         help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
+    click.option(
+        "--expert-parallel",
+        type=click.IntRange(min=1),
+        help="Of a mixture of experts on several chips: groups that share experts (default 1).",
     ),
     click.option(
         "--spread",

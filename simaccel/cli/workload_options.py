@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from simaccel.cli.choices import GROUPED
 from simaccel.cli.faults import fault
 from simaccel.errors import Fault, InputError, suggest
 
@@ -66,6 +67,11 @@ class WorkloadOptions:
     precision: tuple[str, ...] = ()
     dims: tuple[str, ...] = ()
     allow_unmodelled: bool = False
+
+    def for_experts(self, parallel: int | None) -> WorkloadOptions:
+        """Return options whose tokens are spread so that experts can be on several chips."""
+        is_free = parallel is not None and self.experts is None
+        return replace(self, experts=GROUPED) if is_free else self
 
     def read(self) -> Workload:
         """Build the workload.

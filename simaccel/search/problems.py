@@ -40,8 +40,9 @@ class Options:
     search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
     effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
     clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
-    (``tensor_parallel``), and groups of them that share a batch; None is the rest of the chips. Of
-    several cores: ranks that are to be spread, such as ``n=cores:4``.
+    (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
+    groups that share experts. Of several cores: ranks that are to be spread, such as
+    ``n=cores:4``.
     """
 
     pipeline: bool = False
@@ -57,6 +58,7 @@ class Options:
     watch: Watch = unwatched
     tensor_parallel: int | None = None
     data_parallel: int | None = None
+    expert_parallel: int | None = None
     spread: tuple[str, ...] = ()
     ends: float | None = None
 

@@ -34,6 +34,7 @@ from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
+from simaccel.workload.language.experts import GROUPED
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
 ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
@@ -197,6 +198,7 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert tuple(EXPLORED) == words.EXPLORED
     assert (words.SEQ_LEN, words.BATCH, words.SCOPE) == (SEQ_LEN, BATCH, SCOPE)
     assert (words.CAUSAL_BLOCKS, words.LENGTHS) == (CAUSAL_BLOCKS, LENGTHS)
+    assert words.GROUPED == GROUPED
     assert Effort.patience == words.PATIENCE
     assert tuple(MAPS) == words.ADDRESS_MAPS
     assert tuple(CONTROLLERS) == words.CONTROLLERS

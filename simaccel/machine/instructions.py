@@ -1,28 +1,22 @@
-"""Steps of engines: in loops, with waits and releases around uses."""
+"""Instructions of engines: in loops, with waits and releases around uses."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum, auto
+from enum import IntEnum, auto
 
+from simaccel.hardware.dram.tile import TileRows
+from simaccel.machine.accounts import Cause
+from simaccel.machine.folds import FoldEdge
 from simaccel.program.program import BUFFER, Command, Tile
 
-
-class EngineKind(Enum):
-    """A kind of engine."""
-
-    DMA_IN = auto()
-    NOC_IN = auto()
-    ARRAY = auto()
-    SFU = auto()
-    LINK = auto()
-    NOC_OUT = auto()
-    DMA_OUT = auto()
+Amounts = tuple[tuple[tuple[str, str], int], ...]
+"""What one execution of an instruction moves: ((level and direction, tensor), bytes), ..."""
 
 
 class Action(IntEnum):
-    """An action of a step."""
+    """An action of an instruction."""
 
     LOOP = auto()
     END = auto()
@@ -35,7 +29,7 @@ class Action(IntEnum):
     COMMAND = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TokenStream:
     """A stream of tokens of one tile from one engine to another."""
 
@@ -54,14 +48,21 @@ class TokenStream:
     """Class of the tile's tensor, which says in which memory it lives."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStep:
-    """One step of a walk."""
+@dataclass(eq=False, slots=True)
+class Instruction:
+    """One instruction of an engine; cycles are those of service, without any waiting.
+
+    `make_walks` says what it does and what it waits for, `make_plan` what it costs.
+    """
 
     act: Action
     site: int = 0
     """Place in the program: the same loop has the same site in every walk."""
     trips: int = 0
+    operator: str = ""
+    works: bool = False
+    links: bool = False
+    """Whether the operator that ends there is an exchange over links."""
     tokens: TokenStream | None = None
     tile: str = ""
     n_bytes: int = 0
@@ -69,10 +70,6 @@ class EngineStep:
     command: Command | None = None
     touches: tuple[str, ...] = ()
     """Names of the tiles of the command."""
-    operator: str = ""
-    works: bool = False
-    links: bool = False
-    """Whether the operator that ends there is an exchange over links."""
     within: tuple[int, ...] = ()
     """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
     before: frozenset[str] = frozenset()
@@ -81,6 +78,35 @@ class EngineStep:
     """By loop over cores around a load that is read once whether it is the same on all of them."""
     renews: bool = False
     """Whether it is the first of an iteration to use such a tile: the one there is from before."""
+    depth: int = 0
+    depths: tuple[int, ...] = ()
+    """Of the loops ``within``."""
+    target: int = 0
+    cycles: int = 0
+    latency_cycles: int = 0
+    """In which the first or last word is on its way through the NoC, after ``cycles``."""
+    distribution_cycles: int = 0
+    collection_cycles: int = 0
+    read_cycles: int = 0
+    write_cycles: int = 0
+    memory: str = "dram"
+    """The memory of a transfer of ``dram_bytes``."""
+    dram_bytes: int = 0
+    dram_rows: TileRows | None = None
+    """Where a transfer lies in DRAM, for a model with banks."""
+    root: Cause | None = None
+    """Whom those blame that wait for the transfer; None: the engine's own."""
+    port: str = ""
+    """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
+    port_cycles: int = 0
+    macs: int = 0
+    native_macs: int = 0
+    elements: int = 0
+    amounts: Amounts = ()
+    begins: FoldEdge | None = None
+    ends: FoldEdge | None = None
+    empty: bool = False
+    """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -90,8 +116,8 @@ class EngineStep:
 
 
 @dataclass(frozen=True, slots=True)
-class StepLoop:
-    """A loop with the steps of all engines."""
+class InstructionLoop:
+    """A loop with the instructions of all engines."""
 
     site: int
     trips: int
@@ -100,60 +126,56 @@ class StepLoop:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedStep:
-    """A step of an engine."""
+class PlacedInstruction:
+    """An instruction, and the engine whose it is."""
 
     engine: str
-    step: EngineStep
+    op: Instruction
     behind: bool = False
     """Whether it stands in the part of a pipelined body that runs an iteration later."""
 
 
-Item = StepLoop | PlacedStep
+Item = InstructionLoop | PlacedInstruction
 
 
-def project(items: Sequence[Item], engines: Iterable[str]) -> dict[str, list[EngineStep]]:
+def project(items: Sequence[Item], engines: Iterable[str]) -> dict[str, list[Instruction]]:
     """Return the walk of each engine."""
-    walks: dict[str, list[EngineStep]] = {engine: [] for engine in engines}
+    walks: dict[str, list[Instruction]] = {engine: [] for engine in engines}
     _extend(walks, items)
     return walks
 
 
-def _extend(walks: Mapping[str, list[EngineStep]], items: Sequence[Item]) -> None:
-    """Append the steps of items to the walks of their engines; a loop where it has any."""
+def _extend(walks: Mapping[str, list[Instruction]], items: Sequence[Item]) -> None:
+    """Append the instructions of items to the walks of their engines; a loop where it has any."""
     for item in items:
-        if isinstance(item, PlacedStep):
-            walks[item.engine].append(item.step)
+        if isinstance(item, PlacedInstruction):
+            walks[item.engine].append(item.op)
         elif item.trips == 1:
             _extend(walks, item.items)
         elif item.trips:
-            begin = EngineStep(Action.LOOP, item.site, item.trips)
-            end = EngineStep(Action.END, item.site, item.trips)
-            for steps in walks.values():
-                steps.append(begin)
+            begun = {engine: len(ops) for engine, ops in walks.items()}
             _extend(walks, item.items)
-            for steps in walks.values():
-                if steps[-1] is begin:
-                    steps.pop()
-                else:
-                    steps.append(end)
+            for engine, ops in walks.items():
+                if len(ops) > begun[engine]:
+                    ops.insert(begun[engine], Instruction(Action.LOOP, item.site, item.trips))
+                    ops.append(Instruction(Action.END, item.site, item.trips))
 
 
 def working(items: Sequence[Item]) -> set[str]:
-    """Return the engines that have steps in items."""
-    found: set[str] = set()
+    """Return the engines that have instructions in items."""
+    engines: set[str] = set()
     for item in items:
-        if isinstance(item, PlacedStep):
-            found.add(item.engine)
+        if isinstance(item, PlacedInstruction):
+            engines.add(item.engine)
         elif item.trips:
-            found |= working(item.items)
-    return found
+            engines |= working(item.items)
+    return engines
 
 
 def engines_touching(item: Item, name: str) -> list[str]:
     """Engines that touch a tile, in program order, neighbours merged."""
-    if isinstance(item, PlacedStep):
-        return [item.engine] if name in item.step.touches else []
+    if isinstance(item, PlacedInstruction):
+        return [item.engine] if name in item.op.touches else []
     found: list[str] = []
     for inner in item.items:
         for engine in engines_touching(inner, name):
@@ -162,52 +184,48 @@ def engines_touching(item: Item, name: str) -> list[str]:
     return found
 
 
-def is_cyclic(item: StepLoop, name: str) -> bool:
+def is_cyclic(item: InstructionLoop, name: str) -> bool:
     """Return whether a tile goes round in a loop, from one engine to another."""
     engines = engines_touching(item, name)
     return len(set(engines)) > 1 and engines[0] != engines[-1]
 
 
-def put_before(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
+def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
     """Put a wait or claim directly before the first use of a tile in an item.
 
     In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
     goes round in the loop is waited for outside of it.
     """
     item = items[at]
-    if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
+    if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        put_before(inner, first, _within(do, item), tile)
-        items[at] = StepLoop(item.site, item.trips, tuple(inner), item.behind)
+        do.op.within += (item.site,)
+        put_before(inner, first, do, tile)
+        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
         return
-    while do.step.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
+    while do.op.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
         at -= 1
-    items.insert(at, PlacedStep(do.engine, do.step, item.behind))
+    items.insert(at, PlacedInstruction(do.engine, do.op, item.behind))
 
 
-def put_after(items: list[Item], at: int, do: PlacedStep, tile: Tile) -> None:
+def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
     """Put a post or release directly after the last use of a tile, as ``put_before``."""
     item = items[at]
-    if isinstance(item, StepLoop) and not is_cyclic(item, tile.name):
+    if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
         inner = list(item.items)
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
-        put_after(inner, last, _within(do, item), tile)
-        items[at] = StepLoop(item.site, item.trips, tuple(inner), item.behind)
+        do.op.within += (item.site,)
+        put_after(inner, last, do, tile)
+        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
         return
     while (
-        do.step.within
+        do.op.within
         and at + 1 < len(items)
         and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
     ):
         at += 1
-    items.insert(at + 1, PlacedStep(do.engine, do.step, item.behind))
-
-
-def _within(do: PlacedStep, loop: StepLoop) -> PlacedStep:
-    """Return a step that is done in the first, or last, iteration of one more loop alone."""
-    step = replace(do.step, within=(*do.step.within, loop.site))
-    return PlacedStep(do.engine, step, do.behind)
+    items.insert(at + 1, PlacedInstruction(do.engine, do.op, item.behind))
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
@@ -217,7 +235,7 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) 
     """
     for at, item in enumerate(items):
         if not _loads_only(item, engine, early):
-            items.insert(at, PlacedStep(engine, EngineStep(Action.GATE, site)))
+            items.insert(at, PlacedInstruction(engine, Instruction(Action.GATE, site)))
             return
 
 
@@ -225,13 +243,13 @@ def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[It
     """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
     found: list[Item] = []
     for item in items:
-        if isinstance(item, StepLoop):
+        if isinstance(item, InstructionLoop):
             found.append(replace(item, items=tuple(gated(item.items, engine, ahead))))
             continue
         found.append(item)
-        tokens = item.step.tokens if item.step.act is Action.POST else None
+        tokens = item.op.tokens if item.op.act is Action.POST else None
         if item.engine == engine and tokens is not None and tokens.tile not in ahead:
-            found.append(PlacedStep(engine, EngineStep(Action.GATE), item.behind))
+            found.append(PlacedInstruction(engine, Instruction(Action.GATE), item.behind))
     return found
 
 
@@ -240,13 +258,13 @@ def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list
     renewed: list[Item] = []
     left = set(tiles)
     for item in items:
-        if isinstance(item, StepLoop):
+        if isinstance(item, InstructionLoop):
             inside = {name for name in left if engine in engines_touching(item, name)}
             renewed.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
             left -= inside
             continue
-        own = item.step.names & left if item.engine == engine else frozenset()
-        renewed.append(replace(item, step=replace(item.step, renews=True)) if own else item)
+        own = item.op.names & left if item.engine == engine else frozenset()
+        renewed.append(replace(item, op=replace(item.op, renews=True)) if own else item)
         left -= own
     return renewed
 
@@ -255,11 +273,11 @@ def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]
     """Let an engine use those of some tiles that are of the iteration before."""
     found: list[Item] = []
     for item in items:
-        if isinstance(item, StepLoop):
+        if isinstance(item, InstructionLoop):
             inner = with_those_before(item.items, engine, tiles)
             found.append(replace(item, items=tuple(inner)))
-        elif item.engine == engine and (mine := item.step.names & set(tiles)):
-            found.append(replace(item, step=replace(item.step, before=frozenset(mine))))
+        elif item.engine == engine and (mine := item.op.names & set(tiles)):
+            found.append(replace(item, op=replace(item.op, before=frozenset(mine))))
         else:
             found.append(item)
     return found
@@ -267,11 +285,11 @@ def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]
 
 def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
     """Return whether an engine has to do with no other tiles in an item."""
-    if isinstance(item, StepLoop):
+    if isinstance(item, InstructionLoop):
         return all(_loads_only(inner, engine, tiles) for inner in item.items)
-    return item.engine != engine or item.step.names <= set(tiles)
+    return item.engine != engine or item.op.names <= set(tiles)
 
 
 def _is(item: Item, engine: str, *acts: Action) -> bool:
     """Return whether an item is one of some steps of an engine."""
-    return isinstance(item, PlacedStep) and item.engine == engine and item.step.act in acts
+    return isinstance(item, PlacedInstruction) and item.engine == engine and item.op.act in acts
