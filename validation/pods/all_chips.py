@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import simpy
+from simaccel.machine.steps import Action
 
 from simaccel import load_accelerator
 from simaccel.experiment.scheduling import scheduled
@@ -25,7 +26,6 @@ from simaccel.machine.engines import LinkEngine, Waiting
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.plan import Instruction
 from simaccel.machine.round_robin_arbiter import READ, WRITE
-from simaccel.machine.steps import Action
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import runs
 from simaccel.mapping.chips.sharding import Pod, pod_of
