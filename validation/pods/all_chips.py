@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import simpy
-from simaccel.machine.steps import Action
 
 from simaccel import load_accelerator
 from simaccel.experiment.scheduling import scheduled
@@ -23,8 +22,8 @@ from simaccel.hardware.chips import LINK_SENT
 from simaccel.machine.accounts import Cause
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import LinkEngine, Waiting
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.plan import Instruction
 from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import runs
