@@ -16,6 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
+from simaccel.pareto import evenly, undominated
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.attention import problem_of
@@ -26,10 +27,8 @@ from simaccel.search.front import (
     Figure,
     Floats,
     FrontFigures,
-    evenly,
     front_of,
     joined,
-    undominated,
 )
 from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.costs import Objective
