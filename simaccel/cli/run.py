@@ -24,6 +24,7 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.pipeline import pipelines
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.cli.top import ALL, TOP, require_shown
@@ -61,6 +62,19 @@ if TYPE_CHECKING:
     metavar="K",
     help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
 )
+@click.option(
+    "--pipeline-parallel",
+    "stages",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of a transformer (--scope model) on several chips: layers in N stages on groups of them.",
+)
+@click.option(
+    "--micro-batches",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Parts of a batch in a pipeline (default: as many as stages, where that divides it).",
+)
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
@@ -87,6 +101,8 @@ def run(
     force: bool,
     tokens: int | None,
     lengths: int | None,
+    stages: int | None,
+    micro_batches: int | None,
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
@@ -113,6 +129,8 @@ def run(
         "--detail": detail,
     }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
+    if pipelines(asked, stages, micro_batches, {**others, "--generate": tokens}, **how):
+        return
     if generates(asked, tokens, lengths, others, **how):
         return
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
