@@ -30,7 +30,7 @@ _TOKEN_BYTES = 4
 
 @dataclass(frozen=True)
 class PipelineMessage:
-    """What goes from a stage to the next one: cycles on the link, and until it is there."""
+    """A message from a chip to one of the next stage: cycles on the link, and those behind."""
 
     n_bytes: int
     link_cycles: int
@@ -197,7 +197,7 @@ def run_pipeline(
     degrees = degrees_of(
         alone.chips, asked.tensor_parallel, asked.data_parallel, asked.expert_parallel
     )
-    found = tuple(
+    different = tuple(
         PipelineStage(
             name=name,
             count=count,
@@ -214,7 +214,7 @@ def run_pipeline(
         batch=batch,
         rows=rows,
         micro_batches=chosen,
-        stages=found,
+        stages=different,
         message=_message(accelerator, -(-handed // degrees.batch)),
         back=_message(accelerator, -(-batch // (chosen * degrees.batch)) * _TOKEN_BYTES),
     )

@@ -11,7 +11,9 @@ from simaccel.maestro.language.grammar import is_description
 
 Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim"]
 """Tools whose files are recognised and not read."""
-Look = Literal["onnx", "configuration", "topology", "layout", "description", "config"] | Tool
+_Read = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
+_Others = Literal["weights", "MAESTRO's hardware", "Timeloop's others"]
+Look = _Read | _Others | Tool
 
 _UNREAD: Final = (
     "which simaccel does not read: write an accelerator (`simaccel hw new NAME -o FILE`); "
@@ -23,6 +25,11 @@ WORDS: Final[dict[Look, str]] = {
     "layout": "a SCALE-Sim layout of memory banks, which simaccel has not: leave it out",
     "config": "a Hugging Face config.json, which is a --workload",
     "description": "a MAESTRO description, which is a --workload, or with directives a --mapping",
+    "weights": "weights of a model (PyTorch, Keras, TFLite, GGUF, safetensors): export it to ONNX, "
+    "with or without its weights, or give the config.json of a transformer",
+    "MAESTRO's hardware": "a hardware file of MAESTRO, which is given with `directives --hw`",
+    "Timeloop's others": "a mapper, mapping, constraints or components of Timeloop, which simaccel "
+    "does not read: its problem is a --workload, its architecture is given with --hw",
     "ZigZag": f"a file of ZigZag, {_UNREAD}its ONNX model is a --workload, loops are written as "
     "a --mapping (simaccel map)",
     "Stream": f"a file of Stream, {_UNREAD}one core of it is an accelerator, its ONNX model is a "
@@ -43,9 +50,17 @@ _TOPOLOGY: Final = re.compile(
 _STREAM: Final = "offchip_core|offchip_core_id|core_connectivity|core_allocation|intra_core_tiling"
 _ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_value"
 _ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
+_HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr"
+_OTHERS: Final = "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
+_COMPONENTS: Final = "components|compound_components|mapspace"
 _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
     "configuration": _CONFIGURATION,
     "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
+    "MAESTRO's hardware": re.compile(rf"^\s*({_HARDWARE})\s*:", re.MULTILINE),
+    "Timeloop's others": re.compile(
+        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
+        re.MULTILINE | re.DOTALL,
+    ),
     "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
     "topology": _TOPOLOGY,
     "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
@@ -65,6 +80,10 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
 """Files by what only they have, in the order in which they are asked."""
 _ONNX: Final = re.compile(rb"\A\x08[\x01-\x20][\x12\x3a\x42]")
 """A protobuf whose first field is a small number, the version, and then a name, graph or opset."""
+_WEIGHTS: Final = re.compile(
+    rb"\A(GGUF|....TFL3|\x89HDF|PK\x03\x04|\x80[\x02-\x05]|.{7}\0\{)", re.DOTALL
+)
+"""GGUF, TFLite, HDF5, archives as of PyTorch, pickles, safetensors (a length, then JSON)."""
 
 
 def look_of(path: Path) -> Look | None:
@@ -76,6 +95,8 @@ def look_of(path: Path) -> Look | None:
                 data = stream.read(_MOST_READ)
     if _ONNX.match(data):
         return "onnx"
+    if _WEIGHTS.match(data):
+        return "weights"
     text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
     if is_description(text):
         return "description"

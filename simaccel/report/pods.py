@@ -95,10 +95,13 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
 def busy_shares(result: ExperimentResult) -> dict[str, float]:
     """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
     run = result.run
-    engines = (name for name in ("array", "sfu", "link") if name in run.engines)
+    shares: dict[str, float] = {
+        name: run.engines[name].busy / run.cycles
+        for name in ("array", "sfu", "link")
+        if name in run.engines
+    }
     dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
-    shares = {name: run.engines[name].busy / run.cycles for name in engines}
-    return {**shares, "dram": dram / run.cycles}
+    return shares | {"dram": dram / run.cycles}
 
 
 def _shares(result: ExperimentResult) -> str:

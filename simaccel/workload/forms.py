@@ -292,6 +292,7 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     rotary: bool | None = None
     decoder_layers: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
     relative: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    relative_each: bool = False
 
     def transformer(self) -> Transformer:
         """Return the model."""

@@ -348,6 +348,21 @@ def test_parameters_are_the_published_ones(
     assert load_config(_write(tmp_path, document))[0].parameters + beside == published
 
 
+def test_each_layer_of_umt5_has_a_table_of_positions(tmp_path: Path) -> None:
+    """google/umt5-small has 306,601,984 parameters."""
+    sizes = {"d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6}
+    umt5 = {**sizes, "model_type": "umt5", "num_decoder_layers": 8, "vocab_size": 256384}
+    umt5 |= {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    assert load_config(_write(tmp_path, umt5))[0].parameters == 306_601_984
+
+
+def test_what_stands_behind_bert_is_named(tmp_path: Path) -> None:
+    for kind, name in (("Model", "pooler"), ("ForMaskedLM", "head")):
+        path = _write(tmp_path, BERT | {"architectures": [f"Bert{kind}"]})
+        account = load_workload(path, scope="model").account
+        assert {one.name: one.macs for one in account.of("not taken")}[name] == 768 * 768
+
+
 def test_deit_has_a_token_more(tmp_path: Path) -> None:
     workload = load_workload(_write(tmp_path, DEIT), scope="model")
     n, e, f = 198, 768, 3072

@@ -48,6 +48,9 @@ def _onnx(path: Path) -> None:
         ("\ufeff" + PRODUCTS, "topology"),
         (CONFIGURATION, "configuration"),
         (LAYERS, "description"),
+        ("num_pes: 256\nl1_size_cstr: 100\n", "MAESTRO's hardware"),
+        ("# a search\nmapper:\n  algorithm: random\n", "Timeloop's others"),
+        ("mapper: {}\narchitecture: {nodes: []}\n", None),
         ("name: edge\narray: {rows: 3}\n", None),
         ("kind: layers\nlayers: {m: 3}\n", None),
         ("a,b\n", None),
@@ -89,3 +92,22 @@ def test_what_stands_in_the_wrong_place_is_named(tmp_path: Path) -> None:
     _onnx(path)
     with pytest.raises(InputError, match="this looks like an ONNX model"):
         load_accelerator(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GGUF\x03\0\0\0",
+        b"\x1c\0\0\0TFL3\0\0",
+        b"\x89HDF\r\n\x1a\n",
+        b"PK\x03\x04\0",
+        b"\x80\x04\x95",
+        b'\x40\0\0\0\0\0\0\0{"a":',
+    ],
+)
+def test_weights_are_told_to_be_exported(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(data)
+    for load in (load_workload, load_accelerator):
+        with pytest.raises(InputError, match="this looks like weights of a model"):
+            load(str(path))

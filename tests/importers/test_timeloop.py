@@ -261,3 +261,33 @@ def test_elements_are_as_wide_as_the_words_of_the_dram(
     path.write_text(NESTED.replace("word-bits: 16, shared", f"word-bits: {words}, shared"))
     known = {} if number is None else dict.fromkeys(("weights", "activations", "cache"), number)
     assert load_accelerator(path).precision.by_class == known
+
+
+_GLB_RULE = "keep: [Inputs, Outputs], bypass: [Weights]}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "bypassed"),
+    [
+        ("keep_only: [Inputs, Outputs]", ("weight",)),
+        ("bypass_only: [Weights]", ("weight",)),
+        ("bypass: [Inputs, Outputs]", ("input", "output")),
+    ],
+)
+def test_what_a_buffer_keeps(tmp_path: Path, rule: str, bypassed: tuple[str, ...]) -> None:
+    rules = f"{rule}}}, temporal: {{permutation: [N]}}"
+    found = load_accelerator(_write(tmp_path, LISTED.replace(_GLB_RULE, rules)))
+    assert isinstance(found.array, SpatialArraySpec)
+    assert found.array.bypass_buffer == bypassed
+    left = [one.name for one in found.account.of("not taken")]
+    assert "glb.constraints.temporal" in left
+
+
+def test_keys_of_nodes_are_accounted_for(tmp_path: Path) -> None:
+    """Data spaces whose names say no role, and what leaves out zeros or a part."""
+    text = LISTED.replace(_GLB_RULE, "keep: [A]}")
+    text = text.replace("    name: glb\n", "    name: glb\n    enabled: false\n    colour: red\n")
+    found = load_accelerator(_write(tmp_path, text)).account
+    left = {one.name: one.macs for one in found.of("not taken")}
+    assert left["glb.dataspace.keep"] == left["glb.colour"] == 0
+    assert left["glb.enabled"] is None

@@ -249,3 +249,34 @@ def test_a_rank_that_is_no_dimension_is_said(tmp_path: Path) -> None:
     text = CONV.replace("[[[C]], [[M]]", "[[[G]], [[C]], [[M]]").replace("{N: 1,", "{N: 1, G: 2,")
     with pytest.raises(InputError, match=r"G: got 2; .*; it is in a projection only"):
         load_workload(_write(tmp_path, text))
+
+
+def test_a_rank_twice_in_a_dimension_counts_twice(tmp_path: Path) -> None:
+    """P + 2 P + R + S reaches 3 * 111 + 6 + 6 + 1 elements."""
+    text = CONV.replace("[[S], [Q, Hstride]]", "[[P], [P, Hstride], [R], [S]]")
+    workload = load_workload(_write(tmp_path, text.replace("[[Q]], [[P]]]", "[[P]], [[Q]]]")))
+    assert workload.shapes["Inputs"][3] == 3 * 111 + 6 + 6 + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("read_write: true", "read_write: 'False'", "read_write must be true or false"),
+        ("    coefficients:\n", "    coefficients: {s: 2}\n    x:\n", "a list of mappings such as"),
+        ("  instance: {", "  $include: sizes.yaml\n  instance: {", "this is a template"),
+        ("{N: 1,", "!include {N: 1,", "this is a template"),
+    ],
+)
+def test_what_is_no_problem_as_it_stands(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load_workload(_write(tmp_path, CONV.replace(old, new)))
+
+
+def test_keys_of_data_spaces_are_accounted_for(tmp_path: Path) -> None:
+    text = CONV.replace("    - name: Weights\n", "    - name: Weights\n      density: 0.3\n")
+    account = load_workload(_write(tmp_path, text)).account
+    assert [one.name for one in account.of("not taken")] == [
+        "problem.shape.data_spaces.Weights.density"
+    ]
+    with pytest.raises(InputError, match="density"):
+        account.require_modelled()

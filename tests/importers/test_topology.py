@@ -287,7 +287,14 @@ def test_estimates_that_are_none_are_refused(file: Path, text: str) -> None:
     ]
 
 
-def test_tabs_are_no_commas(file: Path) -> None:
-    file.write_text("Layer name\t IFMAP Height\t IFMAP Width\nConv1\t572\t572\n")
-    with pytest.raises(InputError, match="commas between cells, not tabs"):
+@pytest.mark.parametrize(("sign", "name"), [("\t", "tabs"), (";", "semicolons")])
+def test_other_signs_are_no_commas(file: Path, sign: str, name: str) -> None:
+    lines = ("Layer name, IFMAP Height, IFMAP Width", "Conv1, 572, 572")
+    file.write_text("\n".join(lines).replace(",", sign))
+    with pytest.raises(InputError, match=f"commas between cells, not {name}"):
         read_topology(file)
+
+
+def test_names_have_any_sign(file: Path) -> None:
+    file.write_text("Layer,M,N,K,\n#G0,1,2,3,\n")
+    assert [*load_topology(file).tensors] == ["_G0.I", "_G0.W", "_G0.O"]

@@ -22,10 +22,9 @@ from simaccel.hardware.chips import LINK_SENT
 from simaccel.machine.accounts import Cause
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import LinkEngine, Waiting
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine, Run
-from simaccel.machine.plan import Instruction
 from simaccel.machine.round_robin_arbiter import READ, WRITE
-from simaccel.machine.steps import Action
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.layout import runs
 from simaccel.mapping.chips.sharding import Pod, pod_of

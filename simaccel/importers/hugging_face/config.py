@@ -62,7 +62,9 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     read = FAMILIES.get(family.removesuffix("_text"))
     config.usual, config.inside = DEFAULTS.get(family.removesuffix("_text"), {}), bool(outer)
     if read is None:
-        allowed = f"a family of transformers that is known; {suggest(family, FAMILIES)}"
+        near = suggest(family, FAMILIES).partition(" (")[0]
+        near = f"; {near}" if near.startswith("did") else ""
+        allowed = f"a family of transformers: {', '.join(FAMILIES)}{near}"
         raise InputError([Fault(file, "model_type", family or ABSENT, allowed)])
     named = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
     parts = read(config, family)

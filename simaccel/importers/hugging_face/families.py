@@ -159,6 +159,12 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
         config.leave("position_embedding_type", f"{kind}: positions are a table here", PART)
     if not distilled:
         config.leave("type_vocab_size", "a sum more in the embedding")
+    if "ForMaskedLM" in str(config.given.get("architectures")):
+        why = "a product of each token before the logits"
+        config.left.append(AccountEntry("head", "not taken", why, PART, hidden * hidden))
+    elif not distilled:
+        why = "a product of the first token behind the last layer"
+        config.left.append(AccountEntry("pooler", "not taken", why, PART, hidden * hidden))
     config.left.append(
         AccountEntry("norms", "harmless", "before a sub-layer, not behind: as much work")
     )
@@ -178,7 +184,7 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
     }
 
 
-def _t5(config: Configuration, _family: str) -> dict[str, Any]:
+def _t5(config: Configuration, family: str) -> dict[str, Any]:
     how = str(config.get("feed_forward_proj", default="relu"))
     act = how.rpartition("-")[2]
     if act not in ACTIVATIONS:
@@ -205,6 +211,7 @@ def _t5(config: Configuration, _family: str) -> dict[str, Any]:
         "rotary": False,
         "decoder_layers": 0 if alone else decoder,
         "relative": config.size("relative_attention_num_buckets", default=32),
+        "relative_each": family == "umt5",
         "tied": bool(config.get("tie_word_embeddings", default=True)),
     }
 

@@ -242,8 +242,9 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
     if _LAYOUT.search(text):
         allowed = "a topology; this is a SCALE-Sim layout of memory banks, which simaccel has not"
         raise InputError([Fault(file, where, text, allowed)])
-    if "\t" in text and len(header.cells) == 1:
-        raise InputError([Fault(file, where, text, "commas between cells, not tabs")])
+    if len(header.cells) == 1 and (signs := {"\t", ";"} & {*text}):
+        name = "tabs" if "\t" in signs else "semicolons"
+        raise InputError([Fault(file, where, text, f"commas between cells, not {name}")])
     keys = [_key(title) for title in header.cells]
     is_product = _is_product(keys, rows)
     needed = _PRODUCT if is_product else _CONV

@@ -20,6 +20,7 @@ from simaccel.errors import ABSENT, InputError
 from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.importers.timeloop.parts import (
+    LOOPS,
     SECONDS,
     SPELLINGS,
     TimeloopPart,
@@ -323,6 +324,7 @@ class _Accelerator:
             yield AccountEntry(part.name, "taken", part.of, "component")
             taken = _TAKEN | (set(_RATES) if part in own else set())
             yield from account_keys(part.attributes, taken, _HARMLESS, within=part.name, macs=0)
+        yield from self.reading.left.values()
         for name in map(str, self.reading.document):
             if name in ("architecture", "arch"):
                 yield AccountEntry(name, "taken", "read")
@@ -331,5 +333,4 @@ class _Accelerator:
             elif name == "sparse_optimizations":
                 yield AccountEntry(name, "not taken", "all is dense here", macs=None)
             else:
-                loops = "loops are the scheduler's, and --constrain's"
-                yield AccountEntry(name, "not taken", loops if name in _LOOPS else "not read")
+                yield AccountEntry(name, "not taken", LOOPS if name in _LOOPS else "not read")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from simaccel.errors import ABSENT, Fault
+from simaccel.files.accounting import AccountEntry
 from simaccel.hardware.levels import ROLES, Role
 
 _RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
@@ -34,6 +35,16 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 """How attributes are spelled."""
 SECONDS: Final = ("global_cycle_seconds", "cycle-seconds", "cycle_seconds")
 """How a cycle's time is spelled."""
+LOOPS: Final = "loops are the scheduler's, and --constrain's"
+"""What is said of constraints of loops."""
+_NODE_KEYS: Final = frozenset(
+    (
+        *("name", "class", "subclass", "attributes", "constraints", "spatial", "tag", "nodes"),
+        *("local", "subtree", "version", "enabled", "required_actions", "actions"),
+        *("area_scale", "energy_scale", "area_share", "energy_share"),
+    )
+)
+"""Keys of nodes that are read, or say energies and areas."""
 MOST: Final = 2**40
 """The largest amount that an attribute may say."""
 
@@ -61,6 +72,8 @@ class TimeloopReading:
     document: Mapping[str, Any]
     file: str
     faults: list[Fault] = field(default_factory=list)
+    left: dict[str, AccountEntry] = field(default_factory=dict)
+    """What is not taken of nodes besides their attributes, by its path."""
 
     def refuse(self, path: str, value: object, allowed: str) -> None:
         """Note a fault."""
@@ -101,6 +114,7 @@ class TimeloopReading:
 
     def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
         inside = where.within(node)
+        self._account(node)
         for at, local in enumerate(_list(node.get("local"))):
             path = f"{where.path}.local[{at}]"
             if own_part := self._part(local, path, inside):
@@ -137,6 +151,7 @@ class TimeloopReading:
                 where = (spread if node.get("tag") == "Parallel" else after).at(where.path, 1)
             else:
                 where = spread.within(node).at(where.path, 1)
+                self._account(node)
         return parts, where
 
     def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
@@ -181,6 +196,7 @@ class TimeloopReading:
             return None
         own = component.get("attributes")
         attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
+        self._account(component)
         name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
         kind = _kind(f"{component['class']} {component.get('subclass', '')}".lower())
         named = where.count * _count(component)
@@ -234,10 +250,39 @@ class TimeloopReading:
         kept: frozenset[Role] | None = None
         for rule in rules:
             if isinstance(rule, Mapping):
+                self._require_roles(f"{name}.dataspace", rule)
                 before = frozenset(ROLES) if kept is None else kept
-                kept = before - roles(rule.get("bypass"))
-                kept = roles(rule.get("keep")) or kept if not rule.get("bypass") else kept
+                bypass = roles(rule.get("bypass")) | roles(rule.get("bypass_only"))
+                only = roles(rule.get("keep_only")) | (
+                    frozenset() if bypass else roles(rule.get("keep"))
+                )
+                kept = only or before - bypass
         return kept
+
+    def _require_roles(self, name: str, rule: Mapping[str, Any]) -> None:
+        """Note data spaces of a constraint whose names say no role."""
+        for key in ("keep", "bypass", "keep_only", "bypass_only"):
+            unknown = [str(space) for space in _list(rule.get(key)) if role_of(str(space)) is None]
+            if unknown:
+                why = f"{', '.join(unknown)}: neither inputs, weights nor outputs by the name"
+                self.left[f"{name}.{key}"] = AccountEntry(f"{name}.{key}", "not taken", why)
+
+    def _account(self, node: Mapping[str, Any]) -> None:
+        """Note what is not taken of a node besides its attributes."""
+        name = str(node.get("name", node.get("class", "")))
+        constraints = node.get("constraints")
+        entries = [
+            AccountEntry(f"{name}.constraints.{key}", "not taken", LOOPS)
+            for key in (constraints if isinstance(constraints, Mapping) else {})
+            if key != "dataspace"
+        ]
+        for key, value in node.items():
+            if key == "sparse_optimizations" or (key == "enabled" and value is False):
+                why = "all is dense here" if value else "a part that is switched off"
+                entries.append(AccountEntry(f"{name}.{key}", "not taken", why, macs=None))
+            elif key not in _NODE_KEYS:
+                entries.append(AccountEntry(f"{name}.{key}", "not taken", "not read"))
+        self.left |= {entry.name: entry for entry in entries}
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,7 @@ _INPUT_SIZES: Final = dict.fromkeys(
 )
 _OF_PROBLEM: Final = ("version", "shape", "name")
 _OF_SHAPE: Final = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces")
+_OF_SPACE: Final = ("name", "projection", "read_write", "read-write")
 _OF_HARDWARE: Final = (
     "architecture",
     "arch",
@@ -112,7 +113,10 @@ def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
         if not isinstance(space, Mapping) or not isinstance(space.get("name"), str):
             raise _fault(source, path, space, "a mapping with name and projection")
         operands.append(_operand(space, ranks, coefficients, (source, path)))
-        written.append(bool(space.get("read_write", space.get("read-write", False))))
+        writes = space.get("read_write", space.get("read-write", False))
+        if not isinstance(writes, bool):
+            raise _fault(source, f"{path}.read_write", writes, "true or false")
+        written.append(writes)
     if written.count(True) != 1:
         raise _fault(source, "problem.shape.data_spaces", written, "one that is read_write")
     name = str(shape.get("name", "problem"))
@@ -187,7 +191,7 @@ def _entries(
     if "shape" not in problem:
         yield AccountEntry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
     if isinstance(problem.get("shape"), Mapping):
-        yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
+        yield from _shape_entries(shape)
     for name, value in instance.items():
         path = f"problem.instance.{name}"
         if name in sizes:
@@ -198,6 +202,14 @@ def _entries(
             yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
         elif value == 1:
             yield AccountEntry(path, "harmless", "1, of nothing that there is")
+
+
+def _shape_entries(shape: Mapping[Any, Any]) -> Iterator[AccountEntry]:
+    """Yield what became of every key of a shape and of its data spaces."""
+    yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
+    for space in shape.get("data_spaces", shape.get("data-spaces")):
+        within = f"problem.shape.data_spaces.{space['name']}"
+        yield from account_keys(space, _OF_SPACE, within=within, macs=None)
 
 
 def _kind(given: Operand) -> Kind:
@@ -226,9 +238,12 @@ def _sizes(
         raise _fault(source, "problem.shape.dimensions", names, "a list of names")
     ranks = {name: instance.get(name, ABSENT) for name in names}
     coefficients: dict[str, object] = {}
-    for entry in shape.get("coefficients", []):
-        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str):
-            coefficients[entry["name"]] = instance.get(entry["name"], entry.get("default", 1))
+    listed = shape.get("coefficients", [])
+    for entry in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            allowed = "a list of mappings such as {name: Wstride, default: 1}"
+            raise _fault(source, "problem.shape.coefficients", entry, allowed)
+        coefficients[entry["name"]] = instance.get(entry["name"], entry.get("default", 1))
     known = {**ranks, **coefficients}
     faults = size_faults(source, {f"problem.instance.{name}": n for name, n in known.items()})
     used = {str(name) for term in _terms(shape) for name in term}
@@ -237,7 +252,7 @@ def _sizes(
             continue
         if name in _INPUT_SIZES and name not in used:
             continue
-        near = "it is in a projection only" if name in used else suggest(name, used)
+        near = "it is in a projection only" if name in used else suggest(name, sorted(used))
         why = f"a size of a dimension, or of a coefficient in a projection; {near}"
         faults.append(Fault(source, f"problem.instance.{name}", value, why))
     if faults:
@@ -275,6 +290,7 @@ def _operand(
             if len(known) != 1 or len(factors) > 1 or None in factors:
                 what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
                 raise _fault(source, f"{path}.projection[{number}]", dim, what)
-            terms[known[0]] = next((number for number in factors if number is not None), 1)
+            factor = next((number for number in factors if number is not None), 1)
+            terms[known[0]] = terms.get(known[0], 0) + factor
         projection.append(AffineDimension(tuple(terms.items())))
     return Operand(space["name"], tuple(projection))

@@ -37,13 +37,7 @@ from simaccel.maestro.language.syntax import (
     ValueNode,
 )
 from simaccel.workload.conv import Conv, positions
-from simaccel.workload.layers import (
-    Product,
-    Shape,
-    distinct_names,
-    layers_workload,
-    one_layer,
-)
+from simaccel.workload.layers import Product, Shape, distinct_names, layers_workload, one_layer
 from simaccel.workload.names import name_faults
 from simaccel.workload.sizes import MAX_LAYER_SIZE
 from simaccel.workload.workload import Workload
@@ -383,16 +377,20 @@ def _stride(kind: LayerKind, node: StrideNode | None, evaluator: Evaluator) -> t
 def _fits(layer: DescribedLayer, node: DimensionsNode, evaluator: Evaluator) -> bool:
     """Refuse a filter larger than the input, and layers beyond what can be counted."""
     places = {OF_INPUT.get(entry.dim.text, entry.dim.text): entry for entry in node.entries}
+    sizes = layer.sizes
     for dim, reach in SLIDING.items() if layer.slides else ():
-        if layer.sizes[reach] > layer.sizes[dim]:
-            at_most = f"at most {dim}, {layer.sizes[dim]}"
-            evaluator.fault(places[reach].value, layer.sizes[reach], at_most)
-            return False
         up = layer.up["YX".index(dim)]
-        if layer.sizes[reach] % up:
+        if sizes[reach] > sizes[dim]:
+            allowed = f"at most {dim}, {sizes[dim]}"
+        elif sizes[reach] % up:
             allowed = f"a multiple of the stride of {dim}, {up}, in a TRCONV"
-            evaluator.fault(places[reach].value, layer.sizes[reach], allowed)
-            return False
+        else:
+            continue
+        evaluator.fault(places[reach].value, sizes[reach], allowed)
+        return False
+    if layer.kind == "DSCONV" and sizes.get("K", 1) not in (1, sizes["C"]):
+        evaluator.fault(places["K"].value, sizes["K"], f"1, or as many as C, {sizes['C']}")
+        return False
     if layer.macs > MAX_MACS:
         evaluator.fault(node, f"{layer.macs} MACs", f"at most {MAX_MACS} MACs in a layer")
         return False
