@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
@@ -50,9 +51,9 @@ class BitWidths:
             found.append(self.tile_width(name, held))
         return found
 
-    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> int:
-        """Return the cycles of a MAC of what an operator's tiles hold."""
-        return accelerator.array.cycles_per_mac(self.widths(path, seen)[: len(seen.inputs)])
+    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
+        """Return the cycles of a step of what an operator's tiles hold."""
+        return accelerator.array.pace(self.widths(path, seen)[: len(seen.inputs)])
 
     def _around(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""

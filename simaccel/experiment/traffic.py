@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from simaccel.analytic.native import native_macs
+from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
 from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
@@ -60,7 +60,7 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
     """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
-    compute = -(-native_macs(workload, accelerator) // accelerator.pes)
+    compute = math.ceil(least_array_cycles(workload, accelerator))
     return max(compute, *least_memory_cycles(workload, accelerator).values())
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.mapping.classes import RankClasses, Terms, dims
@@ -142,6 +143,11 @@ class IterationSpace:
         return found | spans
 
 
+_MOST_SPACES: Final = 256
+_spaces: dict[object, IterationSpace] = {}
+"""Of groups that were asked for: the candidates of a search differ in their trees alone."""
+
+
 def space_of(workload: Workload, group: Group) -> IterationSpace:
     """Return the ranks of a group.
 
@@ -149,6 +155,16 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
+    ranks = (tuple(own.items()) for own in (group.merged, group.padded, group.piece))
+    key = id(workload), group.operators, *ranks
+    if key not in _spaces:
+        if len(_spaces) >= _MOST_SPACES:
+            _spaces.clear()
+        _spaces[key] = _space_of(workload, group)  # which keeps the workload, and so its id
+    return _spaces[key]
+
+
+def _space_of(workload: Workload, group: Group) -> IterationSpace:
     known = workload.by_name
     missing = [name for name in group.operators if name not in known]
     if missing:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from simaccel.analytic.native import mac_share
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
@@ -71,6 +74,7 @@ class StallAnalysis:
     proposal: Proposal | None = None
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
 
     def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
         """Put together what the sentences about a part are made from."""
@@ -81,7 +85,8 @@ class StallAnalysis:
                 gains[freed.resources] = gain
         operators = self.diagnosis.operators if part.name == TOTAL else ()
         loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
-        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads))
+        share = self.mac_shares.get(part.name, Fraction(1))
+        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
 
 
 def analysis_of(
@@ -97,9 +102,12 @@ def analysis_of(
     loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
     names = [part.name for part in diagnosis.operators]
     kinds = {name: kind_of(workload, name) for name in names}
+    parts = {name: operators_of(workload, name) for name in names}
+    parts[TOTAL] = [operator.name for operator in workload.operators]
+    shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds)
+    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds, shares)
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:

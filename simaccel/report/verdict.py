@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
@@ -34,7 +35,8 @@ class VerdictFigures:
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
     of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
-    array, in which operands shift in, or sums out, and nothing streams.
+    array, in which operands shift in, or sums out, and nothing streams. ``mac_share``: 1 over the
+    MACs of a PE a cycle.
     """
 
     part: OperatorDiagnosis
@@ -42,6 +44,7 @@ class VerdictFigures:
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     operators: tuple[OperatorDiagnosis, ...] = ()
     loading_cycles: int = 0
+    mac_share: Fraction = Fraction(1)
 
     @property
     def engine(self) -> str:
@@ -104,7 +107,7 @@ def _bound(scene: VerdictFigures) -> str:
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
-        pes = part.macs / scene.accelerator.pes / part.cycles
+        pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
             return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"

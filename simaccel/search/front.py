@@ -14,7 +14,8 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.family import Bools, Ints
+from simaccel.analytic.family import Ints
+from simaccel.pareto import beaten, evenly, undominated
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
@@ -97,32 +98,6 @@ class Alternative:
         )
 
 
-def undominated(rows: Floats) -> Ints:
-    """Return the numbers of the rows that no other row equals or beats in all columns.
-
-    The smaller the better; of equal rows the first stays. In the order of the columns.
-    """
-    order = np.lexsort(rows.T[::-1])
-    if rows.shape[1] <= 2:  # noqa: PLR2004 - then what came before has to be beaten in the last one
-        last = rows[order, -1]
-        before = np.concatenate([[np.inf], np.minimum.accumulate(last)[:-1]])
-        return np.asarray(order[last < before], dtype=np.int64)
-    kept: list[int] = []
-    while order.size:
-        first = order[0]
-        kept.append(int(first))
-        order = order[(rows[order] < rows[first]).any(axis=1)]
-    return np.asarray(kept, dtype=np.int64)
-
-
-def beaten(rows: Floats, by: Floats) -> Bools:
-    """Return which rows some other row equals or beats in all columns."""
-    found = np.zeros(len(rows), dtype=np.bool_)
-    for one in by:
-        found |= (rows >= one).all(axis=1)
-    return found
-
-
 def front_of(
     least: Floats, judge: Callable[[Ints], Floats], *, chunk: int = _CHUNK
 ) -> tuple[Ints, Floats]:
@@ -164,17 +139,6 @@ def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternati
     rows = np.array([one.parts for one in found], dtype=np.float64)[:, asked.parts]
     kept = undominated(rows)
     return [found[int(at)] for at in evenly(kept, _MOST)]
-
-
-def evenly(numbers: Ints, most: int) -> Ints:
-    """Return at most so many numbers, which lie evenly between the first and the last.
-
-    >>> evenly(np.arange(10), 4)
-    array([0, 3, 6, 9])
-    """
-    if numbers.size <= most:
-        return numbers
-    return numbers[np.unique(np.linspace(0, numbers.size - 1, most).astype(np.int64))]
 
 
 def joined(

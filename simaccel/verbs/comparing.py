@@ -20,7 +20,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
-from simaccel.report.figures.slope import SkiSlope
+from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
@@ -206,20 +206,20 @@ def title_of(tasks: Sequence[ComparisonTask]) -> str:
     return title
 
 
-def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SkiSlope, ...]]:
+def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SlopeSeries, ...]]:
     """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
 
     None where weights or caches have memories of their own, which a bound doesn't tell apart, and
     of operators whose bound isn't known.
     """
-    found: dict[int | None, tuple[SkiSlope, ...]] = {}
+    found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for task in tasks:
         if task.seq_len not in found and not task.accelerator.memories.by_class():
             found[task.seq_len] = tuple(_slopes(task.workload))
     return found
 
 
-def _slopes(workload: Workload) -> Iterator[SkiSlope]:
+def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
     """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
     windows = any(
         len(dim.terms) > 1
@@ -236,7 +236,7 @@ def _slopes(workload: Workload) -> Iterator[SkiSlope]:
         mapspace = Mapspace(uneven=True, imperfect=every)
         label = labels[fuse] + ("" if every else ",\ntiles that divide")
         try:
-            yield SkiSlope(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
+            yield SlopeSeries(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
         except NoBoundError:
             return
 

@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.analytic.family import Ints, family_of, ints
-from simaccel.analytic.orojenesis.front import BufferFront
 from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.orojenesis.segment import Segment, figures
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.windows import CountedCosts
 from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import Group
@@ -112,7 +112,7 @@ def fused_segment(
     if not fusion.fits():
         return None
     known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]] = []
-    front, mappings = BufferFront(), 0
+    front, mappings = SkiSlope(), 0
     for shared in fusion.sequences(template):
         ways = fusion.legal_ways(shared, template)
         if not all(ways):
@@ -133,7 +133,7 @@ def fused_segment(
 
 
 def _add(
-    front: BufferFront,
+    front: SkiSlope,
     fusion: FusedGroup,
     shared: tuple[str, ...],
     ways: list[list[BranchKeeps]],
@@ -159,7 +159,7 @@ def _add(
 
 
 def _combine(
-    front: BufferFront,
+    front: SkiSlope,
     parts: list[list[tuple[Ints, Ints]]],
     base: Ints,
     rows: slice,
@@ -216,9 +216,9 @@ def _group(
     return fusion.tree(tiles, chosen)
 
 
-def _counted(workload: Workload, groups: Sequence[Group]) -> BufferFront:
+def _counted(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
     """Return the front of trees as the machine moves."""
-    front = BufferFront()
+    front = SkiSlope()
     rows = []
     for group in groups:
         room, moved = figures(family_of(space_of(workload, group), group))

@@ -9,7 +9,7 @@ import numpy as np
 
 from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, Ints, ints, take, tree_of
-from simaccel.analytic.orojenesis.front import BufferFront
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.mapping.tree import BUFFER, Group
 
 _CHUNK = 1 << 14
@@ -26,7 +26,7 @@ class Segment:
     """
 
     operators: tuple[str, ...]
-    front: BufferFront
+    front: SkiSlope
     group: Callable[[int], Group | None]
     moved: Callable[[int], int]
     mappings: int = 0
@@ -35,7 +35,7 @@ class Segment:
 
 def of_families(group: Group, families: Sequence[Family]) -> Segment:
     """Return the segment of some families of trees of a group, counted as the machine moves."""
-    front, mappings = BufferFront(), 0
+    front, mappings = SkiSlope(), 0
     for number, family in enumerate(families):
         size = int(np.prod(family.shape, dtype=np.int64))
         mappings += size

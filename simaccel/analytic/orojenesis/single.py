@@ -10,11 +10,11 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.orojenesis.attain import FACTORS, even_group, is_alone
-from simaccel.analytic.orojenesis.front import BufferFront
 from simaccel.analytic.orojenesis.halo import Cuts, Halo, RankCut, tile_elements
 from simaccel.analytic.orojenesis.orders import best_order, traffic, traffic_in
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, NoBoundError
 from simaccel.analytic.orojenesis.sizes import divisors, orders
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
 from simaccel.analytic.orojenesis.uneven import is_proved, uneven_front, uneven_group
 from simaccel.mapping.tree import Group
@@ -64,7 +64,7 @@ class EinsumBound:
 
     problem: BoundProblem
     mapspace: Mapspace
-    front: BufferFront
+    front: SkiSlope
     mappings: int
     all_sizes: bool = True
 
@@ -104,7 +104,7 @@ def bound(problem: BoundProblem, mapspace: Mapspace | None = None) -> EinsumBoun
     if any(operand.bits % BYTE for operand in problem.operands):
         raise NoBoundError(f"operator {problem.operator.name}: elements that aren't whole bytes")
     mapspace = mapspace or Mapspace()
-    front, complete = BufferFront(), True
+    front, complete = SkiSlope(), True
     if mapspace.uneven and mapspace.array:
         _require_folds(problem)
     if mapspace.uneven:
@@ -125,11 +125,11 @@ def _require_folds(problem: BoundProblem) -> None:
         raise NoBoundError(f"operator {name}: no uneven bound for a systolic array; {why}")
 
 
-def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[BufferFront, bool]:
+def _even_front(problem: BoundProblem, mapspace: Mapspace) -> tuple[SkiSlope, bool]:
     """Return the front of trees with one loop a rank, and whether all sizes that matter are in."""
     alone = [rank for rank in problem.free if mapspace.array and is_alone(problem, rank)]
     sizes, complete = options(problem, imperfect=mapspace.imperfect, whole=alone)
-    front, subsets = BufferFront(), _subsets(problem, mapspace)
+    front, subsets = SkiSlope(), _subsets(problem, mapspace)
     for tiles in tilings([sizes[rank] for rank in problem.free]):
         cuts = {
             rank: RankCut(problem.sizes[rank], tile)

@@ -34,9 +34,9 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, ints
 from simaccel.analytic.orojenesis.attain import is_alone, unit_of
-from simaccel.analytic.orojenesis.front import BufferFront
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, Terms
 from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
 
@@ -141,13 +141,13 @@ def is_proved(problem: BoundProblem) -> bool:
     return len(problem.operands) <= _PROVED or not problem.sliding
 
 
-def uneven_front(problem: BoundProblem, *, imperfect: bool) -> tuple[BufferFront, bool]:
+def uneven_front(problem: BoundProblem, *, imperfect: bool) -> tuple[SkiSlope, bool]:
     """Return the front, and whether it is over all sizes that matter.
 
     Origins are (-1 - number of the way to keep the tensors, size of each of its cuts, then 0).
     """
     every = depths(problem)
-    front, (sizes, complete) = BufferFront(), options(problem, imperfect=imperfect)
+    front, (sizes, complete) = SkiSlope(), options(problem, imperfect=imperfect)
     complete = complete and is_proved(problem)
     width = max((len(_cuts(stages)) for stages in every), default=0)
     for number, stages in enumerate(every):

@@ -14,12 +14,12 @@ import numpy as np
 
 from simaccel.analytic.family import Ints, family_of, ints
 from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
-from simaccel.analytic.orojenesis.front import BufferFront, together
 from simaccel.analytic.orojenesis.fused import fused_segment
 from simaccel.analytic.orojenesis.fusion import TEMPLATES
 from simaccel.analytic.orojenesis.problem import NoBoundError, problem_of
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.single import Mapspace, bound
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope, together
 from simaccel.analytic.orojenesis.vectors import vector_segment
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Mapping, WorkloadReference
@@ -50,8 +50,8 @@ class WorkloadBound:
     """The front of a workload, of all its repetitions, over a set of segments."""
 
     workload: Workload
-    front: BufferFront
-    steps: Sequence[BufferFront] = field(repr=False)
+    front: SkiSlope
+    steps: Sequence[SkiSlope] = field(repr=False)
     segments: dict[tuple[int, int], Segment] = field(repr=False)
 
     def point(self, number: int) -> WorkloadPoint:
@@ -120,11 +120,11 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
 
     All operators of a segment run as often.
     """
-    start = BufferFront()
+    start = SkiSlope()
     start.add(ints([0]), ints([0]), ints([[0, 0, 0]]))
     steps, segments = [start], {}
     for stop in range(1, count + 1):
-        best = BufferFront()
+        best = SkiSlope()
         for begin in range(stop):
             segment = segment_of(begin, stop)
             if segment is None or not len(segment.front) or not len(steps[begin]):
@@ -132,15 +132,13 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             segments[begin, stop] = segment
             times = workload.times(segment.operators[0])
             own = segment.front
-            both = together(
-                [steps[begin], BufferFront(own.buffer, own.accesses * times, own.origin)]
-            )
+            both = together([steps[begin], SkiSlope(own.buffer, own.accesses * times, own.origin)])
             best.add(both.buffer, both.accesses, _from(begin, both))
         steps.append(best)
     return WorkloadBound(workload, steps[-1], steps, segments)
 
 
-def _from(begin: int, both: BufferFront) -> Ints:
+def _from(begin: int, both: SkiSlope) -> Ints:
     return np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
 
 
@@ -220,7 +218,7 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
         workload, [[operator] for operator in names] if fuse == UNFUSED else [names]
     )
     moved = np.maximum(-(-front.accesses // 2), least)
-    halved = BufferFront(-(-front.buffer // 2), moved, front.origin)
+    halved = SkiSlope(-(-front.buffer // 2), moved, front.origin)
     return replace(bounds, workload=workload, front=halved)
 
 

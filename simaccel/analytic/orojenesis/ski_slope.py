@@ -1,4 +1,4 @@
-"""Fronts: points (bytes kept on chip, bytes moved) that no other point beats in both."""
+"""Ski-slopes: the least bytes moved with each buffer, as the points that no other beats in both."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
+from simaccel.pareto import undominated
 
 
 @dataclass
-class BufferFront:
+class SkiSlope:
     """Points with strictly more buffer and strictly fewer accesses, and where each comes from.
 
     ``origin``: a row of figures for each point, as it was given with it.
@@ -41,10 +42,7 @@ class BufferFront:
         buffers = np.concatenate([self.buffer, buffer[new]])
         moved = np.concatenate([self.accesses, accesses[new]])
         origins = np.concatenate([known, origin[new]])
-        order = np.lexsort((np.arange(buffers.size), moved, buffers))
-        buffers, moved, origins = buffers[order], moved[order], origins[order]
-        least = np.minimum.accumulate(moved)
-        best = np.concatenate([[True], moved[1:] < least[:-1]])
+        best = undominated(np.stack([buffers, moved], axis=1))
         self.buffer, self.accesses, self.origin = buffers[best], moved[best], origins[best]
 
     def at(self, room: int) -> int | None:
@@ -57,7 +55,7 @@ class BufferFront:
         return [(int(b), int(a)) for b, a in zip(self.buffer, self.accesses, strict=True)]
 
 
-def together(fronts: list[BufferFront]) -> BufferFront:
+def together(fronts: list[SkiSlope]) -> SkiSlope:
     """Return the front of things that run one after the other with one buffer.
 
     ``origin`` has a column for each: the number of its point. Below the largest of the smallest
@@ -69,6 +67,6 @@ def together(fronts: list[BufferFront]) -> BufferFront:
     moved = sum(
         (front.accesses[at] for front, at in zip(fronts, columns, strict=True)), start=ints(0)
     )
-    joined = BufferFront()
+    joined = SkiSlope()
     joined.add(rooms, ints(moved), np.stack(columns, axis=1))
     return joined
