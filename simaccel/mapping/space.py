@@ -19,6 +19,7 @@ from simaccel.mapping.classes import RankClasses, Terms, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import TensorView
 from simaccel.workload import Operand, Operator, Vector, Workload
+from simaccel.workload.names import use_name
 
 _LIVE_APART = ("weight", "cache")
 """Classes of tensors that an accelerator may have a memory for."""
@@ -312,7 +313,7 @@ def _seen(
         if input_view not in known:
             known.append(input_view)
         number = known.index(input_view)
-        names.append(f"{input_view.name}#{number}" if number else input_view.name)
+        names.append(use_name(input_view.name, number))
     ranks = dict.fromkeys(
         inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
+from simaccel.hardware.memory import is_dram_channel
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -62,7 +63,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
     shares = [run.engines[on_core(core, "array")].busy / run.cycles for core in range(cores)]
     least, most = short_share_text(min(shares)), short_share_text(max(shares))
     span = f"busy {most}" if least == most else f"busy {least} to {most}"
-    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
     yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
 
 
@@ -100,7 +101,7 @@ def busy_shares(result: ExperimentResult) -> dict[str, float]:
         for name in ("array", "sfu", "link")
         if name in run.engines
     }
-    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
     return shares | {"dram": dram / run.cycles}
 
 
