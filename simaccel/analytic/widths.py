@@ -9,6 +9,7 @@ from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, held_around
 from simaccel.mapping.view import TensorView
+from simaccel.workload.names import tensor_of
 
 
 @dataclass
@@ -19,7 +20,7 @@ class BitWidths:
 
     def width(self, name: str) -> int:
         """Return the bits per element of a tensor in DRAM, by its name in the tree."""
-        return self.family.space.workload.tensors[name.partition("#")[0]].bits
+        return self.family.space.workload.tensors[tensor_of(name)].bits
 
     def in_place(self, name: str) -> list[str]:
         """Return tensors that are made in the tile of another."""
@@ -38,7 +39,7 @@ class BitWidths:
 
     def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
-        return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
+        return [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator touches."""

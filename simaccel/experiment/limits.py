@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.limit_names import ARRAY, LIMITS, LOADING, UNFILLED
+from simaccel.experiment.causes import ARRAY, LIMITS, LOADING, UNFILLED
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import free, takes_time

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
-from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import ComparisonRow

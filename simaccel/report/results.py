@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.limit_names import LOADING
+from simaccel.experiment.causes import LOADING
 from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class

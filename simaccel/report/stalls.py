@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from simaccel.analytic.native import mac_share
+from simaccel.experiment.causes import FREED, LIMITS
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.experiment.limit_names import LIMITS
 from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
@@ -46,19 +46,6 @@ _SMALLEST_WAIT = 0.01
 _WORTH_A_VERDICT = 0.04
 _WORTH_A_SUM = 0.1
 _MOST_VERDICTS = 3
-
-_MEANINGS = {
-    "dram_bandwidth": "transfers take no cycles, their latency stays",
-    "dram_latency": "data arrive as soon as they are read",
-    "dram_banks": "rows, activates and refreshes cost nothing; bandwidth and latency stay",
-    "buffer_ports": "reads and writes of the buffer take no cycles",
-    "noc": "pipes without limit of width and without latency",
-    "sfu": "softmax takes no cycles; its port use stays",
-    "array": "folds and passes take no cycles; what they move stays",
-    "link": "messages between chips take no cycles; what they move stays",
-    "array_loading": "operands shift into the array, and sums out of it, in no time",
-    "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
-}
 
 
 @dataclass(frozen=True)
@@ -231,7 +218,11 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
             cycles_text(before - after),
             "-" if gain is None else f"{gain:.3f} x",
         )
-        meaning = _MEANINGS[freed.resources[0]] if len(freed.resources) == 1 else "both"
+        meaning = (
+            FREED[freed.resources[0]][1].format(slots=FREE_SLOTS)
+            if len(freed.resources) == 1
+            else "both"
+        )
         add_row(table, (freed_text(freed.resources), *figures, meaning))
     return table
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from simaccel.experiment.causes import ARRAY, CAUSES, SFU
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
+from simaccel.workload.names import is_sums
 
 BOUND = 0.9
 """An engine that is busy for this part of the cycles bounds them."""
@@ -23,10 +25,11 @@ _FULL_PES = 0.75
 _ONE_WAY = 0.95
 _MOSTLY = 0.6
 _LARGE_PART = 0.2
-_SUMS = "_sums"
-"""How the lowering of a GEMM names the tiles of partial sums that go through DRAM."""
 
-_ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}
+_ENGINES = {
+    **{name: CAUSES[name].awaited for name in (ARRAY, SFU)},
+    "dma_out": "the stores (dma_out)",
+}
 
 
 @dataclass(frozen=True)
@@ -161,7 +164,7 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
         return ""
     if wait.kind == "free":
         return f" for a free slot of {wait.tile}, held by {engine_text(wait.waits_for)}"
-    if wait.tile.endswith(_SUMS):
+    if is_sums(wait.tile):
         return f" for {wait.tile} tiles, partial sums that come back from DRAM"
     if wait.waits_for in _ENGINES:
         return f" for {wait.tile} tiles from {engine_text(wait.waits_for)}"
