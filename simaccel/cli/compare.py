@@ -177,18 +177,21 @@ def _run_all(
     finish: Callable[[Sequence[ComparisonRow]], None],
 ) -> Sequence[ComparisonRow]:
     """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
-    from simaccel.cli.partial_results import keeping
-    from simaccel.experiment.parallel import noted
+    from simaccel.cli.partial_results import keep_partial_results
+    from simaccel.experiment.parallel import run_with
     from simaccel.verbs.comparing import run_task
 
-    with keeping(table, [task.row for task in tasks]) as note, ProgressBar("comparing") as bar:
+    with (
+        keep_partial_results(table, [task.row for task in tasks]) as note,
+        ProgressBar("comparing") as bar,
+    ):
 
         def told(number: int, row: ComparisonRow) -> None:
             note(number, row)
             bar.line(_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
-            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=told)
+            rows = run_with(team, run_task, tasks, bar.show, lost=_lost, note=told)
         finish(rows)
     return rows
 
