@@ -126,7 +126,8 @@ def compare(
     """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
     --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
-    --phase prefill,decode, --stationarity ws,os,is: each value is run with each of the others.
+    --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4: each value is run with
+    each of the others.
     The speedup is against the first dataflow or mapspace, all else being the same.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own

@@ -59,9 +59,9 @@ class ExperimentOptions:
             effort=sought.effort(),
             constraints=sought.constraints,
             patience=sought.patience,
-            tensor_parallel=sought.tensor_parallel,
-            data_parallel=sought.data_parallel,
-            expert_parallel=sought.expert_parallel,
+            tensor_parallel=sought.degree("tensor_parallel"),
+            data_parallel=sought.degree("data_parallel"),
+            expert_parallel=sought.degree("expert_parallel"),
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )

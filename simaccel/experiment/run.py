@@ -241,6 +241,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "memories": [
             vars(demand) for demand in memory_demands(result.workload, result.accelerator)
         ],
+        **({"chip_count": chips} if (chips := result.accelerator.chips.count) > 1 else {}),
         "events": run.events,
         "wall_seconds": result.wall_seconds,
         **({"not_taken": [vars(entry) for entry in left]} if left else {}),
