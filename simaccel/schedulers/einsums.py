@@ -16,11 +16,11 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
-from simaccel.search.accounts import unnoted
+from simaccel.search.accounts import ignore_account
 from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree
 from simaccel.search.canonical import NameList, Names, key_of, names_of, renamed
-from simaccel.search.search import Goal, floored, search
-from simaccel.search.sizes import filling, tile_sizes
+from simaccel.search.search import Goal, search, with_floor
+from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.workload import Vector, Workload
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import tensor_of
@@ -82,7 +82,7 @@ def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[di
         whole = math.prod(inner.values())
         sizes = tile_sizes(space.sizes[rank], max(1, -(-side // whole)))
         if whole > 1:
-            sizes = sorted({*sizes, *filling(space.sizes[rank], whole, side)})
+            sizes = sorted({*sizes, *filling_tiles(space.sizes[rank], whole, side)})
         tiles += [{**outer, rank: size, **inner} for size in sizes]
     unique = {tuple(sorted(tiling.items())): tiling for tiling in tiles}
     return list(unique.values()) or [{}]
@@ -238,7 +238,7 @@ class OperatorCandidateSet:
             name = "kept" if self.families[0].around else "alone"
             searched = search(self.candidates, goal, limit, name)
             if searched.best is not None:
-                self.goal.note(floored(searched.account, self.candidates, goal))
+                self.goal.note(with_floor(searched.account, self.candidates, goal))
             scored = self.found[held_bytes] = searched.settled(goal.room, limit), limit
         best, _ = scored
         if best is None:
@@ -282,7 +282,7 @@ class TreeSearch:
     def quiet(self) -> TreeSearch:
         """Return the same search, with what is known, that tells nobody of what it does."""
         found = copy(self)
-        found.goal = replace(self.goal, note=unnoted)
+        found.goal = replace(self.goal, note=ignore_account)
         return found
 
     def einsum(

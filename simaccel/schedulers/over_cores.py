@@ -23,8 +23,8 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, apart
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.sequences import finished, measured
-from simaccel.search.accounts import ungiven, unnoted
+from simaccel.schedulers.sequences import finish_mapping, measured
+from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
@@ -58,8 +58,8 @@ def over_cores(
     first = schedule(
         workload, _with(accelerator, cores=CoresSpec()), dataflow, replace(options, gave=ungiven)
     )
-    quiet = replace(options, note=unnoted, gave=ungiven)
-    goal = Goal.of(accelerator, replace(options, note=unnoted), workload)
+    quiet = replace(options, note=ignore_account, gave=ungiven)
+    goal = Goal.of(accelerator, replace(options, note=ignore_account), workload)
     search = _Search(
         workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
     )
@@ -69,7 +69,7 @@ def over_cores(
         raise InputError([Fault("--spread", "spread", rank, allowed) for rank in unmet])
     bodies: list[Body] = [spread] if asked else [first.body, spread]
     values = [measured(workload, body, goal).value for body in bodies]
-    return finished(workload, first.dataflow, bodies[values.index(min(values))], goal)
+    return finish_mapping(workload, first.dataflow, bodies[values.index(min(values))], goal)
 
 
 def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
@@ -99,7 +99,7 @@ def _with(accelerator: Accelerator, **sections: object) -> Accelerator:
     return Accelerator.model_construct(**{**fields, **sections})
 
 
-def sharing(accelerator: Accelerator, cores: int) -> Accelerator:
+def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
     """Return one core with its part of the bandwidth that so many share."""
 
     def part(memory: MemorySpecs) -> MemorySpecs:
@@ -214,7 +214,7 @@ class _Search:
         parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
         for share in parts:
             with suppress(SimaccelError, _UncutError):
-                body = self.schedule(piece, sharing(self.accelerator, share)).body
+                body = self.schedule(piece, share_bandwidth(self.accelerator, share)).body
                 groups = [part for part in body if isinstance(part, Group)]
                 if len(groups) == len(body):
                     yield tuple(_spread(whole, part, space, rank, tile) for part in groups)
