@@ -72,7 +72,9 @@ def test_networks_are_listed_with_their_figures(cli: Call) -> None:
 
 
 def test_a_network_is_shown_layer_by_layer(cli: Call) -> None:
-    found = json.loads(cli("workload show alexnet --json --batch 2 --bytes-per-element W=1").stdout)
+    found = json.loads(
+        cli("workload show alexnet --scope layers --json --batch 2 --bytes-per-element W=1").stdout
+    )
     assert [row["operator"] for row in found["operators"]][:2] == ["conv1", "conv2"]
     conv2 = found["operators"][1]
     # 27 x 27 outputs of 5 x 5 filters reach over 31 x 31 inputs
