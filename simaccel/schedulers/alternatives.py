@@ -18,7 +18,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
-from simaccel.schedulers.candidates import EXACT, CandidateSet
+from simaccel.schedulers.candidates import EXACT, CandidateSet, leakage
 from simaccel.schedulers.canonical import renamed
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.front import (
@@ -150,7 +150,7 @@ class FrontSearch:
 
     @property
     def _leak(self) -> float:
-        return self.accelerator.prices.leakage_pj_per_cycle
+        return leakage(self.accelerator)
 
     def _times(self, front: AlternativeFront, name: str) -> AlternativeFront:
         times = self.workload.times(name)

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from simaccel.analytic.family import Family
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.accounts import SearchAccount, together
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.candidates import CandidateSet, ScoredTree
-from simaccel.schedulers.chains import chain_families, chain_of, left_out
+from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, left_out
+from simaccel.schedulers.core_cuts import grids_on_cores
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.epilogues import families_of
 from simaccel.schedulers.judge import Body
@@ -212,6 +215,15 @@ def _left_out(names: Sequence[str], why: str) -> SearchAccount:
     return SearchAccount(name="shared rows", operators=tuple(names), space=0, left_out=why)
 
 
+def _grids(chain: OperatorChain, goal: Goal) -> list[CandidateSet]:
+    def families(space: IterationSpace) -> dict[int, list[Family]]:
+        piece = replace(chain, space=space)
+        made = (*chain_families(piece, goal.accelerator), *families_of(piece, goal.accelerator))
+        return {at: [family] for at, family in enumerate(made)}
+
+    return list(grids_on_cores(chain.group, chain.space, goal, families).values())
+
+
 def _chain(
     workload: Workload, names: Sequence[str], start: int, search: TreeSearch
 ) -> Iterator[ScheduleStep]:
@@ -221,9 +233,7 @@ def _chain(
     chain = chain_of(workload, names)
     if chain is None:
         return
-    goal = search.goal
-    families = (*chain_families(chain, goal.accelerator), *families_of(chain, goal.accelerator))
-    grids = [goal.grid(chain.group, [family]) for family in families]
+    goal, grids = search.goal, _grids(chain, search.goal)
     promises = [grid.bound(goal.room) for grid in grids]
 
     def find(limit: float) -> tuple[Body, float]:

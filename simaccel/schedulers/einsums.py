@@ -19,6 +19,7 @@ from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.accounts import unnoted
 from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree
 from simaccel.schedulers.canonical import NameList, Names, key_of, names_of, renamed
+from simaccel.schedulers.core_cuts import Families, on_cores
 from simaccel.schedulers.search import Goal, floored, search
 from simaccel.schedulers.sizes import filling, tile_sizes
 from simaccel.workload import Vector, Workload
@@ -208,6 +209,9 @@ class OperatorCandidateSet:
     made: Group
     """The group of the operator that they were made for."""
     families: Sequence[Family]
+    """Of one core."""
+    pieces: Callable[[], CandidateSet]
+    """Makes the grid: all candidates of these families, and of those of pieces for cores."""
     goal: Goal
     names: Names
     known: dict[object, Any]
@@ -220,9 +224,9 @@ class OperatorCandidateSet:
 
     @property
     def candidates(self) -> CandidateSet:
-        """The grid: all candidates of its families."""
+        """The grid: all candidates."""
         if "grid" not in self.known:
-            self.known["grid"] = self.goal.grid(self.made, self.families)
+            self.known["grid"] = self.pieces()
         found: CandidateSet = self.known["grid"]
         return found
 
@@ -271,7 +275,7 @@ class TreeSearch:
 
     def __init__(self, goal: Goal) -> None:
         self.goal = goal
-        self._seen: dict[object, tuple[NameList, Group, Sequence[Family], dict[object, Any]]] = {}
+        self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
 
     @property
     def accelerator(self) -> Accelerator:
@@ -282,6 +286,12 @@ class TreeSearch:
         """Return the same search, with what is known, that tells nobody of what it does."""
         found = copy(self)
         found.goal = replace(self.goal, note=unnoted)
+        return found
+
+    def on_one_core(self) -> TreeSearch:
+        """Return the same search, with what is known, that leaves other cores idle."""
+        found = copy(self)
+        found.goal = replace(self.goal, is_spread=False)
         return found
 
     def einsum(
@@ -305,7 +315,10 @@ class TreeSearch:
         space = space_of(workload, group)
         seen = space.seen(name)
         return self.known(
-            group, space, kept, lambda: einsum_families(space, seen, self.accelerator, kept=kept)
+            group,
+            space,
+            kept,
+            lambda space: einsum_families(space, seen, self.accelerator, kept=kept),
         )
 
     def vector(
@@ -333,7 +346,7 @@ class TreeSearch:
             group,
             space,
             kept,
-            lambda: list(
+            lambda space: list(
                 vector_families(
                     space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
                 )
@@ -346,22 +359,35 @@ class TreeSearch:
         group: Group,
         space: IterationSpace,
         kept: Sequence[str],
-        families: Callable[[], list[Family]],
+        families: Families,
         more: object = (),
     ) -> OperatorCandidateSet:
         """Return a group's candidates, those of one that is mapped alike where it is known.
 
-        ``more``: what else decides the families, beside the operators and what is kept around.
+        ``more``: what else decides the families, beside the operators and what is kept around;
+        where something is, cores have no pieces.
         """
-        names = names_of(space.operators)
+        names, goal = names_of(space.operators), self.goal
         ranks = [name for kind, name in names if kind == "rank"]
         # what is asked of ranks goes by their names
-        key = (key_of(space, kept), more, tuple(ranks) if self.goal.asked else ())
+        key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_spread)
         if key not in self._seen:
-            self._seen[key] = names, group, families(), {}
-        first, made, candidates, known = self._seen[key]
+            on = replace(goal, is_spread=goal.is_spread and not kept)
+            self._seen[key] = (
+                names,
+                OperatorCandidateSet(
+                    group,
+                    group,
+                    families(space),
+                    lambda: on_cores(group, space, on, families),
+                    goal,
+                    {},
+                    {},
+                ),
+            )
+        first, found = self._seen[key]
         new = dict(zip(first, (name for _, name in names), strict=True))
-        return OperatorCandidateSet(group, made, candidates, self.goal, new, known)
+        return replace(found, group=group, goal=goal, names=new)
 
     def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
         """Return the candidates of an operator on its own; errors as of ``einsum``."""

@@ -69,7 +69,10 @@ def searched(
 ) -> OperatorCandidateSet:
     """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
     return search.known(
-        chain.group, chain.space, kept, lambda: families_of(chain, search.accelerator, kept)
+        chain.group,
+        chain.space,
+        kept,
+        lambda space: families_of(replace(chain, space=space), search.accelerator, kept),
     )
 
 

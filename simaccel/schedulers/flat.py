@@ -14,6 +14,7 @@ import numpy as np
 
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers.accounts import SearchAccount, together, unnoted
 from simaccel.schedulers.attention import (
@@ -24,6 +25,7 @@ from simaccel.schedulers.attention import (
     tiled_families,
 )
 from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.schedulers.core_cuts import grids_on_cores
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.near_ties import settled
@@ -155,11 +157,20 @@ def grids(
     problem: AttentionProblem, goal: Goal, options: Options, granularities: str
 ) -> list[GridKind]:
     """Return the candidates of each kind; without granularities those of flash."""
+
+    def families(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
+        piece = replace(problem, space=space)
+        return {
+            (name, at): some
+            for name, kind in _kinds(piece, goal.accelerator, options, granularities)
+            for at, some in enumerate(kind)
+        }
+
+    found: dict[str, list[CandidateSet]] = {}
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    return [
-        GridKind(name, tuple(goal.grid(empty, some) for some in families))
-        for name, families in _kinds(problem, goal.accelerator, options, granularities)
-    ]
+    for (name, _), grid in grids_on_cores(empty, problem.space, goal, families).items():
+        found.setdefault(name, []).append(grid)
+    return [GridKind(name, tuple(some)) for name, some in found.items()]
 
 
 def attention(

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.mapspace.costs import Objective
 from simaccel.mapspace.space import STRATEGIES, Strategy
@@ -17,6 +19,7 @@ from simaccel.schedulers.alternatives import AlternativeFront, FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.schedulers.core_cuts import every_cut
 from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.front import Figure, FrontFigures
 from simaccel.schedulers.judge import Body
@@ -122,9 +125,13 @@ def _fused(
 ) -> AlternativeFront:
     """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
     problem = problem_of(explorer.workload, part)
-    families = flat.families(problem, explorer.accelerator, options, granularities)
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    return explorer.grids(families, empty)
+
+    def families(space: IterationSpace) -> list[Family]:
+        piece = replace(problem, space=space)
+        return flat.families(piece, explorer.accelerator, options, granularities)
+
+    return explorer.grids(every_cut(empty, problem.space, explorer.goal, families), empty)
 
 
 def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> AlternativeFront:
@@ -186,7 +193,11 @@ def _runs(
     chain = chain_of(workload, names)
     if chain is None or sum(isinstance(operator, Einsum) for operator in operators) > best.EINSUMS:
         return
-    yield explorer.grids(list(chain_families(chain, explorer.accelerator)), chain.group)
+
+    def families(space: IterationSpace) -> list[Family]:
+        return list(chain_families(replace(chain, space=space), explorer.accelerator))
+
+    yield explorer.grids(every_cut(chain.group, chain.space, explorer.goal, families), chain.group)
 
 
 def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> AlternativeFront:
