@@ -65,6 +65,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.rtl.run
 	$(BIN)/python -m validation.rtl.sequences
 	$(BIN)/python -m validation.tpu_v1.run
+	$(BIN)/python -m validation.pods.all_chips
 
 bench: setup ## how fast the simulator is
 	$(BIN)/python -m benchmarks.run

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
-from simaccel.analytic.bounds.fused import fused_segment
-from simaccel.analytic.bounds.fusion import TEMPLATES
-from simaccel.analytic.bounds.problem import problem_of
-from simaccel.analytic.bounds.single import Mapspace, bound
+from simaccel.analytic.orojenesis.fused import fused_segment
+from simaccel.analytic.orojenesis.fusion import TEMPLATES
+from simaccel.analytic.orojenesis.problem import problem_of
+from simaccel.analytic.orojenesis.single import Mapspace, bound
 from simaccel.workload import Workload, bmm, build, conv2d, gemm
 
 _LA: Final = ("L", "softmax", "A")

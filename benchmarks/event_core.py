@@ -23,12 +23,12 @@ from benchmarks.measure import (
     shares,
     table,
 )
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.lowering import lower
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from simaccel.workload import Workload, gemm
 
 AIM = 0.3

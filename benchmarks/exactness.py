@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
 from simaccel.experiment.run import result_json, simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import make_mapping
 from simaccel.workload import build
 

@@ -17,7 +17,7 @@ from simaccel.experiment.exploration.space import (
     WeightedWorkload,
 )
 from simaccel.experiment.parallel import TaskWorkers, noted, working
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
 
 WANTED = 0.9

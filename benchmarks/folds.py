@@ -14,12 +14,12 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.measure import table
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.array import Array, OnChipEngine
 from simaccel.machine.channel import Channel
 from simaccel.machine.clock import Clock
+from simaccel.machine.instructions import Instruction
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Instruction
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import build

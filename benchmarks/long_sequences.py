@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
 from simaccel.experiment.recording import record
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.program import size
 from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import build

@@ -7,11 +7,11 @@ from typing import Final
 
 from benchmarks.measure import Benchmark, Point, Row, measure_here, print_row, table
 from simaccel.analytic.prediction import predict
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import network
 
 PATIENCE: Final = 1_000

@@ -32,17 +32,17 @@ from benchmarks.measure import (
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.mapspace.nests import map_einsum
-from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.schedulers.spatial import choices
+from simaccel.search.judge import Judge
+from simaccel.search.mapspace.nests import map_einsum
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.search import Goal
 from simaccel.workload import build, gemm, network
 from simaccel.workload.language import transformer
 

@@ -23,9 +23,9 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.search import Effort
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import Workload, build, network
 from simaccel.workload.language import transformer
 from validation.bound.points import draw

@@ -16,7 +16,7 @@ import h5py
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, run_child, table
 from simaccel.experiment.recording import record, trace_header
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simaccel.experiment.run import result_json
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.importers.accelerators import load_accelerator
+    from simaccel.importers.workloads import load_workload
     from simaccel.schedulers import Options
     from simaccel.verbs.bounding import bound
     from simaccel.verbs.comparing import compare
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from simaccel.verbs.exploring import explore
     from simaccel.verbs.running import Result, record, simulate
     from simaccel.verbs.tracing import Trace
-    from simaccel.workload import build, conv2d, gemm, load_workload, network
+    from simaccel.workload import build, conv2d, gemm, network
 
     __version__: str
 
@@ -33,8 +34,8 @@ _HOMES = {
     "estimate": "simaccel.verbs.estimating",
     "explore": "simaccel.verbs.exploring",
     "gemm": "simaccel.workload",
-    "load_accelerator": "simaccel.hardware.load",
-    "load_workload": "simaccel.workload",
+    "load_accelerator": "simaccel.importers.accelerators",
+    "load_workload": "simaccel.importers.workloads",
     "network": "simaccel.workload",
     "record": "simaccel.verbs.running",
     "result_json": "simaccel.experiment.run",

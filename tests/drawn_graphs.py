@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Workload
-from simaccel.workload.onnx_files import load_onnx
 
 KINDS = (
     *("Conv", "Conv", "Conv", "MaxPool", "AveragePool", "GlobalAveragePool"),

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.tree import Do, Mapping, nodes

@@ -25,7 +25,7 @@ from benchmarks import (
 from benchmarks.measure import FailedError, Row, run_child
 from benchmarks.run import BEGIN, BENCHMARKS, END, fill, main, tables
 from simaccel.analytic.family import ints
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 
 
 def _event_core() -> list[Row]:

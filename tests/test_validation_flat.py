@@ -12,11 +12,11 @@ import pytest
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.judge import Judge, mapping_of
+from simaccel.search.judge import Judge, mapping_of
 from simaccel.workload import ModelDimensions, Workload, attention
 from validation.flat import fig_4, paper, points, run
 from validation.flat.exhibit import HERE, SHORT, geometric_mean, read, stated, write

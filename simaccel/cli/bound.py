@@ -18,7 +18,7 @@ from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
 
 if TYPE_CHECKING:
-    from simaccel.analytic.bounds.halo import Halo
+    from simaccel.analytic.orojenesis.halo import Halo
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
 
@@ -139,7 +139,7 @@ def bound(
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
     require_stdout_free(output, "-o", others={"--json": as_json})
     outputs.require()
-    from simaccel.analytic.bounds.single import Mapspace
+    from simaccel.analytic.orojenesis.single import Mapspace
     from simaccel.report.bounds import bound_json, bound_lines, bound_table
     from simaccel.verbs.bounding import bound_of
 
@@ -157,7 +157,7 @@ def bound(
 
 
 def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
-    from simaccel.hardware.load import accelerator_path
+    from simaccel.importers.accelerators import accelerator_path
 
     found = [Path(asked.name)] if asked.is_file() else []
     try:

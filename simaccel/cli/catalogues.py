@@ -36,7 +36,8 @@ def hw() -> None:
 @json_option
 def list_hw(as_json: bool) -> None:
     """List the accelerators that come with simaccel or with plug-ins."""
-    from simaccel.hardware.load import list_accelerators, load_accelerator
+    from simaccel.hardware.load import list_accelerators
+    from simaccel.importers.accelerators import load_accelerator
     from simaccel.report.catalogues import accelerators_table
 
     accelerators: list[Accelerator] = []
@@ -66,7 +67,8 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
     The JSON is a valid accelerator file.
     """
     from simaccel.experiment.documents import accelerator_document
-    from simaccel.hardware.load import accelerator_rows, load_accelerator
+    from simaccel.hardware.load import accelerator_rows
+    from simaccel.importers.accelerators import load_accelerator
 
     accelerator = load_accelerator(name, overrides)
     from simaccel.report.catalogues import fields_table

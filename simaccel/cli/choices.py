@@ -18,6 +18,8 @@ SCOPES: Final = ("la", "block", "model")
 PHASES: Final = ("prefill", "decode")
 CAUSAL_BLOCKS: Final = 8
 LENGTHS: Final = 5
+GROUPED: Final = "grouped"
+"""How tokens are spread over experts that are cut over chips."""
 SWEPT: Final = (
     *("buffer", "buffer-bandwidth", "dram-bandwidth", "dram-latency"),
     *("array", "clock", "seq-len", "batch"),

@@ -17,13 +17,13 @@ from simaccel.errors import InputError, suggest
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
-    from simaccel.analytic.directives.design import Objective
     from simaccel.cli.exploration_files import ExplorationFiles
     from simaccel.cli.parameters import Parameter
     from simaccel.experiment.exploration.directed import DirectedDesigns, DirectedSpace
     from simaccel.experiment.exploration.limits import FigureLimit
     from simaccel.experiment.exploration.space import WeightedWorkload
     from simaccel.hardware import Accelerator
+    from simaccel.maestro.analysis.design import Objective
 
 MOST_DESIGNS: Final = 10_000_000
 """All figures of so many are in memory at once."""
@@ -96,9 +96,9 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
         files.require,
     )
     # nothing of what follows is loaded for an error
-    from simaccel.analytic.directives.design import DesignLimits
-    from simaccel.analytic.directives.prices import PAPER_ERA, PRESENT
     from simaccel.experiment.exploration.directed import sweep_directed
+    from simaccel.maestro.analysis.design import DesignLimits
+    from simaccel.maestro.analysis.prices import PAPER_ERA, PRESENT
     from simaccel.report.designs import (
         designs_csv,
         designs_effort,
@@ -166,7 +166,7 @@ def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
 
 def _directed(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
     from simaccel.experiment.exploration.space import require_described
-    from simaccel.mapping.directives.reading import parse_directives
+    from simaccel.maestro.dataflows.reading import parse_directives
 
     require_described((DIRECTIVES,), (load,))
     names = [operator.name for operator in load.workload.operators]

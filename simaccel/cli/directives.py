@@ -17,11 +17,11 @@ from simaccel.cli.output import show, show_json
 from simaccel.errors import Fault
 
 if TYPE_CHECKING:
-    from simaccel.analytic.directives.analysis import LayerAnalysis
-    from simaccel.analytic.directives.corrections import Effects
-    from simaccel.analytic.directives.hardware import DirectiveHardware
-    from simaccel.analytic.directives.reading import DirectiveReading
-    from simaccel.mapping.directives.reading import Directives
+    from simaccel.maestro.analysis.analysis import LayerAnalysis
+    from simaccel.maestro.analysis.corrections import Effects
+    from simaccel.maestro.analysis.hardware import DirectiveHardware
+    from simaccel.maestro.analysis.reading import DirectiveReading
+    from simaccel.maestro.dataflows.reading import Directives
 
 _MOST = 2**31 - 1
 _ALL = "all"
@@ -81,9 +81,9 @@ def directives(
     Figures follow the paper; what that corrects of the released tool is listed with its effect.
     Energies are multiples of one MAC, sizes elements.
     """
-    from simaccel.files.directives.reading import load_description
-    from simaccel.files.directives.syntax import text_of
-    from simaccel.mapping.directives.reading import load_directives, require_pes
+    from simaccel.maestro.dataflows.reading import load_directives, require_pes
+    from simaccel.maestro.language.reading import load_description
+    from simaccel.maestro.language.syntax import text_of
 
     if printing:
         click.echo(text_of(load_description(file)), nl=False)
@@ -103,8 +103,8 @@ def directives(
 def _report(
     described: Directives, hardware: DirectiveHardware, reading: DirectiveReading, *, as_json: bool
 ) -> None:
-    from simaccel.analytic.directives.analysis import analyse
-    from simaccel.analytic.directives.limits import limits_of
+    from simaccel.maestro.analysis.analysis import analyse
+    from simaccel.maestro.analysis.limits import limits_of
     from simaccel.report.directives import (
         corrections_table,
         directives_json,
@@ -133,7 +133,7 @@ def _report(
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
     """Give what the corrections change, of equal layers once."""
-    from simaccel.analytic.directives.corrections import effects
+    from simaccel.maestro.analysis.corrections import effects
 
     known: dict[int, Effects] = {}
     for one in analysed:
@@ -166,7 +166,7 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
         )
     }
     require_none(faults)
-    from simaccel.analytic.directives.hardware import DirectiveHardware
+    from simaccel.maestro.analysis.hardware import DirectiveHardware
 
     usual = DirectiveHardware()
     return DirectiveHardware(
@@ -179,9 +179,10 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
 
 
 def _named_hardware(name: str) -> DirectiveHardware:
-    from simaccel.analytic.directives.hardware import hardware_of, is_hardware_text, parse_hardware
     from simaccel.files.documents import read_text
-    from simaccel.hardware.load import accelerator_files, load_accelerator
+    from simaccel.hardware.load import accelerator_files
+    from simaccel.importers.accelerators import load_accelerator
+    from simaccel.maestro.analysis.hardware import hardware_of, is_hardware_text, parse_hardware
 
     if name not in accelerator_files().own and Path(name).is_file():
         text = read_text(Path(name), "hardware", "utf-8-sig")
@@ -228,7 +229,7 @@ def _without(
 def _reading(
     no_multicast: frozenset[int], no_reduction: frozenset[int], *, as_released: bool
 ) -> DirectiveReading:
-    from simaccel.analytic.directives.reading import PAPER, RELEASED, DirectiveReading
+    from simaccel.maestro.analysis.reading import PAPER, RELEASED, DirectiveReading
 
     if as_released:
         return RELEASED
@@ -242,7 +243,7 @@ def _require_levels(
     described: Directives, no_multicast: str | None, no_reduction: str | None
 ) -> None:
     """Refuse cluster levels that no dataflow of the description has."""
-    from simaccel.mapping.directives.levels import split
+    from simaccel.maestro.dataflows.levels import split
 
     deepest = max(len(split(layer.dataflow)[0]) for layer in described.layers) - 1
     levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}

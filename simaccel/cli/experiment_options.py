@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator, Stationarity
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
-    from simaccel.mapspace.costs import Objective
-    from simaccel.mapspace.space import Strategy
     from simaccel.schedulers import Options
+    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.mapspace.space import Strategy
     from simaccel.workload import Workload
 
     Inputs = tuple[Workload, Accelerator, str | Mapping]
@@ -61,6 +61,7 @@ class ExperimentOptions:
             patience=sought.patience,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            expert_parallel=sought.expert_parallel,
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
@@ -85,7 +86,7 @@ class ExperimentOptions:
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""
-        from simaccel.hardware.load import accelerator_path
+        from simaccel.importers.accelerators import accelerator_path
 
         found = [Path(self.mapping)] if self.mapping else []
         if self.workload.is_file():
@@ -216,15 +217,15 @@ class ExperimentOptions:
         refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
         self.sought.refuse(refused)
         require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
-        from simaccel.workload import is_described
+        from simaccel.importers.workloads import is_described
 
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
         from simaccel.experiment.precision import at_precision
+        from simaccel.maestro.dataflows.reading import load_directives, require_pes
+        from simaccel.maestro.dataflows.translating import directed_mapping
         from simaccel.mapping.checks import require_mapping
-        from simaccel.mapping.directives.reading import load_directives, require_pes
-        from simaccel.mapping.directives.translating import directed_mapping
 
         workload, accelerator, directives = gather(
             self.workload.read,

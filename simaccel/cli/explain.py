@@ -20,7 +20,7 @@ from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
-    from simaccel.mapping.directives.reading import DirectedLayer
+    from simaccel.maestro.dataflows.reading import DirectedLayer
 
 
 @click.command(cls=Command)
@@ -58,7 +58,7 @@ def explain(
     from simaccel.experiment.attribution import MOST_RUNS, attribute
     from simaccel.experiment.explanation import explain as explained_of
     from simaccel.experiment.run import simulate
-    from simaccel.mapping.directives.reading import load_directives
+    from simaccel.maestro.dataflows.reading import load_directives
     from simaccel.report.explanation import (
         explanation_html,
         explanation_json,

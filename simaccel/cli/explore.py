@@ -140,7 +140,7 @@ class _Wanted:
 
     def inputs(self) -> list[Path]:
         """Name the files that are read: no output replaces one of them."""
-        from simaccel.hardware.load import accelerator_path
+        from simaccel.importers.accelerators import accelerator_path
 
         found = []
         for name in self.hw:
@@ -152,8 +152,8 @@ class _Wanted:
         return found + [Path(one) for (one,) in words if Path(one).is_file()]
 
     def _options(self) -> Options:
-        from simaccel.mapspace.costs import OBJECTIVES as SEARCHED
         from simaccel.schedulers import Options
+        from simaccel.search.mapspace.costs import OBJECTIVES as SEARCHED
 
         searched = [name for name in SEARCHED if name == self.objective]
         sought = replace(self.sought, objective=searched[0] if searched else None)
@@ -165,6 +165,7 @@ class _Wanted:
             constraints=sought.constraints,
             tensor_parallel=sought.tensor_parallel,
             data_parallel=sought.data_parallel,
+            expert_parallel=sought.expert_parallel,
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
@@ -379,6 +380,7 @@ def _wanted(
     where = (*given.pop("where"), *given.pop("limits"))
     names_of = ("hw", "overrides", "workloads", "axes", "dataflow", "pipeline")
     others = {name: given.pop(name) for name in names_of}
+    asked = asked.for_experts(sought.expert_parallel)
     return _Wanted(sizes=asked, sought=sought, where=where, objective=objective, **others)
 
 

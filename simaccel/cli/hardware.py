@@ -20,7 +20,7 @@ def read_accelerator(
         InputError: it can't be read, or more of it is left out than is allowed.
 
     """
-    from simaccel.hardware.load import load_accelerator
+    from simaccel.importers.accelerators import load_accelerator
 
     accelerator = load_accelerator(name, overrides, allow_unmodelled=allow_unmodelled)
     accelerator.account.require_modelled()

@@ -16,7 +16,6 @@ from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import RememberedMapping, remember
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
-from simaccel.mapspace.nests import NestResult
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
@@ -26,6 +25,7 @@ from simaccel.report.nests import (
 )
 from simaccel.schedulers import Options, settled
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
+from simaccel.search.mapspace.nests import NestResult
 from simaccel.workload import Workload
 
 if TYPE_CHECKING:

@@ -77,8 +77,8 @@ _SIZES = (
         "--experts",
         metavar="HOW",
         help="Tokens over experts: uniform (default; of few tokens the worst case: each needs "
-        "experts of its own), expected (as many experts as they need on average), drawn:SEED, or "
-        "counts with commas.",
+        "experts of its own), expected (as many experts as they need on average), drawn:SEED, "
+        "counts with commas, or grouped (as many each; with --expert-parallel the default).",
     ),
     click.option(
         "--causal-blocks",
@@ -161,7 +161,8 @@ def experiment_options(command: Command) -> Command:
     def with_experiment(**options: Any) -> None:  # noqa: ANN401 - what click passes
         names = ("hw", "overrides", "dataflow", "pipeline", "mapping")
         chosen = {name: options.pop(name) for name in names if name in options}
-        workload, sought = options.pop("asked"), take_sought(options)
+        sought = take_sought(options)
+        workload = options.pop("asked").for_experts(sought.expert_parallel)
         command(asked=ExperimentOptions(workload=workload, sought=sought, **chosen), **options)
 
     options = (

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
     from simaccel.cli.jobs import Jobs
     from simaccel.cli.rows import Files
     from simaccel.hardware import Accelerator
-    from simaccel.report.pareto import DataflowFront
+    from simaccel.report.pareto import FrontRow
     from simaccel.schedulers import Options
-    from simaccel.schedulers.front import Figure
-    from simaccel.schedulers.front import FrontFigures as AskedFront
+    from simaccel.search.front import Figure, FrontFigures
     from simaccel.workload import Workload
 
 
@@ -34,26 +33,26 @@ class _Task:
     accelerator: Accelerator
     dataflow: str
     options: Options
-    front: AskedFront
+    front: FrontFigures
 
 
-def _run(task: _Task) -> DataflowFront:
+def _run(task: _Task) -> FrontRow:
     """Find one front; what the user can cause becomes a row with its reason."""
     from simaccel.experiment.pareto import pareto
-    from simaccel.report.pareto import DataflowFront, fronted
+    from simaccel.report.pareto import FrontRow, front_row
 
     try:
         found = pareto(task.workload, task.accelerator, task.dataflow, task.options, task.front)
     except SimaccelError as error:
-        return DataflowFront(task.dataflow, problem=str(error), exit_code=error.exit_code)
-    return fronted(found)
+        return FrontRow(task.dataflow, problem=str(error), exit_code=error.exit_code)
+    return front_row(task.dataflow, found)
 
 
-def _lost(task: _Task) -> DataflowFront:
-    from simaccel.report.pareto import DataflowFront
+def _lost(task: _Task) -> FrontRow:
+    from simaccel.report.pareto import FrontRow
 
     problem = "its process died; is there enough memory?"
-    return DataflowFront(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
+    return FrontRow(task.dataflow, problem=problem, exit_code=WorkerDiedError.exit_code)
 
 
 def read_front(text: str) -> tuple[Figure, Figure]:
@@ -111,9 +110,9 @@ def compare_fronts(
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
     from simaccel.report.titles import experiment_title
-    from simaccel.schedulers.front import FrontFigures as AskedFront
+    from simaccel.search.front import FrontFigures
 
-    front = AskedFront(*figures)
+    front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
     workload = at_precision(workload, accelerator)

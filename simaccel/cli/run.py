@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from simaccel.cli.experiment_options import ExperimentOptions, Inputs
     from simaccel.experiment.check import OperatorCheck
-    from simaccel.schedulers.accounts import Note, SearchAccount
+    from simaccel.search.accounts import Note, SearchAccount
     from simaccel.verbs.running import Result
     from simaccel.workload import Workload
 

@@ -13,9 +13,9 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
-    from simaccel.mapspace.costs import Objective
-    from simaccel.mapspace.search import Effort
-    from simaccel.mapspace.space import Strategy
+    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.mapspace.search import Effort
+    from simaccel.search.mapspace.space import Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -30,6 +30,7 @@ FIELDS = (
     "seed",
     "tensor_parallel",
     "data_parallel",
+    "expert_parallel",
     "spread",
 )
 """Of `Sought`, in the order of `SEARCH_OPTIONS`."""
@@ -49,6 +50,7 @@ class SearchOptions:
     seed: int | None = None
     tensor_parallel: int | None = None
     data_parallel: int | None = None
+    expert_parallel: int | None = None
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
@@ -105,7 +107,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Give what the search is told."""
-        from simaccel.mapspace.search import Effort
+        from simaccel.search.mapspace.search import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}
@@ -219,6 +221,11 @@ SEARCH_OPTIONS = (
         "--data-parallel",
         type=click.IntRange(min=1),
         help="Of a transformer on several chips: groups that share a batch (default 1).",
+    ),
+    click.option(
+        "--expert-parallel",
+        type=click.IntRange(min=1),
+        help="Of a mixture of experts on several chips: groups that share experts (default 1).",
     ),
     click.option(
         "--spread",

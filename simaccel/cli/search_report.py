@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.cli.jobs import Jobs
-    from simaccel.mapspace.costs import Objective
-    from simaccel.schedulers.accounts import ObjectiveLosses, SearchAccount
+    from simaccel.search.accounts import ObjectiveLosses, SearchAccount
+    from simaccel.search.mapspace.costs import Objective
 
 
 @dataclass(frozen=True)

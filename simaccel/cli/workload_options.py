@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from simaccel.cli.choices import GROUPED
 from simaccel.cli.faults import fault
 from simaccel.errors import Fault, InputError, suggest
 
 if TYPE_CHECKING:
+    from simaccel.importers.onnx_files import ImportedWorkload
     from simaccel.workload import Workload
     from simaccel.workload.language import Transformer
-    from simaccel.workload.onnx_files import ImportedWorkload
 
 Made = TypeVar("Made")
 
@@ -67,6 +68,11 @@ class WorkloadOptions:
     dims: tuple[str, ...] = ()
     allow_unmodelled: bool = False
 
+    def for_experts(self, parallel: int | None) -> WorkloadOptions:
+        """Return options whose tokens are spread so that experts can be on several chips."""
+        is_free = parallel is not None and self.experts is None
+        return replace(self, experts=GROUPED) if is_free else self
+
     def read(self) -> Workload:
         """Build the workload.
 
@@ -86,8 +92,7 @@ class WorkloadOptions:
             InputError: all faults of these options, or of the workload's file.
 
         """
-        from simaccel.workload import load_workload
-        from simaccel.workload.building import kind_of_file
+        from simaccel.importers.workloads import kind_of_file, load_workload
 
         document = self.name if kind_of_file(self.name) == "document" else None
         allowed = self.allow_unmodelled
@@ -109,8 +114,8 @@ class WorkloadOptions:
 
     def _transformer(self) -> str | Transformer:
         """Return the transformer of a configuration, or the name of one."""
-        from simaccel.workload.building import kind_of_file
-        from simaccel.workload.language.config import load_config
+        from simaccel.importers.hugging_face.config import load_config
+        from simaccel.importers.workloads import kind_of_file
 
         return load_config(self.name)[0] if kind_of_file(self.name) == "config" else self.name
 
@@ -121,8 +126,8 @@ class WorkloadOptions:
             InputError: names the transformers.
 
         """
+        from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
-        from simaccel.workload.building import kind_of_file
 
         if kind_of_file(self.name) == "config":
             return
@@ -142,13 +147,13 @@ class WorkloadOptions:
 
     def is_file(self) -> bool:
         """Say whether the name is the path of a file."""
-        from simaccel.workload import is_file
+        from simaccel.importers.workloads import is_file
 
         return is_file(self.name)
 
     def is_onnx(self) -> bool:
         """Say whether the name is that of an ONNX file."""
-        from simaccel.workload.building import kind_of_file
+        from simaccel.importers.workloads import kind_of_file
 
         return kind_of_file(self.name) == "onnx"
 
@@ -161,7 +166,7 @@ class WorkloadOptions:
         """
         if not self.name.lower().endswith(".csv"):
             return {}
-        from simaccel.workload import load_estimates
+        from simaccel.importers.scalesim.topology import load_estimates
 
         estimates = load_estimates(self.name)
         if estimates and self.batch is not None and number(self.batch) != 1:
@@ -176,7 +181,7 @@ class WorkloadOptions:
             InputError: all faults of the options, or of the file.
 
         """
-        from simaccel.workload.onnx_files import load_onnx
+        from simaccel.importers.onnx_files import load_onnx
 
         self.read_anyway()  # which refuses what an ONNX file does not take
         taken = {n: v for n, v in self._sizes().items() if n in ("dims", "bytes_per_element")}

@@ -282,7 +282,8 @@ def expected_values(workload: Workload, given: Map[str, Array]) -> dict[str, Arr
             if isinstance(operator, Einsum)
             else vector_values(operator, tensors)
         )
-        tensors[operator.output.tensor][operator.output.box(operator.ranks)] = made
+        out, shape = operator.output, operator.output.shape(operator.ranks)
+        tensors[out.tensor][out.box(operator.ranks)] = made.reshape(shape)
     return tensors
 
 

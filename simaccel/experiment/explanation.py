@@ -16,11 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
-from simaccel.analytic.directives.analysis import analyse
-from simaccel.analytic.directives.dimensions import Dimension, dimensions_of, dram_bytes_of
-from simaccel.analytic.directives.hardware import hardware_of
-from simaccel.analytic.directives.runtime import operator_times
+from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction
 from simaccel.errors import SimaccelError
 from simaccel.experiment.disagreement import (
@@ -35,7 +31,11 @@ from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
 from simaccel.machine.machine import OperatorRun
-from simaccel.mapping.directives.reading import DirectedLayer
+from simaccel.maestro.analysis.analysis import analyse
+from simaccel.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
+from simaccel.maestro.analysis.hardware import hardware_of
+from simaccel.maestro.analysis.runtime import operator_times
+from simaccel.maestro.dataflows.reading import DirectedLayer
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from simaccel.experiment.recording import trace_header
 from simaccel.hardware import Accelerator
 from simaccel.machine.folds import Fold, FoldLoop, folds_of
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Instruction, Plan
-from simaccel.machine.steps import Action
+from simaccel.machine.plan import Plan
 from simaccel.machine.walks import make_walks
 from simaccel.mapping.tree import Mapping
 from simaccel.program.program import (

@@ -20,13 +20,13 @@ from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
-from simaccel.mapspace.search import Effort
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settled
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
-from simaccel.schedulers.problems import parts
-from simaccel.schedulers.search import Goal
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.problems import parts
+from simaccel.search.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 SECONDS: Final = {

@@ -13,10 +13,11 @@ from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.memory import dram_bytes
+from simaccel.pareto import Front, evenly, undominated
 from simaccel.schedulers import Options, settled
-from simaccel.schedulers.front import Figure, FrontFigures, evenly, undominated
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.front import Figure, FrontFigures
+from simaccel.search.judge import mapping_of
 from simaccel.workload import Workload
 
 MOST: Final = 64
@@ -31,29 +32,13 @@ class FrontPoint:
     figures: dict[Figure, float]
 
 
-@dataclass(frozen=True, kw_only=True)
-class MappingFront:
-    """The front of one scheduler, the smallest x first.
-
-    ``seen``: mappings of the space, by their bounds; ``points_in_all``: mappings on the front, of
-    which some that lie evenly are here; ``proved``: no mapping of the scheduler's space beats one
-    of these, as each was run or its bound is beaten.
-    """
-
-    dataflow: str
-    points: tuple[FrontPoint, ...]
-    seen: int
-    points_in_all: int
-    proved: bool
-
-
 def pareto(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
     asked: FrontFigures,
-) -> MappingFront:
+) -> Front[FrontPoint]:
     """Return the front of the mappings that a scheduler sees, each run on the machine as a whole.
 
     Raises:
@@ -65,12 +50,12 @@ def pareto(
     for figure in (asked.x, asked.y):
         require_energies(accelerator, figure)
     frontier = front(workload, accelerator, dataflow, options, asked)
-    chosen = [frontier.found[int(at)] for at in evenly(np.arange(len(frontier.found)), MOST)]
+    chosen = [frontier.points[int(at)] for at in evenly(np.arange(len(frontier.points)), MOST)]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
         for tree in chosen
     ]
-    added_up = frontier.seen == len(frontier.found) or all(
+    added_up = frontier.seen == len(frontier.points) or all(
         (tree.cycles, tree.buffer_bytes) == (result.run.cycles, result.prediction.buffer_bytes)
         for tree, result in zip(chosen, results, strict=True)
     )
@@ -79,14 +64,13 @@ def pareto(
     signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
     rows = np.array([[signs[name] * point.figures[name] for name in signs] for point in points])
     kept = undominated(rows)
-    return MappingFront(
-        dataflow=dataflow,
+    return Front(
         points=tuple(points[int(at)] for at in kept),
         seen=frontier.seen,
-        points_in_all=len(kept) + len(frontier.found) - len(chosen),
+        more=len(frontier.points) - len(chosen),
         proved=frontier.proved
         and added_up
-        and len(chosen) == len(frontier.found) > max(kept.tolist()),
+        and len(chosen) == len(frontier.points) > max(kept.tolist()),
     )
 
 

@@ -15,7 +15,7 @@ from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import dram_bytes
-from simaccel.schedulers.problems import parts
+from simaccel.search.problems import parts
 from simaccel.workload import Workload
 
 FUSED: Final = "flash"

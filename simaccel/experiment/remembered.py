@@ -22,7 +22,7 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.schedulers.accounts import Note, ObjectiveLosses, SearchAccount, unnoted
+from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, unnoted
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 

@@ -9,8 +9,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, settled
-from simaccel.schedulers.accounts import Note, unnoted
 from simaccel.schedulers.parallel import degrees_of, share_of, spread_over, whole_mapping
+from simaccel.search.accounts import Note, unnoted
 from simaccel.workload import Workload
 
 
@@ -33,7 +33,7 @@ def scheduled(
 
     """
     options = options or Options()
-    asked = options.tensor_parallel, options.data_parallel
+    asked = options.tensor_parallel, options.data_parallel, options.expert_parallel
     if accelerator.chips.count == 1 and set(asked) <= {None, 1}:
         return _on_one(workload, accelerator, dataflow, options, told)
     degrees = degrees_of(accelerator.chips, *asked)
@@ -41,7 +41,7 @@ def scheduled(
     pod = share_of(workload, spreads, accelerator.chips)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
-    options = replace(options, tensor_parallel=None, data_parallel=None)
+    options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     mapping = _on_one(pod.workload, alone, dataflow, options, told)
     return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
 

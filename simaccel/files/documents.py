@@ -28,6 +28,7 @@ MAX_DEPTH: Final = 100
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 class DocumentError(ValueError):
@@ -53,6 +54,17 @@ class _Loader(_Base):  # type: ignore[misc]
     """A loader of plain values, which reads numbers as YAML 1.2 does."""
 
     yaml_implicit_resolvers: Final[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put what `<<` names into a mapping, but what it says itself: each key once."""
+        own = [pair for pair in node.value if pair[0].tag != _MERGE]
+        merges = len(own) < len(node.value)
+        super().flatten_mapping(node)
+        if merges:
+            said = {str(key.value) for key, _ in own}
+            named = node.value[: len(node.value) - len(own)]
+            merged = {str(key.value): (key, value) for key, value in named}
+            node.value = [*(pair for name, pair in merged.items() if name not in said), *own]
 
 
 def _tagged(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type

@@ -16,10 +16,10 @@ from simaccel.files.documents import compose, read_text
 
 _LONGEST_INT = 2**64
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
-_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*")
+_JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*|[$!]include\w*\b.*")
 _PARSED = (
-    "plain YAML: this is a template (Jinja, or the merge key <<<) that Timeloop's front end fills "
-    "in; give the file that it writes then, parsed-processed-input.yaml"
+    "plain YAML: this is a template (Jinja, an include, or the merge key <<<) that Timeloop's "
+    "front end fills in; give the file that it writes then, parsed-processed-input.yaml"
 )
 """What is said of templates: the files of Timeloop that only its own front end can read."""
 

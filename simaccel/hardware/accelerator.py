@@ -197,7 +197,7 @@ class Accelerator(Spec):
     def backing(self, kind: str) -> Accelerator:
         """Return the accelerator as tensors of a class see it: ``dram`` is where they live.
 
-        >>> from simaccel.hardware.load import load_accelerator
+        >>> from simaccel import load_accelerator
         >>> toy = load_accelerator("toy", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
         >>> toy.backing("weight").dram.bandwidth_bytes_per_second
         1000000000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,9 +11,7 @@ from typing import Any, Final, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, SimaccelError, require_none, suggest
-from simaccel.files.accounting import FileAccount
 from simaccel.files.documents import parse_document
-from simaccel.files.file_kinds import WORDS, look_of
 from simaccel.files.schema import faults_of, leaf_fields, read_yaml, replaced_fields
 from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
@@ -37,7 +34,7 @@ _T = TypeVar("_T")
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _FOLDERS: Final = (_PACKAGE / "hwconfigs", _PACKAGE.parent / "hwconfigs")
 """Where hwconfigs lie: inside an installed wheel, or beside the package in a checkout."""
-_EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
+EXPECTED: Final = f"a mapping with {', '.join(Accelerator.model_fields)}"
 _PARTLY: Final = EnergySpec | AreaSpec | PrecisionSpec | ArraySpec | SpatialArraySpec | ChipsSpec
 """Sections of which only what is given is written."""
 _UNITS: Final = {
@@ -73,68 +70,44 @@ def list_accelerators() -> list[str]:
     return sorted(accelerator_files())
 
 
-def load_accelerator(
-    name_or_path: str | Path, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
-) -> Accelerator:
-    """Load an accelerator of simaccel or of a plug-in by name, or any by the path of its file.
-
-    ``overrides`` are ``path.to.field=value`` texts that replace values of the file. Another tool's
-    file of which more is left out than can be counted runs only if ``allow_unmodelled``.
+def own_document(raw: dict[str, Any], path: Path) -> tuple[dict[str, Any], list[Fault]]:
+    """Return a file's document with its presets filled in, and what is wrong with these.
 
     Raises:
-        InputError: all faults of the file and the overrides together.
+        InputError: it looks like a file that describes something else.
 
     """
-    path = accelerator_path(str(name_or_path))
-    raw, faults, account = _read(path)
+    _refuse_others(raw, str(path))
+    return with_presets(raw, str(path), list_accelerators, _sections_of)
+
+
+def build_accelerator(
+    raw: dict[str, Any], path: Path, overrides: Sequence[str], faults: Sequence[Fault]
+) -> Accelerator:
+    """Return the accelerator of a document; ``overrides`` are ``path.to.field=value`` texts.
+
+    Raises:
+        InputError: ``faults``, found before, and all of the document and the overrides, together.
+
+    """
     files, unknown = _override(raw, overrides)
-    faults += unknown
     accelerator, wrong = _build(raw, str(path))
     wrong += _empty(raw, str(path), wrong)
-    faults += [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
-    if faults or accelerator is None:
-        raise InputError(faults)
-    account = replace(account, allowed=allow_unmodelled)
-    vars(accelerator)["account"] = account  # of the file, and no part of what it describes
+    wrong = [Fault(files.get(f.field, f.file), f.field, f.value, f.allowed) for f in wrong]
+    require_none([*faults, *unknown, *wrong])
+    assert accelerator is not None, "what is not built has faults"  # noqa: S101
     return accelerator
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
-    """Return what a file of any kind describes as an accelerator's document, and what is wrong.
-
-    The last is what became of the fields of another tool's file.
-    """
-    look = None if path.suffix.lower() == ".cfg" else look_of(path)
-    if look == "configuration" or path.suffix.lower() == ".cfg":
-        from simaccel.hardware.scalesim import read_scalesim  # noqa: PLC0415 - seldom needed
-
-        raw, account = read_scalesim(path)
-        return raw, [], account
-    if look is not None:
-        allowed = f"an accelerator; this looks like {WORDS[look]}"
-        raise InputError([Fault(str(path), "document", look, allowed)])
-    raw, faults = read_yaml(path, _EXPECTED)
-    if "array" not in raw:
-        from simaccel.hardware.timeloop import is_architecture, read_timeloop  # noqa: PLC0415
-
-        if is_architecture(raw):
-            require_none(faults)
-            made, account = read_timeloop(raw, str(path))
-            return made, [], account
-    _refuse_others(raw, str(path))
-    raw, unknown = with_presets(raw, str(path), list_accelerators, _sections_of)
-    return raw, [*faults, *unknown], FileAccount(str(path))
-
-
 def _refuse_others(raw: Mapping[str, Any], file: str) -> None:
-    """Return what a file looks like that isn't an accelerator's."""
+    """Refuse what describes something else than an accelerator."""
     looks = {
         "problem": "a Timeloop problem, which is a --workload",
         "kind": "a workload of simaccel, which is a --workload",
     }
     for field, what in looks.items():
         if field in raw and "array" not in raw:
-            allowed = f"{_EXPECTED}; this looks like {what}"
+            allowed = f"{EXPECTED}; this looks like {what}"
             raise InputError([Fault(file, "document", field, allowed)])
 
 
@@ -166,7 +139,7 @@ def _sections_of(name: str) -> dict[str, Any]:
 
 @lru_cache
 def _written(path: Path) -> dict[str, Any]:
-    return read_yaml(path, _EXPECTED)[0]
+    return read_yaml(path, EXPECTED)[0]
 
 
 def _shipped() -> dict[str, Path]:
@@ -174,24 +147,6 @@ def _shipped() -> dict[str, Path]:
         if folder.is_dir():
             return {path.stem: path for path in folder.glob("*.yaml")}
     return {}
-
-
-def accelerator_path(name: str) -> Path:
-    """Return the file of an accelerator by its name or path.
-
-    Raises:
-        InputError: it is no path, and neither simaccel nor a plug-in has one of this name.
-        PluginError: the plug-in that has it is broken.
-
-    """
-    is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
-    if is_file or "/" in name or os.sep in name or look_of(Path(name)):
-        return Path(name)
-    known = accelerator_files()
-    if name not in known:
-        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(known))}"
-        raise InputError([Fault("hwconfigs", "accelerator", name, allowed)])
-    return known[name]
 
 
 def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Fault]]:

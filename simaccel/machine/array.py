@@ -15,13 +15,14 @@ import simpy
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel
+from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
 from simaccel.machine.folds import FoldEdge, name_before
-from simaccel.machine.plan import Instruction, Plan
+from simaccel.machine.instructions import Instruction
+from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import SkippedPeriods
-from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
 
 

@@ -9,6 +9,7 @@ from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
+from simaccel.machine.engine_kinds import ARRAY, EngineKind
 from simaccel.machine.engines import (
     DmaEngine,
     DmaInEngine,
@@ -20,9 +21,8 @@ from simaccel.machine.engines import (
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.plan import make_plan, needed_by
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
-from simaccel.machine.steps import EngineKind
 from simaccel.machine.tokens import Tokens
-from simaccel.machine.walks import ARRAY, CoreWalks, InstructionStreams
+from simaccel.machine.walks import CoreWalks, InstructionStreams
 from simaccel.program.overlap import near_by
 
 _ENGINES: dict[EngineKind, type[Engine]] = {

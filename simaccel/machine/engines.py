@@ -13,9 +13,11 @@ import simpy
 
 from simaccel.machine.accounts import Cause
 from simaccel.machine.channel import Channel, DramTransfer
+from simaccel.machine.engine_kinds import EngineKind
+from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.operator_barrier import OperatorBarrier
-from simaccel.machine.plan import Amounts, Instruction, Plan
+from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import (
@@ -27,7 +29,6 @@ from simaccel.machine.stateful import (
     StatefulPart,
     growth,
 )
-from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.tokens import Tokens
 
 PORT_CAUSES = {
@@ -144,7 +145,7 @@ class Engine(StatefulPart):
             op = ops[at]
             act = op.act
             if act is claim or act is wait:
-                if not op.within or self._is_first(op):
+                if not op.depths or self._is_first(op):
                     stream = tokens[at]
                     if stream is not None:
                         self.account.enter(self.clock.cycle, op.site)
@@ -175,7 +176,7 @@ class Engine(StatefulPart):
             elif act is gate:
                 yield from self._wait_for_end()
                 yield from self._start(op)
-            elif not op.within or self._is_last(op):
+            elif not op.depths or self._is_last(op):
                 self._hand_on(op, tokens[at])
             self.at += 1
         yield from self._wait_for_end()
@@ -187,14 +188,14 @@ class Engine(StatefulPart):
         found = [
             tokens
             for tokens, op in self.needed[self.at]
-            if not tokens.count and (not op.within or self._is_first(op))
+            if not tokens.count and (not op.depths or self._is_first(op))
         ]
         return list(dict.fromkeys(found)) if len(found) > 1 else found
 
     def _is_first(self, op: Instruction) -> bool:
         """Return whether it is the first iteration, in which alone a step waits."""
         iterations = self.iterations
-        for depth in op.within:  # noqa: SIM110 - a generator takes three times as long
+        for depth in op.depths:  # noqa: SIM110 - a generator takes three times as long
             if iterations[depth]:
                 return False
         return True
@@ -202,7 +203,7 @@ class Engine(StatefulPart):
     def _is_last(self, op: Instruction) -> bool:
         """Return whether it is the last iteration, in which alone a step passes something on."""
         iterations, trips = self.iterations, self.plan.around[self.at]
-        for depth in op.within:  # noqa: SIM110 - as above
+        for depth in op.depths:  # noqa: SIM110 - as above
             if iterations[depth] != trips[depth] - 1:
                 return False
         return True

@@ -23,8 +23,10 @@ from simaccel.machine.accounts import (
 from simaccel.machine.assembly import assemble, connect, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
+from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import DmaEngine, Engine
 from simaccel.machine.fast_forward import FastForward, Scope
+from simaccel.machine.instructions import Action
 from simaccel.machine.occupancy import enclosing_bytes
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.operator_totals import OperatorTotals
@@ -32,7 +34,6 @@ from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.plan import Plan
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.stateful import StatefulPart
-from simaccel.machine.steps import Action, EngineKind
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.machine.work_totals import WorkTotals, by_name, done, together
 from simaccel.program.fit import require_fit, require_staged
@@ -92,7 +93,8 @@ class Machine:
     ``fast_forward`` skips what would repeat; every figure of the run but ``events`` is the same.
     ``walks`` are those of the program, if they are known: of an accelerator with the same queues,
     capacities and overlap of operators. Without ``accounts`` nobody books where the cycles of the
-    engines go, and there is no listener; all else is the same.
+    engines go, and there is no listener; all else is the same. ``clock``: of machines that run
+    together, without fast-forward; its owner runs it between ``start`` and ``finish``.
     """
 
     def __init__(
@@ -104,12 +106,13 @@ class Machine:
         walks: InstructionStreams | None = None,
         *,
         accounts: bool = True,
+        clock: Clock | None = None,
     ) -> None:
         require_fit(program, accelerator.capacities)
         require_staged(program, accelerator.staging)
         require_sums_fit(program, accelerator)
         self.accelerator = accelerator
-        self.clock = Clock()
+        self.clock = clock or Clock()
         walks = walks or make_walks(program, accelerator)
         near = near_by(walks.overlaps)
         books = StallAccount if accounts else NoAccount
@@ -240,7 +243,7 @@ class Machine:
             DeadlockError: no engine can go on.
 
         """
-        self._start()
+        self.start()
         work = sum(self._work(engine, _trips(engine.plan)) for engine in self.engines)
         chunks = count(1)
         while self.clock.run_some(_CHUNK):
@@ -254,6 +257,15 @@ class Machine:
             if progress is not None:
                 done = sum(self._work(e, np.array(e.counts, dtype=object)) for e in self.engines)
                 progress(self.clock.cycle, done / work if work else 0.0)
+        return self.finish()
+
+    def finish(self) -> Run:
+        """Return what was done, when nothing is left to do.
+
+        Raises:
+            DeadlockError: an engine waits.
+
+        """
         self._require_done()
         return self._report()
 
@@ -266,7 +278,7 @@ class Machine:
             DeadlockError: no engine can go on.
 
         """
-        self._start()
+        self.start()
         trips = [_trips(engine.plan) for engine in self.engines]
         whole = [self._work(engine, trip) for engine, trip in zip(self.engines, trips, strict=True)]
         served = self._service(trips)
@@ -292,7 +304,7 @@ class Machine:
                     found[channel] = found.get(channel, 0) + int(times) * cycles
         return found
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Let all engines begin."""
         for engine in self.engines:
             self.clock.process(engine.run())

@@ -12,10 +12,10 @@ from simaccel.machine.detection_budget import (
     DetectionBudget,
     SharedBudget,
 )
+from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
-from simaccel.machine.plan import Instruction
-from simaccel.machine.steps import Action, EngineKind
+from simaccel.machine.instructions import Action, Instruction
 
 LEAST_TRIPS = 5
 """A loop of fewer trips is over before there is something to skip."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from simaccel.hardware import Accelerator
@@ -12,11 +13,10 @@ from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.dram.tile import TileRows, lying
 from simaccel.machine.accounts import Cause
 from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
-from simaccel.machine.folds import Fold, FoldEdge, FoldLoop, edges_of, folds_of
-from simaccel.machine.steps import Action, EngineStep, TokenStream
+from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.numbers import in_bytes
 from simaccel.program.program import (
-    BUFFER,
     Compute,
     Folds,
     Link,
@@ -31,63 +31,11 @@ from simaccel.program.program import (
 
 _Of = TypeVar("_Of")
 _Move = Load | Store | Reserve
-Amounts = tuple[tuple[tuple[str, str], int], ...]
-"""What one execution of a step moves: ((level and direction, tensor), bytes), ..."""
-
-
-@dataclass(eq=False, slots=True)
-class Instruction:
-    """One step of a plan; cycles are those of service, without any waiting."""
-
-    act: Action
-    site: int = 0
-    depth: int = 0
-    trips: int = 0
-    target: int = 0
-    operator: str = ""
-    works: bool = False
-    links: bool = False
-    tokens: TokenStream | None = None
-    tile: str = ""
-    n_bytes: int = 0
-    place: str = BUFFER
-    cycles: int = 0
-    latency_cycles: int = 0
-    """In which the first or last word is on its way through the NoC, after ``cycles``."""
-    distribution_cycles: int = 0
-    collection_cycles: int = 0
-    read_cycles: int = 0
-    write_cycles: int = 0
-    memory: str = "dram"
-    """The memory of a transfer of ``dram_bytes``."""
-    dram_bytes: int = 0
-    dram_rows: TileRows | None = None
-    """Where a transfer lies in DRAM, for a model with banks."""
-    root: Cause | None = None
-    """Whom those blame that wait for the transfer; None: the engine's own."""
-    port: str = ""
-    """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
-    port_cycles: int = 0
-    macs: int = 0
-    native_macs: int = 0
-    elements: int = 0
-    amounts: Amounts = ()
-    begins: FoldEdge | None = None
-    ends: FoldEdge | None = None
-    empty: bool = False
-    """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
-    alike: tuple[bool, ...] = ()
-    """As of `Step`."""
-    before: bool = False
-    """Whether the tile is of the iteration before, as of `EngineStep`."""
-    renews: bool = False
-    within: tuple[int, ...] = ()
-    """Depths of loops around it in whose first (a claim or wait) or last iteration it is done."""
 
 
 @dataclass
 class Plan:
-    """The steps of one engine, how deep its loops nest, and the trips of those around each step."""
+    """The instructions of an engine, the depth of its loops, and the trips of those around each."""
 
     ops: list[Instruction] = field(default_factory=list)
     depth: int = 0
@@ -98,14 +46,15 @@ class Plan:
     """By step: those that an engine can go through until it is there again."""
 
 
-def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
+def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
     """Fill in the costs of a walk; a block that is folded becomes its folds."""
     plan = Plan()
     starts: list[int] = []
 
-    def add(op: Instruction, within: Sequence[int]) -> None:
-        if within:
-            op.within = tuple(n for n, start in enumerate(starts) if plan.ops[start].site in within)
+    def add(op: Instruction) -> None:
+        if op.within:
+            sites = [plan.ops[start].site for start in starts]
+            op.depths = tuple(n for n, site in enumerate(sites) if site in op.within)
         if op.act is Action.END:
             op.target = starts.pop() + 1
             op.depth = len(starts)
@@ -115,9 +64,10 @@ def make_plan(steps: Sequence[EngineStep], accelerator: Accelerator) -> Plan:
             plan.depth = max(plan.depth, len(starts))
         plan.ops.append(op)
 
-    for step in steps:
+    twice = {id(op) for op, times in Counter(walk).items() if times > 1}
+    for step in walk:
         for op in _ops(step, accelerator):
-            add(op, step.within)
+            add(replace(op) if id(op) in twice else op)
     _charge_waits(plan.ops)
     _mark_empty(plan.ops)
     plan.around += _around(plan.ops, [op.trips for op in plan.ops])
@@ -163,7 +113,7 @@ def _uneven(ops: Sequence[Instruction]) -> list[bool]:
             starts.append(at)
         elif op.act is Action.END:
             starts.pop()
-        for depth in op.within:
+        for depth in op.depths:
             found[starts[depth]] = True
     return found
 
@@ -197,7 +147,7 @@ def _mark_empty(ops: list[Instruction]) -> None:
             op.empty = empty
 
 
-def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Instruction]:
+def _ops(step: Instruction, accelerator: Accelerator) -> Iterator[Instruction]:
     command = step.command
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
@@ -211,23 +161,10 @@ def _ops(step: EngineStep, accelerator: Accelerator) -> Iterator[Instruction]:
     elif isinstance(command, Link):
         yield _link(step, command, accelerator)
     else:
-        yield Instruction(
-            step.act,
-            site=step.site,
-            trips=step.trips,
-            operator=step.operator,
-            works=step.works,
-            links=step.links,
-            tokens=step.tokens,
-            tile=step.tile,
-            n_bytes=step.n_bytes,
-            place=step.place,
-            before=bool(step.before),
-            renews=step.renews,
-        )
+        yield step
 
 
-def _transfer(step: EngineStep, command: _Move, accelerator: Accelerator) -> Instruction:
+def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> Instruction:
     if isinstance(command, Reserve):
         return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
     carried, (view, _) = transfer(command, accelerator), transferred(command)
@@ -279,7 +216,9 @@ def _root(
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 
-def _pass(step: EngineStep, command: Compute, work: Steps, accelerator: Accelerator) -> Instruction:
+def _pass(
+    step: Instruction, command: Compute, work: Steps, accelerator: Accelerator
+) -> Instruction:
     carried = pass_of(command, work, accelerator)
     pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
     return Instruction(
@@ -297,7 +236,7 @@ def _pass(step: EngineStep, command: Compute, work: Steps, accelerator: Accelera
     )
 
 
-def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Instruction:
+def _sfu(step: Instruction, command: Sfu, accelerator: Accelerator) -> Instruction:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
     cost = sfu.chosen(command.does, command.does.merged)
     reads = [
@@ -320,7 +259,7 @@ def _sfu(step: EngineStep, command: Sfu, accelerator: Accelerator) -> Instructio
     )
 
 
-def _link(step: EngineStep, command: Link, accelerator: Accelerator) -> Instruction:
+def _link(step: Instruction, command: Link, accelerator: Accelerator) -> Instruction:
     """Fill in a collective: what is sent comes from the buffer, as much comes there."""
     chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
     sent, name = chips.sent_bytes(*what), command.tile.view.name
@@ -345,7 +284,7 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
 
 
 def _folded(
-    step: EngineStep, command: Compute, folds: Folds, accelerator: Accelerator
+    step: Instruction, command: Compute, folds: Folds, accelerator: Accelerator
 ) -> Iterator[Instruction]:
     found = folds_of(command, folds, accelerator)
     site, operator = step.site, step.operator
@@ -356,7 +295,7 @@ def _folded(
 
 
 def _folds(
-    nodes: Sequence[Fold | FoldLoop], command: Compute, step: EngineStep, accelerator: Accelerator
+    nodes: Sequence[Fold | FoldLoop], command: Compute, step: Instruction, accelerator: Accelerator
 ) -> Iterator[Instruction]:
     for node in nodes:
         if isinstance(node, Fold):
@@ -369,7 +308,7 @@ def _folds(
             yield Instruction(Action.END, site=step.site, trips=node.trips)
 
 
-def _fold(fold: Fold, command: Compute, step: EngineStep, accelerator: Accelerator) -> Instruction:
+def _fold(fold: Fold, command: Compute, step: Instruction, accelerator: Accelerator) -> Instruction:
     a, b, out = (tile.view.name for tile in (*command.inputs, command.out))
     return Instruction(
         Action.COMMAND,

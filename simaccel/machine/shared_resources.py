@@ -11,10 +11,11 @@ from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import Cause, StallAccount
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
+from simaccel.machine.engine_kinds import EngineKind
+from simaccel.machine.instructions import TokenStream
 from simaccel.machine.occupancy import Occupancy
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter
-from simaccel.machine.steps import EngineKind, TokenStream
 from simaccel.machine.tokens import Delay
 from simaccel.program.program import BUFFER, STREAM
 

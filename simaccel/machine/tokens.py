@@ -10,8 +10,8 @@ import simpy
 
 from simaccel.machine.accounts import NO_WAIT, Cause, StallAccount, Wait
 from simaccel.machine.clock import Clock
+from simaccel.machine.instructions import TokenStream
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
-from simaccel.machine.steps import TokenStream
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.steps import (
+from simaccel.machine.engine_kinds import ARRAY, EngineKind, engine_kinds, engine_of
+from simaccel.machine.instructions import (
     Action,
-    EngineKind,
-    EngineStep,
+    Instruction,
+    InstructionLoop,
     Item,
-    PlacedStep,
-    StepLoop,
+    PlacedInstruction,
     TokenStream,
     engines_touching,
     gated,
@@ -41,38 +41,27 @@ from simaccel.program.cores import (
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
-    Command,
     Compute,
     Link,
-    Load,
     Node,
     Operator,
     Program,
     ProgramError,
     ProgramLoop,
-    Reserve,
-    Sfu,
     Steps,
-    Store,
     Tile,
-    between_tiles,
     commands,
     enclosed,
     rings,
     tiles_of,
 )
 
-ARRAY = "array"
-LEAST_QUEUES = 3
-"""DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
-of the NoC into PEs with memories: so many, or as many as the program names."""
-
 
 @dataclass
 class CoreWalks:
     """The walks of a core by engine, and its tokens: each stream with the count it starts with."""
 
-    steps: dict[str, list[EngineStep]] = field(default_factory=dict)
+    steps: dict[str, list[Instruction]] = field(default_factory=dict)
     tokens: dict[TokenStream, int] = field(default_factory=dict)
 
 
@@ -91,45 +80,6 @@ class InstructionStreams:
     def distinct(self) -> list[CoreWalks]:
         """Those that differ, that of core 0 first."""
         return list({id(one): one for one in self.cores}.values())
-
-
-def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
-    """Return the engines that a program runs on by name, in the order that breaks ties.
-
-    Those of the NoC are there where tiles are brought to PEs.
-    """
-    queues = {False: LEAST_QUEUES, True: LEAST_QUEUES}
-    has_noc = False
-    for command in commands(program.body):
-        noc = between_tiles(command)
-        has_noc |= noc
-        if isinstance(command, Load | Reserve):
-            queues[noc] = max(queues[noc], command.queue + 1)
-    single = accelerator.dma.in_queues == "single"
-    names = ["dma_in"] if single else [f"dma_in{i}" for i in range(queues[False])]
-    kinds = dict.fromkeys(names, EngineKind.DMA_IN)
-    if has_noc:
-        kinds |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
-    kinds |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
-    if any(isinstance(command, Link) for command in commands(program.body)):
-        kinds["link"] = EngineKind.LINK
-    if has_noc:
-        kinds["noc_out"] = EngineKind.NOC_OUT
-    return kinds | {"dma_out": EngineKind.DMA_OUT}
-
-
-def engine_of(command: Command, accelerator: Accelerator) -> str:
-    """Name the engine that runs a command."""
-    if isinstance(command, Load | Reserve):
-        if between_tiles(command):
-            return f"noc_in{command.queue}"
-        single = accelerator.dma.in_queues == "single"
-        return "dma_in" if single else f"dma_in{command.queue}"
-    if isinstance(command, Store):
-        return "noc_out" if between_tiles(command) else "dma_out"
-    if isinstance(command, Link):
-        return "link"
-    return "sfu" if isinstance(command, Sfu) else ARRAY
 
 
 def _uses(items: Sequence[Item], tile: Tile) -> bool:
@@ -162,6 +112,10 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             {operator.name: digits_of(operator, core) for operator, _ in enclosed(program.body)}
         )
     return walks
+
+
+def _pass(engine: str, act: Action, tokens: TokenStream) -> PlacedInstruction:
+    return PlacedInstruction(engine, Instruction(act, tokens=tokens))
 
 
 class _Builder:
@@ -220,8 +174,8 @@ class _Builder:
         casts = self.accelerator.cores.noc.multicast
         alike = alike_on_cores(node, self.around, self.moving) if casts else ()
         what = Action.COMMAND, next(self.sites)
-        step = EngineStep(*what, command=node, touches=names, operator=operator, alike=alike)
-        return [PlacedStep(engine, step)]
+        step = Instruction(*what, command=node, touches=names, operator=operator, alike=alike)
+        return [PlacedInstruction(engine, step)]
 
     def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)
@@ -248,8 +202,8 @@ class _Builder:
                 put_gate(items, engine, (), site)
         for engine in self.engines:
             worked = works[engine]
-            meet = EngineStep(Action.MEET, site, operator=node.name, works=worked, links=links)
-            items.append(PlacedStep(engine, meet))
+            meet = Instruction(Action.MEET, site, operator=node.name, works=worked, links=links)
+            items.append(PlacedInstruction(engine, meet))
         return items
 
     def _across(self, node: ProgramLoop, operator: str) -> list[Item]:
@@ -277,11 +231,11 @@ class _Builder:
             return self._across(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
         if not node.ahead:
-            return [StepLoop(next(self.sites), node.trips, tuple(items))]
+            return [InstructionLoop(next(self.sites), node.trips, tuple(items))]
         first = [i for i in items if not i.behind]
         later = [i for i in items if i.behind]
         both = {tile.name for tile in node.tiles if _uses(first, tile) and _uses(later, tile)}
-        steady = StepLoop(
+        steady = InstructionLoop(
             next(self.sites),
             node.trips - 1,
             (*renewing(first, ARRAY, both), *with_those_before(later, ARRAY, both)),
@@ -311,17 +265,18 @@ class _Builder:
             )
         made = self._pass_on(items, tile, operator)
         touching_at = [at for at, item in enumerate(made) if engines_touching(item, tile.name)]
-        claim = EngineStep(
+        claim = Instruction(
             Action.CLAIM,
             next(self.sites),
+            operator=operator,
             tokens=free,
             tile=tile.name,
             n_bytes=tile.n_bytes,
             place=tile.place,
-            operator=operator,
         )
-        put_after(made, touching_at[-1], PlacedStep(last, replace(claim, act=Action.RELEASE)), tile)
-        put_before(made, touching_at[0], PlacedStep(first, claim), tile)
+        release = replace(claim, act=Action.RELEASE)
+        put_after(made, touching_at[-1], PlacedInstruction(last, release), tile)
+        put_before(made, touching_at[0], PlacedInstruction(first, claim), tile)
         return made
 
     @staticmethod
@@ -355,7 +310,7 @@ class _Builder:
                 out.append(item)
                 continue
             first, last = engines[0], engines[-1]
-            cyclic = isinstance(item, StepLoop) and len(set(engines)) > 1 and first != last
+            cyclic = isinstance(item, InstructionLoop) and len(set(engines)) > 1 and first != last
             # a loop that goes round has promised the tile to its first engine
             astray = promised not in ("", first) or promised == first == holder
             if astray or (cyclic and holder != last):
@@ -364,11 +319,14 @@ class _Builder:
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
                     put_after(
-                        out, spot, PlacedStep(holder, EngineStep(Action.POST, tokens=tokens)), tile
+                        out,
+                        spot,
+                        _pass(holder, Action.POST, tokens),
+                        tile,
                     )
                 out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
                 if not cyclic:
-                    wait = PlacedStep(first, EngineStep(Action.WAIT, tokens=tokens))
+                    wait = _pass(first, Action.WAIT, tokens)
                     put_before(out, len(out) - 1, wait, tile)
             else:
                 out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
@@ -382,14 +340,14 @@ class _Builder:
         self, item: Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
     ) -> Item:
         """Thread the body of a loop in which several engines touch an outer tile."""
-        if isinstance(item, PlacedStep) or len(set(engines_touching(item, tile.name))) == 1:
+        if isinstance(item, PlacedInstruction) or len(set(engines_touching(item, tile.name))) == 1:
             return item
         body = self._pass_on(item.items, tile, operator)
         if cyclic:
             tokens = self._ready(operator, tile, last, first)
             uses = [i for i, inner in enumerate(body) if engines_touching(inner, tile.name)]
-            body.insert(uses[-1] + 1, PlacedStep(last, EngineStep(Action.POST, tokens=tokens)))
-            body.insert(uses[0], PlacedStep(first, EngineStep(Action.WAIT, tokens=tokens)))
+            body.insert(uses[-1] + 1, _pass(last, Action.POST, tokens))
+            body.insert(uses[0], _pass(first, Action.WAIT, tokens))
         return replace(item, items=tuple(body))
 
     @staticmethod

@@ -295,9 +295,9 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     read = {rank for tile in command.inputs for rank in tile.view.names}
     for rank in sizes.keys() - read:  # of size 1, beside others in a sum of ranks
         arguments += [np.ones(sizes[rank]), [number[rank]]]
-    out = _box(command.out, sizes, at, state)
-    ranks = [number[rank] for dim in command.out.view.terms for rank, _ in dim]
-    made = np.asarray(np.einsum(*arguments, ranks, optimize=True))  # type: ignore[call-overload]
+    out, names = by_rank(_box(command.out, sizes, at, state), command.out.view, sizes)
+    arguments.append([number[rank] for rank in names])
+    made = np.asarray(np.einsum(*arguments, optimize=True))  # type: ignore[call-overload]
     if command.accumulate:
         made = made + _written(out, f"partial sums of {command.out.name}")
     elif not np.isnan(out).all():
@@ -337,7 +337,7 @@ def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[A
         for rank, c in dim
     }
     shape = [sizes[rank] for rank in strides]
-    return as_strided(array, shape, list(strides.values()), writeable=False), list(strides)
+    return as_strided(array, shape, list(strides.values())), list(strides)
 
 
 def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from simaccel.mapspace.costs import Objective
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text
-from simaccel.schedulers.accounts import RULES, SearchAccount
+from simaccel.search.accounts import RULES, SearchAccount
+from simaccel.search.mapspace.costs import Objective
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import WorkloadBound, WorkloadPoint
 from simaccel.analytic.native import native_macs
+from simaccel.analytic.orojenesis.single import Mapspace
+from simaccel.analytic.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text

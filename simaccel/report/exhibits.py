@@ -11,13 +11,13 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from simaccel.analytic.bounds.compulsory import group_bytes
+from simaccel.analytic.orojenesis.compulsory import group_bytes
 from simaccel.experiment.limit_names import LIMITS
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
-from simaccel.schedulers.problems import parts
+from simaccel.search.problems import parts
 from simaccel.workload import Vector, Workload
 
 if TYPE_CHECKING:

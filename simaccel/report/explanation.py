@@ -8,11 +8,11 @@ from fractions import Fraction
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.directives.dimensions import Dimension
 from simaccel.experiment.disagreement import TOLERANCE, Disagreement
 from simaccel.experiment.explanation import ON_CHIP, GroupExplanation, NeededRate, Reuse
 from simaccel.experiment.run import ExperimentResult, bound_json, floor_json
 from simaccel.hardware.memory import dram_bytes
+from simaccel.maestro.analysis.dimensions import Dimension
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.results import SMALLEST_SHARE
 from simaccel.report.units import bytes_text, cycles_text, error_text, share_text, short_share_text

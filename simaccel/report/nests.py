@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
-from simaccel.mapspace.nests import NestResult
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text, work_energy_text
+from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.memory import dram_bytes
-from simaccel.mapspace.costs import Objective
 from simaccel.report.units import (
     bytes_text,
     cycles_text,
@@ -16,7 +15,8 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
-from simaccel.schedulers.accounts import ObjectiveLosses
+from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.mapspace.costs import Objective
 
 _BEST: Final[dict[Objective, str]] = {
     "cycles": "the fastest",

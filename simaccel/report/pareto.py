@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import yaml
 
-from simaccel.experiment.pareto import MappingFront
+from simaccel.experiment.pareto import FrontPoint
 from simaccel.mapping.files import mapping_text
 from simaccel.numbers import plain
+from simaccel.pareto import Front, evenly
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
-from simaccel.schedulers.front import evenly
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,35 +44,33 @@ SHOWN: Final = 16
 
 
 @dataclass(frozen=True)
-class DataflowFront:
-    """The front of one dataflow, or the reason why there is none.
+class FrontRow:
+    """The front of one dataflow, its points as figures by name, or the reason why there is none.
 
-    ``points``: the figures of each point by name; ``mappings``: their documents.
+    ``mappings``: the documents of the points.
     """
 
     dataflow: str
-    points: tuple[dict[str, float], ...] = ()
+    front: Front[dict[str, float]] = field(default_factory=Front)
     mappings: tuple[dict[str, Any], ...] = ()
-    seen: int = 0
-    points_in_all: int = 0
-    proved: bool = False
-    problem: str = field(default="")
+    problem: str = ""
     exit_code: int = 0
 
-
-def fronted(found: MappingFront) -> DataflowFront:
-    """Return a front as plain data."""
-    return DataflowFront(
-        dataflow=found.dataflow,
-        points=tuple({str(k): v for k, v in one.figures.items()} for one in found.points),
-        mappings=tuple(yaml.safe_load(mapping_text(one.result.mapping)) for one in found.points),
-        seen=found.seen,
-        points_in_all=found.points_in_all,
-        proved=found.proved,
-    )
+    @property
+    def points(self) -> tuple[dict[str, float], ...]:
+        """The points of the front."""
+        return self.front.points
 
 
-def pareto_table(rows: Sequence[DataflowFront], x: str, y: str) -> Table:
+def front_row(dataflow: str, front: Front[FrontPoint]) -> FrontRow:
+    """Return the front of a dataflow as plain data."""
+    figures = tuple({str(k): v for k, v in point.figures.items()} for point in front.points)
+    documents = (yaml.safe_load(mapping_text(point.result.mapping)) for point in front.points)
+    plain_front = Front(points=figures, seen=front.seen, proved=front.proved, more=front.more)
+    return FrontRow(dataflow, plain_front, tuple(documents))
+
+
+def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
     """Tabulate fronts, the two figures asked for first; of many points some that lie evenly."""
     names = [x, y, *(column for column in COLUMNS if column not in {x, y})]
     table = make_table(("dataflow",), [HEADINGS[name] for name in names])
@@ -100,26 +98,26 @@ def figure_text(name: str, value: float) -> str:
     return bytes_text(int(value))
 
 
-def pareto_lines(rows: Sequence[DataflowFront]) -> list[str]:
+def pareto_lines(rows: Sequence[FrontRow]) -> list[str]:
     """Say of each dataflow how its front was found, or why there is none."""
     return [f"{row.dataflow}: {_line(row)}" for row in rows]
 
 
-def _line(row: DataflowFront) -> str:
+def _line(row: FrontRow) -> str:
     if row.problem:
         return row.problem
-    n, shown = row.points_in_all, min(len(row.points), SHOWN)
+    n, shown = row.front.points_in_all, min(len(row.points), SHOWN)
     points = f"{n:,} point{'s' * (n != 1)}"
     if shown < n:
         points += f" ({shown} shown)"
-    if row.proved:
+    if row.front.proved:
         how = "each was run or can't be better, by its bound"
     else:
         how = "of which those with the least bounds were run"
-    return f"{points} of {row.seen:,} mappings, {how}"
+    return f"{points} of {row.front.seen:,} mappings, {how}"
 
 
-def pareto_json(rows: Sequence[DataflowFront], x: str, y: str) -> dict[str, Any]:
+def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
     """Return fronts as one JSON object (the format of ``simaccel compare --pareto --json``)."""
     fronts = []
     for row in rows:
@@ -131,12 +129,16 @@ def pareto_json(rows: Sequence[DataflowFront], x: str, y: str) -> dict[str, Any]
             {**{COLUMNS[name]: value for name, value in point.items()}, "mapping": mapping}
             for point, mapping in zip(row.points, row.mappings, strict=True)
         ]
-        how = {"seen": row.seen, "points_in_all": row.points_in_all, "proved": row.proved}
+        how = {
+            "seen": row.front.seen,
+            "points_in_all": row.front.points_in_all,
+            "proved": row.front.proved,
+        }
         fronts.append({**start, **how, "points": points})
     return {"x": x, "y": y, "fronts": fronts}
 
 
-def pareto_csv(rows: Sequence[DataflowFront]) -> str:
+def pareto_csv(rows: Sequence[FrontRow]) -> str:
     """Return one line a point after a line of names; what has no front has ``error`` instead."""
     out = io.StringIO()
     names = ("dataflow", *COLUMNS.values(), "error")

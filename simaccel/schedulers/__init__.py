@@ -11,10 +11,10 @@ from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
-from simaccel.schedulers.candidates import NothingFitsError
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.over_cores import over_cores
-from simaccel.schedulers.problems import Options, Scheduler, parts, settled
+from simaccel.search.candidates import NothingFitsError
+from simaccel.search.problems import Options, Scheduler, parts, settled
 from simaccel.workload import Workload
 
 

@@ -8,7 +8,7 @@ are beaten: that front is exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,22 +18,21 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
-from simaccel.schedulers.candidates import EXACT, CandidateSet, leakage
-from simaccel.schedulers.canonical import renamed
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.front import (
+from simaccel.pareto import Front, evenly, undominated
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import EXACT, CandidateSet, leakage
+from simaccel.search.canonical import renamed
+from simaccel.search.front import (
     Alternative,
     Floats,
     FrontFigures,
     best_of,
-    evenly,
     front_of,
     joined,
-    undominated,
 )
-from simaccel.schedulers.judge import FOREVER, Body, mapping_of, operators_of
-from simaccel.schedulers.neighbours import limits_of, neighbours
-from simaccel.schedulers.search import Goal
+from simaccel.search.judge import FOREVER, Body, mapping_of, operators_of
+from simaccel.search.neighbours import limits_of, neighbours
+from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 _STARTS: Final = 8
@@ -44,18 +43,6 @@ _AT_ONCE: Final = 8
 """Candidates that run on the machine before it is looked who may still be on the front."""
 Place = tuple[CandidateSet, int]
 """A candidate: its grid, and its number there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlternativeFront:
-    """The best alternatives of a workload or a part of it.
-
-    ``seen``: mappings that were judged; ``proved``: no mapping of the space beats one of these.
-    """
-
-    found: tuple[Alternative, ...]
-    seen: int
-    proved: bool
 
 
 class FrontSearch:
@@ -75,7 +62,7 @@ class FrontSearch:
 
     def operator(
         self, name: str, merged: Mapping[str, tuple[str, ...]] | None = None
-    ) -> AlternativeFront:
+    ) -> Front[Alternative]:
         """Return the front of one operator on its own; ``merged`` as of `TreeSearch.einsum`."""
         if isinstance(self.workload.operator(name), Vector):
             searched = self.search.vector(self.workload, name, merged=merged)
@@ -97,19 +84,19 @@ class FrontSearch:
             tree = renamed(renamed(first.tree, back), searched.names)
             return replace(alternative, body=(replace(group, tree=tree),))
 
-        return self._times(replace(front, found=tuple(map(mine, front.found))), name)
+        return self._times(replace(front, points=tuple(map(mine, front.points))), name)
 
-    def grids(self, families: Sequence[Any], empty: Group) -> AlternativeFront:
+    def grids(self, families: Sequence[Any], empty: Group) -> Front[Alternative]:
         """Return the front of a group; ``families`` of its trees."""
         grid = self.goal.grid(empty, families)
         found = self._front(grid, lambda tree: (replace(empty, tree=tree),))
         return self._times(found, empty.operators[0])
 
-    def bodies(self, some: Iterable[Body]) -> AlternativeFront:
+    def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
         """Return the front of a few mappings of the same operators."""
         found = [one for body in some if (one := self.measured(body)) is not None]
         kept = tuple(best_of(self.asked, found))
-        front = AlternativeFront(found=kept, seen=len(found), proved=False)
+        front = Front(points=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
 
     def measured(self, body: Body) -> Alternative | None:
@@ -127,21 +114,21 @@ class FrontSearch:
         energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
         return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
 
-    def joined(self, fronts: Sequence[AlternativeFront]) -> AlternativeFront:
+    def joined(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
-        found: list[Alternative] = list(fronts[0].found)
+        found: list[Alternative] = list(fronts[0].points)
         for one in fronts[1:]:
-            found = joined(self.asked, found, one.found)
-        return AlternativeFront(
-            found=tuple(found),
+            found = joined(self.asked, found, one.points)
+        return Front(
+            points=tuple(found),
             seen=sum(one.seen for one in fronts),
             proved=all(one.proved for one in fronts),
         )
 
-    def either(self, fronts: Sequence[AlternativeFront]) -> AlternativeFront:
+    def either(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of several ways to do the same."""
-        return AlternativeFront(
-            found=tuple(best_of(self.asked, [one for front in fronts for one in front.found])),
+        return Front(
+            points=tuple(best_of(self.asked, [one for front in fronts for one in front.points])),
             seen=sum(one.seen for one in fronts),
             proved=all(one.proved for one in fronts),
         )
@@ -152,7 +139,7 @@ class FrontSearch:
     def _leak(self) -> float:
         return leakage(self.accelerator)
 
-    def _times(self, front: AlternativeFront, name: str) -> AlternativeFront:
+    def _times(self, front: Front[Alternative], name: str) -> Front[Alternative]:
         times = self.workload.times(name)
         found = tuple(
             replace(
@@ -161,17 +148,17 @@ class FrontSearch:
                 energy_pj=one.energy_pj * times,
                 dram_bytes=one.dram_bytes * times,
             )
-            for one in front.found
+            for one in front.points
         )
-        return replace(front, found=found)
+        return replace(front, points=found)
 
-    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> AlternativeFront:
+    def _front(self, grid: CandidateSet, body_of: Callable[[Tree], Body]) -> Front[Alternative]:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
             run = self._ran([(grid, int(row)) for row in fits], body_of, FOREVER)
             proved = not self.goal.is_over
-            return AlternativeFront(found=tuple(run.values()), seen=int(fits.size), proved=proved)
+            return Front(points=tuple(run.values()), seen=int(fits.size), proved=proved)
         run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
         seen = int(fits.size)
         for near in () if self.goal.is_over else self._near(list(run)):
@@ -179,7 +166,7 @@ class FrontSearch:
             run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
             seen += int(fits.size)
         best = tuple(best_of(self.asked, list(run.values())))
-        return AlternativeFront(found=best, seen=seen, proved=False)
+        return Front(points=best, seen=seen, proved=False)
 
     def _rows(self, grid: CandidateSet, which: Ints, cycles: Ints) -> Floats:
         """Return the figures of some candidates if they take so many cycles."""

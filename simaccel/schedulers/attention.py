@@ -22,8 +22,8 @@ from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ra
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
-from simaccel.schedulers.problems import Attention, heads_per_sample
-from simaccel.schedulers.sizes import nested
+from simaccel.search.problems import Attention, heads_per_sample
+from simaccel.search.sizes import nested
 from simaccel.workload import Vector, Workload
 
 _SLOTS = ((2, 2), (1, 1), (1, 3))

@@ -19,23 +19,23 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
-from simaccel.schedulers.accounts import SearchAccount, together
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.candidates import CandidateSet, ScoredTree
 from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, left_out
-from simaccel.schedulers.core_cuts import grids_on_cores
-from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.epilogues import families_of
-from simaccel.schedulers.judge import Body
-from simaccel.schedulers.near_ties import settled
 from simaccel.schedulers.near_ways import between, near_way
-from simaccel.schedulers.problems import Attention, Options, Scheduler, attention_of, parts
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES, score
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.search import Goal, floored
-from simaccel.schedulers.search import search as search_one
 from simaccel.schedulers.sequences import finished, measured
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import SearchAccount, together
+from simaccel.search.candidates import CandidateSet, ScoredTree
+from simaccel.search.core_cuts import grids_on_cores
+from simaccel.search.judge import Body
+from simaccel.search.near_ties import settled
+from simaccel.search.problems import Attention, Options, Scheduler, attention_of, parts
+from simaccel.search.search import Goal, floored
+from simaccel.search.search import search as search_one
 from simaccel.workload import Einsum, Workload
 
 LONGEST = 5

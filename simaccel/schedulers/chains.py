@@ -31,7 +31,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.schedulers.sizes import nested, tile_sizes
+from simaccel.search.sizes import nested, tile_sizes
 from simaccel.workload import Einsum, Workload
 
 _INPUTS = 2

@@ -24,8 +24,9 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
-from simaccel.schedulers.einsums import OperatorCandidateSet, RankRoles, TreeSearch, roles, tilings
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.einsums import RankRoles, roles, tilings
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 LONGEST = 8

@@ -16,7 +16,6 @@ from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.schedulers.accounts import SearchAccount, together, unnoted
 from simaccel.schedulers.attention import (
     AttentionProblem,
     FlatTile,
@@ -24,15 +23,16 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
-from simaccel.schedulers.core_cuts import grids_on_cores
-from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
-from simaccel.schedulers.near_ties import settled
-from simaccel.schedulers.problems import Attention, Options, Scheduler
 from simaccel.schedulers.resident_attention import GRANULARITIES
-from simaccel.schedulers.search import Goal, floored, search
-from simaccel.schedulers.sizes import FEW, tile_sizes
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import SearchAccount, together, unnoted
+from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.search.core_cuts import grids_on_cores
+from simaccel.search.near_ties import settled
+from simaccel.search.problems import Attention, Options, Scheduler
+from simaccel.search.search import Goal, floored, search
+from simaccel.search.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
 _SIDES = 16

@@ -11,13 +11,8 @@ from functools import partial
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
-from simaccel.schedulers.accounts import BOUND, SearchAccount
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.candidates import NothingFitsError, capacity
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.epilogues import chains, fused
-from simaccel.schedulers.judge import Body
-from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
@@ -27,8 +22,13 @@ from simaccel.schedulers.resident_attention import (
     parts_of,
     units,
 )
-from simaccel.schedulers.search import Goal
 from simaccel.schedulers.sequences import best_of, finished
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.accounts import BOUND, SearchAccount
+from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.judge import Body
+from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]

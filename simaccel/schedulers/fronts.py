@@ -12,20 +12,21 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
-from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.space import STRATEGIES, Strategy
+from simaccel.pareto import Front
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
-from simaccel.schedulers.alternatives import AlternativeFront, FrontSearch
+from simaccel.schedulers.alternatives import FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.candidates import NothingFitsError, capacity
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.core_cuts import every_cut
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.front import Figure, FrontFigures
-from simaccel.schedulers.judge import Body
-from simaccel.schedulers.problems import Attention, Options, attention_of, parts
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.core_cuts import every_cut
+from simaccel.search.front import Alternative, Figure, FrontFigures
+from simaccel.search.judge import Body
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.mapspace.space import STRATEGIES, Strategy
+from simaccel.search.problems import Attention, Options, attention_of, parts
+from simaccel.search.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2
@@ -47,7 +48,7 @@ def front(
     dataflow: str,
     options: Options,
     asked: FrontFigures,
-) -> AlternativeFront:
+) -> Front[Alternative]:
     """Return the mappings of a scheduler that no other one it sees beats in both figures.
 
     Of each part of the workload (operators that are mapped together) the front is found alone, with
@@ -60,14 +61,14 @@ def front(
     """
     explorer = FrontSearch(workload, Goal.of(accelerator, options, workload), asked)
     best = _front(explorer, dataflow, options)
-    if not best.found:
+    if not best.points:
         raise NothingFitsError(
             f"{dataflow}: no mapping fits the buffer of {capacity(accelerator)} B"
         )
     return best
 
 
-def _front(explorer: FrontSearch, dataflow: str, options: Options) -> AlternativeFront:
+def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
     if dataflow in STRATEGIES:
         return _mapspace(explorer, _strategy(dataflow), options)
     if dataflow == "best":
@@ -78,7 +79,7 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Alternativ
         return _naive(explorer, options, which)
     if name not in ("flex", "flat", "flash"):
         return _one(explorer, dataflow, options)
-    attention: Callable[[Attention], AlternativeFront]
+    attention: Callable[[Attention], Front[Alternative]]
     if name == "flex":
         attention = partial(_staged, explorer, granularities=which)
     else:
@@ -92,7 +93,7 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Alternativ
     )
 
 
-def _naive(explorer: FrontSearch, options: Options, granularities: str) -> AlternativeFront:
+def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Front[Alternative]:
     """Return the front of the rows that stay on chip beside fixed tiles."""
     workload = explorer.workload
     tiles = [
@@ -110,7 +111,7 @@ def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Alter
     return explorer.joined([explorer.bodies(bodies(part)) for part in parts(workload)])
 
 
-def _one(explorer: FrontSearch, dataflow: str, options: Options) -> AlternativeFront:
+def _one(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
     """Return the one mapping that a scheduler makes which says no others."""
     mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
     return explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
@@ -122,7 +123,7 @@ def _strategy(name: str) -> Strategy:
 
 def _fused(
     explorer: FrontSearch, part: Attention, *, options: Options, granularities: str
-) -> AlternativeFront:
+) -> Front[Alternative]:
     """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
     problem = problem_of(explorer.workload, part)
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
@@ -134,7 +135,7 @@ def _fused(
     return explorer.grids(every_cut(empty, problem.space, explorer.goal, families), empty)
 
 
-def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> AlternativeFront:
+def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> Front[Alternative]:
     """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
     problem = problem_of(explorer.workload, part)
     alone = explorer.joined([explorer.operator(name, problem.merged_of(name)) for name in part])
@@ -160,14 +161,14 @@ def _resident(
                     yield staged(problem, count, placed)
 
 
-def _best(explorer: FrontSearch, options: Options) -> AlternativeFront:
+def _best(explorer: FrontSearch, options: Options) -> Front[Alternative]:
     """Return the front of all ways to cut the operators into runs, each mapped in all its ways."""
     names = [operator.name for operator in explorer.workload.operators]
-    ends: list[AlternativeFront] = [AlternativeFront(found=(), seen=0, proved=True)]
+    ends: list[Front[Alternative]] = [Front(points=(), seen=0, proved=True)]
     for stop in range(1, len(names) + 1):
-        ways: list[AlternativeFront] = []
+        ways: list[Front[Alternative]] = []
         for start in range(stop - 1, max(-1, stop - 1 - best.LONGEST), -1):
-            if explorer.goal.is_over and any(way.found for way in ways):
+            if explorer.goal.is_over and any(way.points for way in ways):
                 break
             runs = _runs(explorer, names[start:stop], options)
             ways += (explorer.joined([ends[start], run]) if start else run for run in runs)
@@ -177,7 +178,7 @@ def _best(explorer: FrontSearch, options: Options) -> AlternativeFront:
 
 def _runs(
     explorer: FrontSearch, names: Sequence[str], options: Options
-) -> Iterator[AlternativeFront]:
+) -> Iterator[Front[Alternative]]:
     """Yield the fronts of a run of operators: alone, as an attention, or fused by their rows."""
     workload = explorer.workload
     if len(names) == 1:
@@ -200,7 +201,7 @@ def _runs(
     yield explorer.grids(every_cut(chain.group, chain.space, explorer.goal, families), chain.group)
 
 
-def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> AlternativeFront:
+def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Front[Alternative]:
     """Return the front of what searches for each of the figures, and for their product, found."""
     asked = parse_constraints(options.constraints)
     workload, accelerator = explorer.workload, explorer.accelerator

@@ -23,11 +23,7 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.candidates import NothingFitsError, capacity, with_one_slot
-from simaccel.schedulers.canonical import renamed
-from simaccel.schedulers.einsums import Merged, TreeSearch, roles
-from simaccel.schedulers.judge import Body, mapping_of
-from simaccel.schedulers.problems import Attention, Options, Scheduler, parts
+from simaccel.schedulers.einsums import Merged, roles
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
@@ -38,7 +34,12 @@ from simaccel.schedulers.resident_attention import (
     parts_of,
     staged,
 )
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import NothingFitsError, capacity, with_one_slot
+from simaccel.search.canonical import renamed
+from simaccel.search.judge import Body, mapping_of
+from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from simaccel.schedulers.accounts import ObjectiveLosses
-from simaccel.schedulers.near_ties import GroupLosses, within
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
-from simaccel.schedulers.search import Goal
+from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.near_ties import GroupLosses, within
+from simaccel.search.search import Goal
 
 _MOST: Final = 6
 """Steps that are searched because they promise fewer bytes, at most."""

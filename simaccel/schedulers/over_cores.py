@@ -21,14 +21,14 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, CoreCut
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.accounts import ungiven, unnoted
-from simaccel.schedulers.canonical import key_of
-from simaccel.schedulers.core_cuts import CutFloors, numbers, parallel
-from simaccel.schedulers.judge import Body, mapping_of, operators_of
-from simaccel.schedulers.problems import Options
-from simaccel.schedulers.search import Goal
 from simaccel.schedulers.sequences import finished, measured
-from simaccel.schedulers.tree_constraints import asked_spreads, unmet
+from simaccel.search.accounts import ungiven, unnoted
+from simaccel.search.canonical import key_of
+from simaccel.search.core_cuts import CutFloors, numbers, parallel
+from simaccel.search.judge import Body, mapping_of, operators_of
+from simaccel.search.problems import Options
+from simaccel.search.search import Goal
+from simaccel.search.tree_constraints import asked_spreads, unmet
 from simaccel.workload import Operator, Workload
 
 Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]

@@ -5,8 +5,10 @@ al., "Megatron-LM: training multi-billion parameter language models using model 
 the projections of Q, K and V and the first layers are cut by their columns, O and the last layer by
 their rows. Where there are more chips than heads of K and V, query heads that share one are cut,
 too, and K and V are on several chips. Logits are cut by the vocabulary where that can be divided.
-Data parallelism cuts the sequences of a batch. What follows, such as two all-reduces a layer, is
-found from the cuts (`simaccel.mapping.chips`).
+Data parallelism cuts the sequences of a batch. Expert parallelism does so, too, but in layers of
+experts, which it cuts instead (Lepikhin et al., "GShard", 2020). What follows, such as two
+all-reduces a layer, or all-to-alls before and behind experts, is found from the cuts
+(`simaccel.mapping.chips`).
 """
 
 from __future__ import annotations
@@ -31,34 +33,53 @@ _HEADS: Final = ("g", "h", "r")
 """Ranks of heads, from the outside in: of K and V (or all), and those that share one."""
 _INNER: Final = "f"
 _VOCABULARY: Final = "v"
+_EXPERTS: Final = "x"
+_GROUPS: Final = "u"
+"""Groups of tokens, which masks bring to places of experts, in decode cut like the batch."""
+_PLACES: Final = "t"
+"""Tokens of an expert, group by group."""
 Spreads = Mapping[str, tuple[tuple[str, int], ...]]
 """By operator: ranks and the number of pieces of each, from the outside in."""
 
 
 @dataclass(frozen=True)
 class ParallelDegrees:
-    """Chips that share a layer, and groups of such chips that share a batch."""
+    """Chips that share a layer, groups of them that share experts, and groups that share nothing.
+
+    All groups share a batch.
+    """
 
     tensor: int
     data: int
+    expert: int = 1
+
+    @property
+    def batch(self) -> int:
+        """Parts of a batch."""
+        return self.data * self.expert
 
 
-def degrees_of(chips: ChipsSpec, tensor: int | None, data: int | None) -> ParallelDegrees:
+def degrees_of(
+    chips: ChipsSpec, tensor: int | None, data: int | None, expert: int | None = None
+) -> ParallelDegrees:
     """Return how chips are used; what isn't asked for is the rest of them.
 
     Raises:
         InputError: there are not as many chips.
 
     """
+    expert = 1 if expert is None else expert
+    left = chips.count // expert
     if data is None:
-        data = 1 if tensor is None else chips.count // tensor if tensor else 0
+        data = 1 if tensor is None else left // tensor
     if tensor is None:
-        tensor = chips.count // data if data else 0
-    if tensor * data != chips.count:
-        value = f"tensor {tensor} x data {data}"
+        tensor = left // data
+    if tensor * data * expert != chips.count:
+        value = f"tensor {tensor} x data {data}" + (f" x expert {expert}" if expert > 1 else "")
         allowed = f"a product of chips.count, {chips.count}"
-        raise InputError([Fault("--tensor-parallel, --data-parallel", "degrees", value, allowed)])
-    return ParallelDegrees(tensor, data)
+        options = "--tensor-parallel, --data-parallel" + (", --expert-parallel" * (expert > 1))
+        raise InputError([Fault(options, "degrees", value, allowed)])
+    return ParallelDegrees(tensor, data, expert)
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
@@ -72,10 +93,34 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     if kind not in KINDS:
         allowed = "a transformer on several chips, or --mapping with spread ... chips"
         raise InputError([Fault("--workload", "workload", workload.name, allowed)])
+    if degrees.expert > 1:
+        _require_experts(workload, degrees)
     heads = _heads(workload, degrees.tensor)
     return {
         operator.name: tuple(_cuts(operator, degrees, heads)) for operator in workload.operators
     }
+
+
+def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
+    """Refuse expert parallelism of what has no experts, or not as many.
+
+    Raises:
+        InputError: says why.
+
+    """
+    experts = max(
+        (operator.ranks[_EXPERTS] for operator in workload.operators if _EXPERTS in operator.ranks),
+        default=0,
+    )
+    allowed = ""
+    if not experts:
+        allowed = f"nothing: {workload.name} has no experts"
+    elif experts % degrees.expert:
+        allowed = f"a degree that divides the {experts} experts of {workload.name}"
+    elif not any(_PLACES in operator.ranks for operator in workload.operators):
+        allowed = f"nothing, but for --experts grouped:{degrees.batch}"
+    if allowed:
+        raise InputError([Fault("--expert-parallel", "expert", degrees.expert, allowed)])
 
 
 def _heads(workload: Workload, tensor: int) -> dict[str, int]:
@@ -101,11 +146,7 @@ def _heads(workload: Workload, tensor: int) -> dict[str, int]:
 def _cuts(
     operator: Operator, degrees: ParallelDegrees, heads: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
-    if degrees.data > 1 and _BATCH in operator.ranks:
-        if operator.ranks[_BATCH] % degrees.data:
-            allowed = f"a degree that divides the batch of {operator.ranks[_BATCH]}"
-            raise InputError([Fault("--data-parallel", "data", degrees.data, allowed)])
-        yield _BATCH, degrees.data
+    yield from _cuts_of_batch(operator, degrees)
     own = [rank for rank in _HEADS if rank in operator.ranks]
     if own:
         yield from ((rank, heads[rank]) for rank in own if heads[rank] > 1)
@@ -118,6 +159,24 @@ def _cuts(
         yield _INNER, degrees.tensor
     elif _VOCABULARY in operator.ranks and operator.ranks[_VOCABULARY] % degrees.tensor == 0:
         yield _VOCABULARY, degrees.tensor
+
+
+def _cuts_of_batch(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:
+    """Yield how the tokens of an operator are cut, and the experts that have them."""
+    ranks, inside = operator.ranks, _PLACES in operator.ranks
+    parts = degrees.data if inside and degrees.expert > 1 else degrees.batch
+    cut = next((rank for rank in (_BATCH, _GROUPS, _PLACES) if rank in ranks), None)
+    if parts > 1 and cut is not None:
+        if ranks[cut] % parts:
+            options = [
+                f"--{name}-parallel" for name in ("data", "expert") if vars(degrees)[name] > 1
+            ]
+            what = "batch" if cut == _BATCH else "groups of tokens"
+            allowed = f"a degree that divides the {what} of {ranks[cut]}"
+            raise InputError([Fault(", ".join(options), "data", parts, allowed)])
+        yield cut, parts
+    if inside and degrees.expert > 1:
+        yield _EXPERTS, degrees.expert
 
 
 def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:

@@ -21,14 +21,14 @@ from simaccel.mapping.cores import CoreCut, core_spreads, piece_of
 from simaccel.mapping.lifetimes import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
-from simaccel.schedulers.candidates import CandidateSet, capacity
 from simaccel.schedulers.chains import OperatorChain
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.epilogues import epilogue, searched
-from simaccel.schedulers.judge import Body
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
-from simaccel.schedulers.search import Goal, search
 from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.candidates import CandidateSet, capacity
+from simaccel.search.judge import Body
+from simaccel.search.search import Goal, search
 from simaccel.workload import Vector, Workload
 
 ALIVE = 6

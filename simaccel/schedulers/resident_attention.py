@@ -16,13 +16,13 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
-from simaccel.schedulers.accounts import ObjectiveLosses
 from simaccel.schedulers.attention import AttentionProblem
-from simaccel.schedulers.candidates import ScoredTree, capacity, leakage
-from simaccel.schedulers.judge import Body, key_of_body, mapping_of, operators_of
-from simaccel.schedulers.near_ties import preferred
-from simaccel.schedulers.search import Goal
-from simaccel.schedulers.walk import GAIN, GAP
+from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.candidates import ScoredTree, capacity, leakage
+from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
+from simaccel.search.near_ties import preferred
+from simaccel.search.search import Goal
+from simaccel.search.walk import GAIN, GAP
 from simaccel.workload import Workload
 
 GRANULARITIES: Final = "mbhr"

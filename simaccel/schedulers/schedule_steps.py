@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
-from simaccel.schedulers.candidates import CandidateSet, ScoredTree
-from simaccel.schedulers.judge import Body
+from simaccel.search.candidates import CandidateSet, ScoredTree
+from simaccel.search.judge import Body
 
 Total = Callable[[Iterable[float]], float]
 """Of the objectives of groups: their sum, or the largest of what they need of the buffer."""

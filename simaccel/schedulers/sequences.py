@@ -8,11 +8,11 @@ from dataclasses import replace
 from simaccel.analytic.prediction import predict
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers.candidates import ScoredTree
-from simaccel.schedulers.judge import Body, mapping_of
-from simaccel.schedulers.near_ties import preferred
 from simaccel.schedulers.resident_attention import energy_of, objective_of
-from simaccel.schedulers.search import Goal
+from simaccel.search.candidates import ScoredTree
+from simaccel.search.judge import Body, mapping_of
+from simaccel.search.near_ties import preferred
+from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
 

@@ -18,25 +18,25 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
-from simaccel.mapspace.limits import limits
-from simaccel.mapspace.nests import (
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import ROOM, SearchAccount, together
+from simaccel.search.candidates import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.judge import FOREVER, Judge, mapping_of
+from simaccel.search.mapspace.limits import limits
+from simaccel.search.mapspace.nests import (
     EmptyMapspaceError,
     MappingTarget,
     NestResult,
     map_einsum,
     mapped_as,
 )
-from simaccel.mapspace.search import MapspaceResult
-from simaccel.mapspace.space import INSIDE, STRATEGIES, Strategy
-from simaccel.mapspace.systolic import dataflows
-from simaccel.schedulers.accounts import ROOM, SearchAccount, together
-from simaccel.schedulers.candidates import UNLIMITED, CandidateSet, ScoredTree
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.judge import FOREVER, Judge, mapping_of
-from simaccel.schedulers.near_ties import decides, settled_among
-from simaccel.schedulers.problems import Options, Scheduler
-from simaccel.schedulers.search import Goal
-from simaccel.schedulers.walk import CandidateWalk, StoppingRule
+from simaccel.search.mapspace.search import MapspaceResult
+from simaccel.search.mapspace.space import INSIDE, STRATEGIES, Strategy
+from simaccel.search.mapspace.systolic import dataflows
+from simaccel.search.near_ties import decides, settled_among
+from simaccel.search.problems import Options, Scheduler
+from simaccel.search.search import Goal
+from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 
 _INPUTS: Final = 2

@@ -19,11 +19,12 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
-from simaccel.schedulers.candidates import NothingFitsError, capacity
-from simaccel.schedulers.einsums import RankRoles, TreeSearch, roles
-from simaccel.schedulers.judge import mapping_of
-from simaccel.schedulers.problems import Options
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.einsums import RankRoles, roles
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.judge import mapping_of
+from simaccel.search.problems import Options
+from simaccel.search.search import Goal
 from simaccel.workload import Operator, Vector, Workload
 
 _SLOTS = 2

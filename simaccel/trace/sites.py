@@ -6,7 +6,7 @@ from itertools import chain
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.accounts import early_site
-from simaccel.machine.steps import Action
+from simaccel.machine.instructions import Action
 from simaccel.machine.walks import InstructionStreams, make_walks
 from simaccel.program.program import Command, Program
 from simaccel.program.text import program_text

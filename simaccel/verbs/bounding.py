@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.halo import HALOS
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED, workload_bound
+from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
+from simaccel.analytic.orojenesis.halo import HALOS
+from simaccel.analytic.orojenesis.single import Mapspace
+from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator

@@ -8,26 +8,27 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.analytic.bounds.problem import NoBoundError
-from simaccel.analytic.bounds.single import Mapspace
-from simaccel.analytic.bounds.whole import UNFUSED, workload_bound
+from simaccel.analytic.orojenesis.problem import NoBoundError
+from simaccel.analytic.orojenesis.single import Mapspace
+from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
-from simaccel.mapspace.space import STRATEGIES
 from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
-from simaccel.report.figures.slope import SkiSlope
+from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.metrics import tokens_of
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
-from simaccel.workload import Workload, load_estimates, operands_of
+from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
 
 if TYPE_CHECKING:
@@ -205,20 +206,20 @@ def title_of(tasks: Sequence[ComparisonTask]) -> str:
     return title
 
 
-def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SkiSlope, ...]]:
+def slopes_of(tasks: Sequence[ComparisonTask]) -> dict[int | None, tuple[SlopeSeries, ...]]:
     """Return the bounds of the DRAM bytes of each length: of operators alone, and fused.
 
     None where weights or caches have memories of their own, which a bound doesn't tell apart, and
     of operators whose bound isn't known.
     """
-    found: dict[int | None, tuple[SkiSlope, ...]] = {}
+    found: dict[int | None, tuple[SlopeSeries, ...]] = {}
     for task in tasks:
         if task.seq_len not in found and not task.accelerator.memories.by_class():
             found[task.seq_len] = tuple(_slopes(task.workload))
     return found
 
 
-def _slopes(workload: Workload) -> Iterator[SkiSlope]:
+def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
     """Yield bounds of operators alone, then fused; over every tile size where that is quick."""
     windows = any(
         len(dim.terms) > 1
@@ -235,7 +236,7 @@ def _slopes(workload: Workload) -> Iterator[SkiSlope]:
         mapspace = Mapspace(uneven=True, imperfect=every)
         label = labels[fuse] + ("" if every else ",\ntiles that divide")
         try:
-            yield SkiSlope(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
+            yield SlopeSeries(label, tuple(workload_bound(workload, mapspace, fuse).front.points()))
         except NoBoundError:
             return
 

@@ -8,12 +8,13 @@ from simaccel.errors import Fault, InputError, gather
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.workloads import load_workload
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import load_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, default_dataflow
-from simaccel.workload import Workload, load_workload
+from simaccel.workload import Workload
 
 WorkloadLike = Workload | str | Path
 """A workload, or what ``load_workload`` reads."""

@@ -17,9 +17,6 @@ from simaccel.workload.building import (
     PLUGGED,
     WorkloadSizes,
     build,
-    is_described,
-    is_file,
-    load_workload,
     require_taken,
 )
 from simaccel.workload.conv import Conv, conv2d, parse_conv
@@ -59,16 +56,12 @@ from simaccel.workload.vectors import VECTORS, VectorKind
 from simaccel.workload.workload import Workload, canonical_text
 
 if TYPE_CHECKING:
-    from simaccel.workload.described import DescribedLayer, load_described
     from simaccel.workload.files import load_document, parse_workload
-    from simaccel.workload.topology import load_estimates, load_topology, read_topology
 
 __getattr__ = lazy_attributes(
     __name__,
     {
-        "described": ("DescribedLayer", "load_described"),
         "files": ("load_document", "parse_workload"),
-        "topology": ("load_estimates", "load_topology", "read_topology"),
     },
 )
 """What reads files: their forms take longer to load than a workload of the catalogue to build."""
@@ -85,7 +78,6 @@ __all__ = [
     "VECTORS",
     "AffineDimension",
     "Conv",
-    "DescribedLayer",
     "Einsum",
     "FrozenDict",
     "GemmShape",
@@ -121,14 +113,8 @@ __all__ = [
     "find_transformer",
     "gbmm",
     "gemm",
-    "is_described",
-    "is_file",
     "layers_workload",
-    "load_described",
     "load_document",
-    "load_estimates",
-    "load_topology",
-    "load_workload",
     "network",
     "network_names",
     "operand",
@@ -138,7 +124,6 @@ __all__ = [
     "parse_product",
     "parse_shape",
     "parse_workload",
-    "read_topology",
     "require_taken",
     "softmax",
     "transformer",

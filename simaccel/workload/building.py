@@ -1,19 +1,16 @@
-"""Workloads by name: of the catalogue, of a shape, of a file of any kind, or of a plug-in.
+"""Workloads by name: of the catalogue, of a shape, or of a plug-in.
 
 What a kind of workload does not take is refused with the reason; nothing that is given is ignored.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from functools import partial
 from inspect import Parameter, signature
-from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.files.accounting import AccountEntry
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.attention import MODELS, attention_model
 from simaccel.workload.conv import conv2d, parse_conv
@@ -141,33 +138,6 @@ def _refuse_unknown(
     require_none(Fault("workload", n, v, allowed) for n, v in given.items() if n not in taken)
 
 
-def load_workload(
-    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
-) -> Workload:
-    """Return the workload of a name (see ``build``) or of a file of any kind.
-
-    Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
-    (.onnx), a MAESTRO description (.m). ``WorkloadSizes`` says what else can be given. What of a
-    file is not taken is in the workload's ``account``; more than 1% of its MACs runs only if
-    ``allow_unmodelled``.
-
-    Raises:
-        InputError: all faults of the file, of the sizes, or a name that nothing has.
-        PluginError: the plug-in that has the name is broken.
-
-    """
-    name = str(name_or_path)
-    kind = kind_of_file(name)
-    if kind is None:
-        return build(name, **sizes)
-    _refuse_look(name, kind)
-    options = _given(sizes)
-    precision = _precision(options)
-    require_taken(name, kind, options)
-    precise = _precise(_READERS[kind](name, **options), precision)
-    return replace(precise, account=replace(precise.account, allowed=allow_unmodelled))
-
-
 def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
     """Return a workload of the catalogue, of a shape, or of a plug-in, by its name.
 
@@ -181,17 +151,14 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
         PluginError: the plug-in that has the name is broken.
 
     """
+    return sized(partial(_built, name), sizes)
+
+
+def sized(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
+    """Return the workload that ``make`` makes of the sizes given, in the precision given."""
     options = _given(sizes)
-    precision = _precision(options)
-    return _precise(_built(name, options), precision)
-
-
-def _precision(given: dict[str, Any]) -> Precision:
-    """Take the precision out of what is given."""
-    return parse_precision(given.pop("precision", {}), "workload")
-
-
-def _precise(workload: Workload, precision: Precision) -> Workload:
+    precision = parse_precision(options.pop("precision", {}), "workload")
+    workload = make(options)
     return with_precision(workload, precision) if precision else workload
 
 
@@ -219,40 +186,6 @@ def _built(name: str | Transformer, options: dict[str, Any]) -> Workload:
         )
     except InputError as error:
         raise InputError([_of_name(fault) for fault in error.faults]) from None
-
-
-def kind_of_file(name: str) -> str | None:
-    """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
-    if not is_file(name):
-        return None
-    from simaccel.files.file_kinds import look_of  # noqa: PLC0415 - a parser
-
-    look = look_of(Path(name))
-    if look is not None and look in _READERS:
-        return look
-    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description", ".json": "config"}
-    return endings.get(Path(name).suffix.lower(), "document")
-
-
-def _refuse_look(name: str, kind: str) -> None:
-    """Refuse a file by what it looks like, where that is nothing that is read here."""
-    from simaccel.files.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
-
-    look = look_of(Path(name))
-    if look is not None and look != kind:
-        allowed = f"a workload; this looks like {WORDS[look]}"
-        raise InputError([Fault(name, "document", look, allowed)])
-
-
-def is_file(name: str) -> bool:
-    """Return whether a name is the path of a file, which need not exist."""
-    endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
-    return name.lower().endswith(endings) or "/" in name or os.sep in name
-
-
-def is_described(name: str) -> bool:
-    """Return whether a file is a MAESTRO description, by its content or else by its ending."""
-    return kind_of_file(name) == "description"
 
 
 def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,53 +246,3 @@ def _of_name(fault: Fault) -> Fault:
         allowed = suggest("", [*names, *PLUGGED])
     kinds = "a model, a network, gemm, bmm, gbmm, conv or a .yaml, .csv, .onnx or .m file"
     return Fault("workload", "name", fault.value, f"{kinds}; {allowed}")
-
-
-def _onnx(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.onnx_files import load_onnx  # noqa: PLC0415 - onnx is optional, and slow
-
-    if named := given.pop("bytes_by_tensor", None):
-        allowed = "a number for all tensors of an ONNX model"
-        raise InputError([Fault("workload", "bytes_per_element", ", ".join(named), allowed)])
-    return load_onnx(path, **given).workload
-
-
-def _topology(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.topology import load_topology  # noqa: PLC0415 - seldom needed
-
-    return load_topology(path, **given)
-
-
-def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.described import load_described  # noqa: PLC0415 - seldom needed
-
-    return load_described(path, **given)
-
-
-def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.language.config import load_config  # noqa: PLC0415 - seldom needed
-    from simaccel.workload.language.configuration import PART  # noqa: PLC0415
-
-    model, account = load_config(path)
-    made = transformer(model, **options)
-    entries = [AccountEntry("sizes", "taken", "a transformer", "model", made.macs)]
-    whole = made.parameters["scope"] == "model"
-    for entry in account.entries:
-        macs = entry.macs if whole or entry.kind != PART else 0
-        entries.append(replace(entry, macs=macs, elements=0))
-    return replace(made, account=replace(account, entries=tuple(entries)))
-
-
-def _document(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
-    from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
-
-    return load_document(path, **given)
-
-
-_READERS: Final[Mapping[str, Callable[..., Workload]]] = {
-    "onnx": _onnx,
-    "topology": _topology,
-    "description": _described,
-    "config": _config,
-    "document": _document,
-}

@@ -24,9 +24,11 @@ def einsums_document(
 def _tensor(one: Tensor) -> dict[str, Any]:
     packed = {"packed": True} if one.packed else {}
     inside = {"inside": [list(span) for span in one.inside]} if one.inside else {}
+    distinct = {"distinct": one.distinct} if one.distinct is not None else {}
     if one.assumed:
-        return {"kind": one.kind, **inside}
-    return {"kind": one.kind, "bytes_per_element": one.bytes_per_element, **packed, **inside}
+        return {"kind": one.kind, **inside, **distinct}
+    width = {"bytes_per_element": one.bytes_per_element}
+    return {"kind": one.kind, **width, **packed, **inside, **distinct}
 
 
 def _operator(one: Operator) -> dict[str, Any]:

@@ -51,6 +51,23 @@ class AffineDimension:
         """Whether this is a single rank with coefficient 1."""
         return len(self.terms) == 1 and self.terms[0][1] == 1
 
+    def outermost(self, ranks: Mapping[str, int]) -> str | None:
+        """Return the rank whose pieces are pieces of the dimension; None if they'd overlap.
+
+        That is a single rank, or the first digit where the others count its positions.
+
+        >>> AffineDimension((("s", 1), ("u", 4))).outermost({"u": 8, "s": 4})
+        'u'
+        >>> AffineDimension((("p", 2), ("r", 1))).outermost({"p": 4, "r": 3}) is None
+        True
+        """
+        digits, inner = sorted((n, ranks[rank], rank) for rank, n in self.terms), 1
+        for coefficient, size, _ in digits:
+            if coefficient != inner:
+                return None
+            inner *= size
+        return digits[-1][-1]
+
     def size(self, ranks: Mapping[str, int]) -> int:
         """Return the number of positions that the ranks of these sizes span."""
         return 1 + sum(coefficient * (ranks[rank] - 1) for rank, coefficient in self.terms)
@@ -66,7 +83,7 @@ class Tensor:
     ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
     they are, so that an accelerator's precision does. ``inside``: the first element of each
     dimension and the one behind the last, where zeros stand around them; they are stored, but need
-    not come from anywhere.
+    not come from anywhere. ``distinct``: how many elements differ, where others repeat them.
     """
 
     name: str
@@ -75,6 +92,7 @@ class Tensor:
     packed: bool = False
     assumed: bool = field(default=False, compare=False, repr=False)
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    distinct: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""

@@ -86,7 +86,7 @@ classes, too: weights, activations, cache. All kinds take `precision`, the numbe
 einsums may be `packed: true`: of 4 bits, two in a byte.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,6 @@ from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
 from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
 from simaccel.workload.tensors import bytes_document, said_bytes
-from simaccel.workload.timeloop import is_timeloop, timeloop_problem
 from simaccel.workload.workload import Workload
 
 _OTHERS = {
@@ -144,11 +143,14 @@ _OTHERS = {
 
 def load_document(
     path: str | Path,
+    parse: Callable[[Mapping[Any, Any], str], Workload] | None = None,
     *,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
 ) -> Workload:
     """Return the workload of a YAML file; element sizes are taken where the file says none.
+
+    ``parse``: reads the file's document where that may be of another form, too.
 
     Raises:
         InputError: every fault, each with the file.
@@ -157,7 +159,7 @@ def load_document(
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
-    parsed = parse_workload(document, str(path))
+    parsed = (parse or parse_workload)(document, str(path))
     if parsed.parameters["kind"] != "einsums":
         widths = bytes_document(bytes_per_element, bytes_by_tensor)
         said = {name: value for name, value in widths.items() if value}
@@ -213,8 +215,6 @@ def parse_workload(document: object, source: str = "workload") -> Workload:
     if {*document} == {"parameters", "workload"}:
         workload = parse_workload(document["workload"], source)
         return replace(workload, parameters=document["parameters"])
-    if is_timeloop(document):
-        return timeloop_problem(document, source)
     document = dict(document)
     form = _form(document, source)
     precision = parse_precision(document.pop("precision", {}), source)
@@ -323,9 +323,10 @@ def _einsums(form: EinsumsForm) -> Workload:
 def _tensor(name: str, given: TensorForm) -> Tensor:
     inside = tuple((first, last) for first, last in given.inside or ())
     said, kind = given.bytes_per_element, given.kind
+    marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct}
     if given.packed:
-        return Tensor(name, said or 1, kind, packed=True, inside=inside)
-    return Tensor(name, said_bytes(said), kind, assumed=said is None, inside=inside)
+        return Tensor(name, said or 1, kind, packed=True, **marks)
+    return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)
 
 
 def _operator(name: str, operator_form: OperatorForm) -> Operator:

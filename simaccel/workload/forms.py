@@ -292,6 +292,7 @@ class OwnTransformerForm(TransformerForm, PublishedForm):
     rotary: bool | None = None
     decoder_layers: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
     relative: Annotated[int, Field(ge=0, le=MAX_SIZE)] = 0
+    relative_each: bool = False
 
     def transformer(self) -> Transformer:
         """Return the model."""
@@ -314,12 +315,16 @@ Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 
 
 class TensorForm(Document):
-    """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros."""
+    """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros.
+
+    ``distinct``: how many elements differ, where others repeat them.
+    """
 
     kind: Kind
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
     inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None
+    distinct: Size | None = None
 
 
 class OperandForm(Document):

@@ -21,10 +21,10 @@ _TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
 def clean_name(text: str) -> str:
     """Return a name of another tool's as workloads hold names, with underscores for the rest.
 
-    >>> clean_name("score_QxK' [1]"), clean_name("-1")
-    ('score_QxK___1_', '_1')
+    >>> clean_name("score_QxK' [1]"), clean_name("-1"), clean_name("conv#2")
+    ('score_QxK___1_', '_1', 'conv_2')
     """
-    kept = (one if one.isprintable() and one not in f" {_STRUCTURE}" else "_" for one in text)
+    kept = (one if one.isprintable() and one not in f" #{_STRUCTURE}" else "_" for one in text)
     name = "".join(kept)[:_LONGEST]
     return f"_{name[1:]}" if name.startswith(_FORMULA) else name
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from tests.program.programs import (
     Case,
     FlatTiles,

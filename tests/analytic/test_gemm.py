@@ -12,7 +12,7 @@ from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, family_of, ints
 from simaccel.analytic.totals import FamilyCounts
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Group, Keep
 from simaccel.workload import Workload, gemm

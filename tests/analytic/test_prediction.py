@@ -6,7 +6,7 @@ import pytest
 
 from simaccel.analytic.evaluation import CountError
 from simaccel.analytic.prediction import predict
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, make_mapping

@@ -7,7 +7,8 @@ from pathlib import Path
 from click.testing import Result
 
 import simaccel
-from simaccel.hardware.load import list_accelerators, load_accelerator
+from simaccel.hardware.load import list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import MODELS, NETWORKS, TRANSFORMERS, Model, Network, Transformer
 
 Call = Callable[[str], Result]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
 from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of

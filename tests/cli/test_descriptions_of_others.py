@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.workload import load_workload
+from simaccel.importers.workloads import load_workload
 from tests.cli.conftest import Call
 
 _LAYER = """Network small {{

@@ -11,7 +11,7 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import SearchAccount
+from simaccel.search.accounts import SearchAccount
 from simaccel.workload import Workload
 
 

@@ -15,12 +15,12 @@ from click.testing import Result
 from simaccel.errors import MistakeError
 from simaccel.experiment import run as run_module
 from simaccel.hardware import Accelerator
+from simaccel.importers.workloads import load_workload
 from simaccel.machine.machine import DeadlockError
 from simaccel.mapping.chips.sharding import Pod
 from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Program
 from simaccel.trace import TraceReader
-from simaccel.workload import load_workload
 from tests.program.changed import changed, unstored
 
 Call = Callable[[str], Result]

@@ -23,13 +23,13 @@ from simaccel.cli import main
 from simaccel.cli import partial_results as kept
 from simaccel.cli.command import Command
 from simaccel.errors import InputError
-from simaccel.mapspace.space import STRATEGIES
+from simaccel.importers.workloads import load_workload
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
+from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.trace.interrupts import undisturbed
 from simaccel.verbs import comparing
-from simaccel.workload import load_workload
 
 Call = Callable[[str], Result]
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"

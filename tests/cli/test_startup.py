@@ -10,9 +10,8 @@ from importlib import import_module
 import click
 import pytest
 
-from simaccel.analytic.bounds.halo import HALOS
-from simaccel.analytic.bounds.whole import FUSIONS, UNFUSED
-from simaccel.analytic.directives.hardware import DirectiveHardware
+from simaccel.analytic.orojenesis.halo import HALOS
+from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED
 from simaccel.cli import choices as words
 from simaccel.cli import main
 from simaccel.cli.command import Commands
@@ -23,17 +22,19 @@ from simaccel.experiment.generation import LENGTHS
 from simaccel.hardware import STATIONARITIES
 from simaccel.hardware.dram.addresses import MAPS
 from simaccel.hardware.dram.measure import CONTROLLERS
-from simaccel.mapping.directives.reading import MAX_LEVELS
-from simaccel.mapping.directives.translating import DIRECTIVES
-from simaccel.mapspace.costs import OBJECTIVES
-from simaccel.mapspace.search import Effort
-from simaccel.mapspace.space import STRATEGIES
+from simaccel.maestro.analysis.hardware import DirectiveHardware
+from simaccel.maestro.dataflows.reading import MAX_LEVELS
+from simaccel.maestro.dataflows.translating import DIRECTIVES
 from simaccel.report.exhibits import EXHIBITS, TARGET
-from simaccel.schedulers.front import FIGURES
+from simaccel.search.front import FIGURES
+from simaccel.search.mapspace.costs import OBJECTIVES
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES
 from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
+from simaccel.workload.language.experts import GROUPED
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
 ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
@@ -197,6 +198,7 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert tuple(EXPLORED) == words.EXPLORED
     assert (words.SEQ_LEN, words.BATCH, words.SCOPE) == (SEQ_LEN, BATCH, SCOPE)
     assert (words.CAUSAL_BLOCKS, words.LENGTHS) == (CAUSAL_BLOCKS, LENGTHS)
+    assert words.GROUPED == GROUPED
     assert Effort.patience == words.PATIENCE
     assert tuple(MAPS) == words.ADDRESS_MAPS
     assert tuple(CONTROLLERS) == words.CONTROLLERS

@@ -13,7 +13,7 @@ from simaccel.cli.parameters import PARAMETERS
 from simaccel.cli.sweep import MOST_POINTS, Sweep, read_sweep
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import InputError
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import build, gemm, parse_workload
 from simaccel.workload.building import WorkloadSizes
 

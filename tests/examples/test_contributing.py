@@ -13,13 +13,14 @@ import pytest
 from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
 from simaccel.hardware.spec import Spec
+from simaccel.importers.workloads import load_workload
 from simaccel.machine.engines import Engine
+from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Instruction, Plan
-from simaccel.machine.steps import Action
+from simaccel.machine.plan import Plan
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
-from simaccel.workload import VECTORS, Vector, load_workload, operand
+from simaccel.workload import VECTORS, Vector, operand
 from simaccel.workload.catalogue import Catalogue
 from simaccel.workload.networks import parse_network
 from tests.examples.documents import Block, blocks_of

@@ -12,7 +12,7 @@ from simaccel.experiment.check import (
     execute,
     vector_values,
 )
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import held_around
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store

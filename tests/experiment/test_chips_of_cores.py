@@ -2,7 +2,7 @@
 
 from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.cores import core_spreads
 from simaccel.workload import build
 

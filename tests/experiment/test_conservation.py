@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.conservation import ConservationError, RequiredWork
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import IllegalMappingError, require_legal
 from simaccel.program.accounting import leaves_out

@@ -12,7 +12,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis, diagnose
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.trace import Stall, TraceReader
 from simaccel.workload import ModelDimensions, attention

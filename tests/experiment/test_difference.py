@@ -12,7 +12,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.difference import Difference, FieldDifference, compare
 from simaccel.experiment.recording import record
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Run
 from simaccel.schedulers import Options
 from simaccel.trace import TraceError, TraceReader

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from simaccel import gemm, load_accelerator, simulate
-from simaccel.analytic.bounds.compulsory import compulsory_bytes
-from simaccel.analytic.bounds.floor import ByteBound, floors_of, on_chip_bytes
+from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
+from simaccel.analytic.orojenesis.floor import ByteBound, floors_of, on_chip_bytes
 from simaccel.experiment.attribution import attribute, streaming
 from simaccel.experiment.disagreement import (
     DirectiveRuntime,
@@ -22,8 +22,8 @@ from simaccel.experiment.disagreement import (
 )
 from simaccel.experiment.explanation import GroupExplanation, explain
 from simaccel.experiment.run import ExperimentResult, result_json
-from simaccel.mapping.directives.reading import parse_directives
-from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.maestro.dataflows.reading import parse_directives
+from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.text import parse_text
 from simaccel.report.explanation import (
     PageSection,

@@ -8,7 +8,7 @@ import pytest
 from simaccel.experiment.forecast import forecast
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import scheduled
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import ModelDimensions, attention, gemm
 from tests.draws import some

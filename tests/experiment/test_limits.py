@@ -4,7 +4,7 @@ from simaccel.experiment.limit_names import LIMITS
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import STALLS
 from simaccel.workload import gemm
 

@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.experiment.traffic import dram_by_class, least_dram_bytes
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build, transformer, with_precision
 from tests.workload.language.reference import small
 

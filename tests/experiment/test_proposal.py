@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
 from simaccel.experiment.proposal import Proposal, propose
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build, gemm
 
 EDGE = load_accelerator("edge")

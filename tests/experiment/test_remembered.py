@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment import scheduling
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import SearchAccount
+from simaccel.search.accounts import SearchAccount
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES
 

@@ -10,7 +10,7 @@ from simaccel.experiment.recording import record
 from simaccel.experiment.remembered_what_if import remembered_what_if
 from simaccel.experiment.what_if import BaseRun, WhatIfResult, what_if
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program
 from simaccel.schedulers import make_mapping

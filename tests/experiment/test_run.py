@@ -11,7 +11,7 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import Cause, Wait
 from simaccel.machine.walks import InstructionStreams
 from simaccel.mapping.space import NotThisWorkloadError

@@ -4,7 +4,7 @@ import pytest
 
 from simaccel.experiment.run import simulate
 from simaccel.experiment.waiting import computing_unit, waiting_by_cause
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import OperatorRun
 from simaccel.workload import gemm

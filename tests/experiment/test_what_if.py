@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from simaccel.experiment.what_if import CASES, FREE_SLOTS, RESOURCES, free, takes_time, what_if
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.presets import template
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower, lower_group
 from simaccel.program.program import Program, commands, rings, tiles_of

@@ -41,6 +41,7 @@ from simaccel.files.schema import read_yaml
         ("", None),
         ("null", None),
         ("{a: &x {k: 1}, b: {<<: *x, l: 2}}", {"a": {"k": 1}, "b": {"k": 1, "l": 2}}),
+        ("{a: &x {k: 1}, b: {k: 3, <<: *x}}", {"a": {"k": 1}, "b": {"k": 3}}),
     ],
 )
 def test_values_are_what_they_look_like(text: str, value: object) -> None:

@@ -9,7 +9,7 @@ from pydantic_core._pydantic_core import list_all_errors
 from simaccel.errors import ABSENT
 from simaccel.files.schema import faults_of, leaf_fields, refusal
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 
 
 class _Gemm(BaseModel):

@@ -10,8 +10,9 @@ from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import BufferSpec
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.hardware.area.spec import NoAreaError, UnitAreas, area_um2, pe_um2
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware.load import accelerator_rows, list_accelerators
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.importers.accelerators import load_accelerator
 
 AREA = UnitAreas(mac_um2=100, pe_memory_um2_per_byte=2, buffer_um2_per_byte=0.5)
 

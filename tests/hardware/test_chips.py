@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipsSpec, Collective
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 
 RING_OF_BYTES = {  # 21 bytes on rings of 2 to 8, by hand: pieces of 11, 7, 6, 5, 4, 3, 3 bytes
     2: (11,),

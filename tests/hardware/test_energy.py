@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.tables import NODES, dram_pj_per_byte, mac_pj, sram_pj_per_byte
-from simaccel.hardware.load import load_accelerator, with_values
+from simaccel.hardware.load import with_values
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
 
 

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from simaccel.hardware import Accelerator, Rate
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware import Accelerator, ArraySpec, Rate
+from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 
 FOLDER = Path(__file__).parents[2] / "hwconfigs"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -93,6 +94,19 @@ def test_public_peak_rates(name: str, gmacs: int) -> None:
     """A TPU v3 chip of four MXUs makes 123 Tflop/s, an Edge TPU 4 TOPS."""
     accelerator = load_accelerator(name)
     assert round(accelerator.array.pes * accelerator.clock_hz / 10**9) == gmacs
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "tera_flops"),
+    [("tpu_v5e_4x4", 4, 197), ("tpu_v5e_8x8", 4, 197), ("tpu_v4_4x4x4", 8, 275)],
+)
+def test_chips_of_pods_have_their_published_arrays(name: str, count: int, tera_flops: int) -> None:
+    """Google Cloud documentation of TPU v5e; Jouppi et al., ISCA 2023, table 4."""
+    found = load_accelerator(name)
+    array = found.array
+    assert isinstance(array, ArraySpec)
+    assert (array.rows, array.cols, array.count) == (128, 128, count)
+    assert round(2 * found.pes * found.clock_hz / 1e12) == tera_flops
 
 
 def test_the_table_has_units_sources_and_derived_figures() -> None:

@@ -13,7 +13,8 @@ from simaccel.hardware import Accelerator, Rate
 from simaccel.hardware.array import NotSpatialError, NotSystolicError
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NotMappableError, make_mapping
 from simaccel.workload import gemm
 

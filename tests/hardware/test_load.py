@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator, load
-from simaccel.hardware.load import accelerator_rows, list_accelerators, load_accelerator
+from simaccel.hardware.load import accelerator_rows, list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 
 TOY: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "hwconfigs" / "toy.yaml").read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from simaccel.errors import InputError
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.precision import at_precision
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import list_accelerators, load_accelerator
+from simaccel.hardware.load import list_accelerators
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm, parse_workload, with_precision
 
 

@@ -10,7 +10,7 @@ from simaccel.hardware.dram.addresses import default_map
 from simaccel.hardware.dram.measure import measure
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.patterns import Pattern
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
 from tests.cli.conftest import Call, cli

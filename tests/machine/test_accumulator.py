@@ -4,7 +4,8 @@ import pytest
 
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.load import load_accelerator, with_values
+from simaccel.hardware.load import with_values
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import DoesNotFitError
 from simaccel.workload import gemm

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.lowering import lower
 from simaccel.program.text import parse_program

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.machine.tokens import Tokens
 from simaccel.program.text import parse_program

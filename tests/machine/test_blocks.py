@@ -14,7 +14,7 @@ from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.blocks import BlocksSpec
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.node_text import parse_node

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.view import TensorView
 from simaccel.program.lowering import lower

@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from simaccel.analytic.directives.hardware import hardware_of
 from simaccel.errors import InputError
 from simaccel.experiment.run import moved_tree
 from simaccel.experiment.traffic import roofline_cycles
 from simaccel.experiment.what_if import what_if
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
+from simaccel.maestro.analysis.hardware import hardware_of
 from simaccel.program.program import DoesNotFitError
 from simaccel.program.text import parse_program, program_text
 from simaccel.trace.series import bytes_by_resource, limits_of

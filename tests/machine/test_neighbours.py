@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.folding import folded_shape
 from simaccel.program.lowering import lower

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.channel import Channel
 from simaccel.machine.machine import DeadlockError, Machine
 from simaccel.machine.round_robin_arbiter import ServiceRequest

@@ -3,7 +3,7 @@
 import pytest
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.program.lowering import lower

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
-from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import gemm
 from tests.trees import mapping
 

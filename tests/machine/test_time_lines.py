@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group

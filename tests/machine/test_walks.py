@@ -2,7 +2,7 @@
 
 import pytest
 
-from simaccel.machine.steps import Action, EngineStep, TokenStream
+from simaccel.machine.instructions import Action, Instruction, TokenStream
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
@@ -47,24 +47,24 @@ TANGLED = (
 )
 
 
-def _text(step: EngineStep) -> str:
-    if step.act is Action.LOOP:
-        return f"loop {step.trips}"
-    if step.command is not None:
-        return type(step.command).__name__.lower()
-    words = [step.act.name.lower()]
-    if step.tokens is not None:
-        tokens = step.tokens
+def _text(op: Instruction) -> str:
+    if op.act is Action.LOOP:
+        return f"loop {op.trips}"
+    if op.command is not None:
+        return type(op.command).__name__.lower()
+    words = [op.act.name.lower()]
+    if op.tokens is not None:
+        tokens = op.tokens
         words += [tokens.tile, tokens.kind, f"{tokens.source}>{tokens.target}"]
-    if step.n_bytes:
-        words.append(f"{step.n_bytes}B")
+    if op.n_bytes:
+        words.append(f"{op.n_bytes}B")
     return " ".join(words)
 
 
 def _walks(text: str, in_queues: str = "per_tensor") -> dict[str, list[str]]:
     on = accelerator(dma={"in_queues": in_queues})
     walks = make_walks(parse_program(text), on).cores[0]
-    return {engine: [_text(step) for step in steps] for engine, steps in walks.steps.items()}
+    return {engine: [_text(op) for op in steps] for engine, steps in walks.steps.items()}
 
 
 def test_walks_of_flat() -> None:
@@ -143,10 +143,10 @@ def test_the_array_claims_what_it_makes_and_releases_what_it_uses_last() -> None
         return [one for one in found if one]
 
     walk = make_walks(parse_program(FLAT), accelerator()).cores[0].steps["array"]
-    array = [_text(step) for step in walk]
+    array = [_text(op) for op in walk]
     block, last = row_block(5, first=True, last=False), row_block(1, first=False, last=True)
     assert array == ["loop 4", "loop 3", *block, "end", *last, "end", "meet"]
-    once = [_text(step) for step in walk if step.within]
+    once = [_text(op) for op in walk if op.within]
     assert once == [one for one in array if "K" in one or "V" in one]
 
 

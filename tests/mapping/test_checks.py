@@ -6,7 +6,7 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults, require_mapping
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.tree import ResidentScope

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from simaccel.analytic.family import take, tree_of
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.coverage import work_of
 from simaccel.mapping.space import space_of

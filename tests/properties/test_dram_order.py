@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
+from simaccel.machine.engine_kinds import engine_of
 from simaccel.machine.engines import DmaInEngine, DmaOutEngine
+from simaccel.machine.instructions import Instruction
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Instruction
-from simaccel.machine.walks import engine_of
 from simaccel.program.program import (
     Command,
     Load,

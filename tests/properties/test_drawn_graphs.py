@@ -16,11 +16,11 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.search import Effort
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import SearchAccount
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.schedulers.search import Goal
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import SearchAccount
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.search import Goal
 from simaccel.workload import Workload
 from tests.drawn_graphs import Shape, drawn_workload, model_of, workload_of
 from tests.draws import DRAWS

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapspace.costs import Setting
-from simaccel.mapspace.nests import MappingTarget
-from simaccel.mapspace.space import EinsumMapspace, spaces
-from simaccel.mapspace.systolic import dataflows
 from simaccel.program.lowering import lower
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
+from simaccel.search.mapspace.costs import Setting
+from simaccel.search.mapspace.nests import MappingTarget
+from simaccel.search.mapspace.space import EinsumMapspace, spaces
+from simaccel.search.mapspace.systolic import dataflows
 from simaccel.workload import Conv, Tensor
 from tests.analytic.nest_cases import draw_case
 from tests.draws import DRAWS

@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from simaccel.analytic.bounds.distinct import distinct_bytes
-from simaccel.workload.onnx_files import load_onnx
+from simaccel.analytic.orojenesis.distinct import distinct_bytes
+from simaccel.importers.onnx_files import load_onnx
 from tests.draws import DRAWS
-from tests.workload.onnx_files.models import save
+from tests.importers.onnx_files.models import save
 
 Ids = np.ndarray[Any, np.dtype[np.int64]]
 

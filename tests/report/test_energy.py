@@ -1,7 +1,7 @@
 """Energy by level, operator and tensor, as a table and on the page."""
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.energy import energy_table
 from simaccel.report.page.data import _energy
 from simaccel.report.results import operators_table, size_line

@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 
 from simaccel.experiment.check import OperatorCheck
 from simaccel.experiment.run import ExperimentResult, result_json, simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.comparison import ComparisonRow, comparison_table, speedups, terms_lines
 from simaccel.report.estimates import estimate_table
 from simaccel.report.results import checked_table, engines_table, operators_table

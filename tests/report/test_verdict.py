@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.verdict import VerdictFigures, engine_text, sentences
 from simaccel.trace import Stall
 from tests.machine.accelerators import accelerator

@@ -1,9 +1,9 @@
 """The cheapest way of steps from a workload's first operator to its last."""
 
 from simaccel.mapping.tree import Group
-from simaccel.schedulers.candidates import ScoredTree
-from simaccel.schedulers.judge import Body
 from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest
+from simaccel.search.candidates import ScoredTree
+from simaccel.search.judge import Body
 
 _ONE = (Group(operators=("one",), tree=()),)
 

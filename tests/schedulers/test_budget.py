@@ -9,11 +9,11 @@ from itertools import product
 import pytest
 
 from simaccel.experiment.pareto import pareto
-from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.search import Effort
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.accounts import SearchAccount
-from simaccel.schedulers.front import FrontFigures
+from simaccel.search.accounts import SearchAccount
+from simaccel.search.front import FrontFigures
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

@@ -4,14 +4,14 @@ import pytest
 
 from simaccel.experiment.run import ExperimentResult, simulate
 from simaccel.hardware import STATIONARITIES, Stationarity
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
-from simaccel.mapspace.costs import OBJECTIVES, Objective
-from simaccel.mapspace.search import Effort
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.flex import each_of
-from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.search import Goal
+from simaccel.search.judge import Judge
+from simaccel.search.mapspace.costs import OBJECTIVES, Objective
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.search import Goal
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

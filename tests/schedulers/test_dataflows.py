@@ -11,7 +11,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import InputError
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
@@ -28,9 +28,9 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import grids
-from simaccel.schedulers.judge import Judge
-from simaccel.schedulers.problems import parts
-from simaccel.schedulers.search import Goal
+from simaccel.search.judge import Judge
+from simaccel.search.problems import parts
+from simaccel.search.search import Goal
 from simaccel.workload import (
     ModelDimensions,
     Tensor,

@@ -11,10 +11,10 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import GroupsSpec
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
-from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.epilogues import chains
+from simaccel.search.mapspace.costs import Objective
 from simaccel.workload import Workload
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator

@@ -11,7 +11,7 @@ from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware.chips import ChipsSpec
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
 from simaccel.report.pods import pod_json, pod_lines
 from simaccel.schedulers import Options

@@ -3,7 +3,7 @@
 import pytest
 
 from simaccel.experiment.check import check
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.text import parse_tree

@@ -7,15 +7,15 @@ from functools import cache
 import pytest
 
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import MappingTarget, NestResult, map_einsum
-from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
 from simaccel.schedulers.spatial import choices, double_buffered, mapping_from, search_all
+from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import Einsum, network
 
 LIMITS = [

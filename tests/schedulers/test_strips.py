@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Keep, Loop, nodes
 from simaccel.program.program import Compute, commands
 from simaccel.schedulers import NothingFitsError, make_mapping

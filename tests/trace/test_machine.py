@@ -9,7 +9,7 @@ import yaml
 from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.recording import record
 from simaccel.experiment.run import moved_tree
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.program.program import Program
 from simaccel.program.text import program_text

@@ -13,9 +13,9 @@ import pytest
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
+from simaccel.importers.workloads import load_workload
 from simaccel.mapping.files import load_mapping
 from simaccel.trace import SCHEMA_VERSION, TraceReader
-from simaccel.workload import load_workload
 
 MOST_BYTES = 100_000
 WINDOW = 50_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.program.interpreter import Array
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping

@@ -6,6 +6,7 @@ import yaml
 
 from simaccel.errors import InputError, allows
 from simaccel.experiment.documents import workload_document
+from simaccel.importers.workloads import load_workload
 from simaccel.workload import (
     VECTORS,
     Einsum,
@@ -15,7 +16,6 @@ from simaccel.workload import (
     describe,
     files,
     gemm,
-    load_workload,
     network,
     parse_workload,
     transformer,

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.mapspace.nests import EmptyMapspaceError
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
-from simaccel.schedulers.judge import mapping_of, operators_of
+from simaccel.search.judge import mapping_of, operators_of
+from simaccel.search.mapspace.nests import EmptyMapspaceError
 from simaccel.workload import Workload
 from validation.bound.gaps import Gap, gap_of
 from validation.bound.nest_points import NestPoint, draw_nests

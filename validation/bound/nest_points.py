@@ -8,9 +8,9 @@ from functools import cache
 from itertools import chain
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.search import Effort
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import Einsum, Workload, network
 
 GIGABYTES = {

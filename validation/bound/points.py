@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build
 
 ACCELERATORS = ("edge", "cloud", "tpu_v3", "edge_tpu")

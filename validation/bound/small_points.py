@@ -17,14 +17,14 @@ import numpy as np
 
 from simaccel.hardware import STATIONARITIES, Accelerator, SpatialArraySpec
 from simaccel.hardware.dataflow import Constraints
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Node, Tree
-from simaccel.mapspace.nests import MappingTarget
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.einsums import row_merges
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
+from simaccel.search.mapspace.nests import MappingTarget
 from simaccel.workload import Einsum, Tensor, Vector, Workload, gemm
 from simaccel.workload.attention import ModelDimensions, attention
 from simaccel.workload.conv import conv2d

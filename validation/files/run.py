@@ -22,8 +22,8 @@ from typing import Any
 import yaml
 
 from simaccel.errors import InputError
-from simaccel.hardware.load import load_accelerator
-from simaccel.workload import load_workload
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.workloads import load_workload
 
 HERE = Path(__file__).parent
 ENDINGS = (".yaml", ".yml", ".cfg", ".csv", ".m", ".json")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
 from simaccel.workload.language import transformer
 from validation.flat import paper

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from simaccel.analytic.prediction import predict
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure, save_figure, style
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import HERE, Exhibit, Row, read, table
 from validation.flat.paper import GRANULARITIES

@@ -14,11 +14,11 @@ from pathlib import Path
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.report.figures.style import DOUBLE_COLUMN_INCHES, new_figure, save_figure, style
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import SHORT, Exhibit, Row, stated, table
 from validation.flat.pictures import curves, finish

@@ -18,10 +18,10 @@ import simaccel
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.scheduling import scheduled
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from simaccel.workload import ModelDimensions, Workload, attention
 from validation.flat.paper import BATCH, Model
 from validation.flat.ways import ATTENTION, Body, attended, crossing_twice

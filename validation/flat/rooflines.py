@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.figures.style import SERIES_COLOURS, SERIES_MARKERS
 from simaccel.schedulers import Options
 from simaccel.workload import Workload

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Group
 from simaccel.report.figures.style import (
@@ -20,7 +20,7 @@ from simaccel.report.figures.style import (
     save_figure,
     style,
 )
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from validation.flat import paper
 from validation.flat.exhibit import Exhibit, Row, table
 from validation.flat.points import Point

@@ -19,7 +19,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, ResidentScope, Tree
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.judge import Judge, mapping_of
+from simaccel.search.judge import Judge, mapping_of
 from simaccel.workload import Vector, Workload
 
 ATTENTION = ("L", "softmax", "A")

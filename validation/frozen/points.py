@@ -13,11 +13,11 @@ from simaccel.analytic.prediction import Prediction, predict
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import energy_pj
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, OperatorRun, Run
-from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import Workload, build, network
 
 EFFORT: Final = Effort(patience=2_000, exhaustive=20_000, seed=0)

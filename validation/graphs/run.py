@@ -25,7 +25,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.check import check
 from simaccel.experiment.scheduling import scheduled
 from simaccel.experiment.store import OFF, VARIABLE
-from simaccel.schedulers.accounts import SearchAccount
+from simaccel.search.accounts import SearchAccount
 from tests.drawn_graphs import drawn_workload
 from tests.drawn_trees import draw_mapping
 from tests.mapping.oracle import judged

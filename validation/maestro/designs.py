@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from simaccel import load_accelerator
-from simaccel.analytic.directives.design import (
+from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
+from simaccel.maestro.analysis.design import (
     OBJECTIVES,
     Design,
     DesignLimits,
@@ -17,9 +18,8 @@ from simaccel.analytic.directives.design import (
     DirectiveSpace,
     sweep,
 )
-from simaccel.analytic.directives.prices import PAPER_ERA
-from simaccel.experiment.exploration.directed import DirectedSpace, on_the_machine
-from simaccel.mapping.directives.reading import DirectedLayer
+from simaccel.maestro.analysis.prices import PAPER_ERA
+from simaccel.maestro.dataflows.reading import DirectedLayer
 from simaccel.workload.layers import layers_workload
 from validation.maestro.exhibits import kc_p
 from validation.maestro.networks import cases

@@ -11,12 +11,12 @@ from statistics import median
 from typing import Any
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.directives.analysis import LayerAnalysis, analyse_layer
-from simaccel.analytic.directives.hardware import hardware_of
-from simaccel.analytic.directives.limits import limits_of
 from simaccel.errors import SimaccelError
 from simaccel.experiment.parallel import working
 from simaccel.experiment.run import ExperimentResult
+from simaccel.maestro.analysis.analysis import LayerAnalysis, analyse_layer
+from simaccel.maestro.analysis.hardware import hardware_of
+from simaccel.maestro.analysis.limits import limits_of
 from validation.maestro.networks import DATAFLOWS, NETWORKS, Case, cases
 
 BANDWIDTHS = (8, 32, 1000)

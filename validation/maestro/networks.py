@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from simaccel.hardware import Accelerator
-from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
-from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
+from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import Workload
 from simaccel.workload.layers import layers_workload

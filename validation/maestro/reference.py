@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.analytic.directives.analysis import analyse
-from simaccel.analytic.directives.hardware import DirectiveHardware
-from simaccel.analytic.directives.reading import RELEASED
-from simaccel.mapping.directives.reading import DirectedLayer, parse_directives
+from simaccel.maestro.analysis.analysis import analyse
+from simaccel.maestro.analysis.hardware import DirectiveHardware
+from simaccel.maestro.analysis.reading import RELEASED
+from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
 
 DATA = Path(__file__).parent / "data"
 Row = Mapping[str, str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.directives.analysis import analyse_layer
-from simaccel.analytic.directives.hardware import hardware_of
-from simaccel.analytic.directives.reading import PAPER, RELEASED
 from simaccel.errors import SimaccelError
-from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.maestro.analysis.analysis import analyse_layer
+from simaccel.maestro.analysis.hardware import hardware_of
+from simaccel.maestro.analysis.reading import PAPER, RELEASED
+from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.workload.layers import layers_workload
 from validation.maestro.reference import all_runs, read_rows
 

@@ -28,10 +28,10 @@ from onnx.reference.ops.op_lstm import LSTM
 from onnx.reference.ops.op_matmul import MatMul
 
 from simaccel import load_accelerator, simulate
-from simaccel.analytic.bounds.distinct import distinct_bytes
+from simaccel.analytic.orojenesis.distinct import distinct_bytes
 from simaccel.errors import InputError
+from simaccel.importers.onnx_files import load_onnx
 from simaccel.workload import Einsum, Workload
-from simaccel.workload.onnx_files import load_onnx
 
 HERE = Path(__file__).parent
 OCR, VAD = "rapidocr_onnxruntime/models", "silero_vad/data"

@@ -26,9 +26,9 @@ from onnx.reference.ops.op_matmul import MatMul
 
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.check import check, einsum_values
+from simaccel.importers.onnx_files import load_onnx
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Einsum, Workload
-from simaccel.workload.onnx_files import load_onnx
 from validation.onnx.run import OCR, VAD, P, write
 
 SMALL: Final[dict[str, dict[str, int]]] = {

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simaccel.analytic.bounds.front import BufferFront, together
-from simaccel.analytic.bounds.fused import fused_segment
-from simaccel.analytic.bounds.fusion import TEMPLATES
-from simaccel.analytic.bounds.problem import problem_of
-from simaccel.analytic.bounds.segment import Segment
-from simaccel.analytic.bounds.single import EinsumBound, Mapspace, bound
-from simaccel.analytic.bounds.whole import segmented
+from simaccel.analytic.orojenesis.fused import fused_segment
+from simaccel.analytic.orojenesis.fusion import TEMPLATES
+from simaccel.analytic.orojenesis.problem import problem_of
+from simaccel.analytic.orojenesis.segment import Segment
+from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope, together
+from simaccel.analytic.orojenesis.whole import segmented
 from simaccel.workload import (
     ModelDimensions,
     Workload,
@@ -117,7 +117,7 @@ def block() -> Workload:
 class Chains:
     """Fronts of figures 18 and 20 to 23, in bytes."""
 
-    fronts: dict[str, BufferFront]
+    fronts: dict[str, SkiSlope]
 
     def at(self, name: str, room: float) -> int:
         """Return the bytes moved with a buffer."""
@@ -128,23 +128,23 @@ class Chains:
         return int(front.accesses[number])
 
 
-def unfused(workload: Workload, names: tuple[str, ...]) -> BufferFront:
+def unfused(workload: Workload, names: tuple[str, ...]) -> SkiSlope:
     """Return the front of einsums one after the other, each tensor in one tile."""
     return _sum(workload, names, Mapspace())
 
 
-def _sum(workload: Workload, names: tuple[str, ...], mapspace: Mapspace) -> BufferFront:
+def _sum(workload: Workload, names: tuple[str, ...], mapspace: Mapspace) -> SkiSlope:
     return together([bound(problem_of(workload, name), mapspace).front for name in names])
 
 
-def _fused(workload: Workload, names: tuple[str, ...], template: str) -> BufferFront:
+def _fused(workload: Workload, names: tuple[str, ...], template: str) -> SkiSlope:
     found = fused_segment(workload, names, TEMPLATES[template], imperfect=False)
     if found is None:
         raise ValueError(f"{names} don't fuse")
     return found.front
 
 
-def _segmented(workload: Workload) -> BufferFront:
+def _segmented(workload: Workload) -> SkiSlope:
     """Return the front of the six einsums over all 2^5 ways to cut them."""
 
     def segment_of(begin: int, stop: int) -> Segment | None:
@@ -211,7 +211,7 @@ class Mountain:
         return self.shares[top], speeds[top]
 
 
-def mountain(front: BufferFront, macs: int) -> Mountain:
+def mountain(front: SkiSlope, macs: int) -> Mountain:
     """Return the performance of a die whose area is parted between buffer and MACs."""
     shares = [n / 1000 for n in range(1, 1000)]
     memory, compute = [], []

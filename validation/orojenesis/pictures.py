@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simaccel.analytic.bounds.front import BufferFront
-from simaccel.analytic.bounds.single import EinsumBound
+from simaccel.analytic.orojenesis.single import EinsumBound
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.report.figures.style import (
     DOUBLE_COLUMN_INCHES,
     SERIES_COLOURS,
@@ -86,7 +86,7 @@ def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) 
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
         left, right = figure.subplots(1, 2)
-        base: BufferFront | None = None
+        base: SkiSlope | None = None
         for at, (key, label) in enumerate(names.items()):
             front = found.fronts[key]
             _slope(left, front.points(), label, at, of=len(names))

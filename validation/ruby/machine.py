@@ -12,7 +12,7 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
 from validation.ruby.networks import Comparison, Row
 from validation.ruby.points import FOLDER, Point, Result, hardware, solve, workload
 

@@ -22,14 +22,14 @@ import simaccel
 from simaccel.errors import InputError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
-from simaccel.hardware.load import load_accelerator
 from simaccel.hardware.spatial import SpatialArraySpec
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
-from simaccel.mapspace.candidates import candidates_of
-from simaccel.mapspace.costs import Objective
-from simaccel.mapspace.nests import MappingTarget, NestResult, map_einsum
-from simaccel.mapspace.search import Effort
-from simaccel.mapspace.space import Strategy
+from simaccel.search.mapspace.candidates import candidates_of
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.space import Strategy
 from simaccel.workload.layers import Shape, layers_workload
 from simaccel.workload.workload import Workload
 

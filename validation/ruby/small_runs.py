@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from simaccel.machine.machine import Machine, Run
-from simaccel.mapspace.nests import NestResult
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Steps
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
+from simaccel.search.mapspace.nests import NestResult
 
 _SLACK = 1e-9
 """Energies are sums of floats in another order."""

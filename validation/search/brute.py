@@ -23,7 +23,7 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.run import energy_pj
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import (
@@ -39,10 +39,10 @@ from simaccel.mapping.tree import (
     Span,
     Tree,
 )
-from simaccel.mapspace.costs import Objective
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.judge import mapping_of
+from simaccel.search.judge import mapping_of
+from simaccel.search.mapspace.costs import Objective
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")

@@ -18,11 +18,11 @@ from pathlib import Path
 from simaccel.errors import SimaccelError
 from simaccel.experiment.scheduling import scheduled
 from simaccel.experiment.store import VARIABLE
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
-from simaccel.mapspace.search import Effort
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE = Path(__file__).with_name("monotone.csv")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Workload, build, conv2d, gemm
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)

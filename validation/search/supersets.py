@@ -18,10 +18,10 @@ from pathlib import Path
 from simaccel.errors import SimaccelError
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.store import VARIABLE
-from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.costs import OBJECTIVES, Objective
-from simaccel.mapspace.search import Effort
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.costs import OBJECTIVES, Objective
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")

@@ -204,14 +204,16 @@ def streamed_gemm_cycles(
     return cycles_of(workload, on, Group(operators=("gemm",), tree=tree, merged={}))
 
 
-def attention_cycles(on: Accelerator, heads: int, rows: int, keys: int, width: int) -> int:
+def attention_cycles(
+    on: Accelerator, heads: int, rows: int, keys: int, width: int, *, on_chip: bool = False
+) -> int:
     """Return the cycles of a kernel of attention: ``rows`` queries of each head on its keys.
 
     Some heads at once: scores, softmax, product with the values, one after the other; meanwhile
     keys and values of the next come. Keys stream past the queries as they lie; values are held.
-    Queries are on the chip before.
+    Queries are on the chip before. ``on_chip``: keys and values are, too (class ``cache``).
     """
-    workload = _attention(heads, rows, keys, width)
+    workload = _attention(heads, rows, keys, width, "cache" if on_chip else "input")
     names = tuple(operator.name for operator in workload.operators)
     leaves = (
         (Do("scores", "array", "is"),),
@@ -228,7 +230,7 @@ def attention_cycles(on: Accelerator, heads: int, rows: int, keys: int, width: i
     return cycles_of(workload, on, group)
 
 
-def _attention(heads: int, rows: int, keys: int, width: int) -> Workload:
+def _attention(heads: int, rows: int, keys: int, width: int, kind: str) -> Workload:
     seen = {"b": heads, "m": rows, "k": keys}
     sizes = seen | {"d": width}
     operators = (
@@ -237,7 +239,7 @@ def _attention(heads: int, rows: int, keys: int, width: int) -> Workload:
         Einsum("attend", sizes, (operand("P b m k"), operand("V b k d")), operand("O b m d")),
     )
     kinds = {"Q": "weight", "S": "intermediate", "P": "intermediate", "O": "output"}
-    kinds |= dict.fromkeys("KV", "input")
+    kinds |= dict.fromkeys("KV", kind)
     tensors = {name: Tensor(name, 2, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
     return Workload("kernel", operators, tensors)
 

@@ -11,7 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.analytic.directives.design import (
+from simaccel.errors import Fault, InputError, SimaccelError
+from simaccel.experiment.run import simulate
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.maestro.analysis.design import (
     Design,
     DesignLimits,
     Designs,
@@ -19,14 +23,10 @@ from simaccel.analytic.directives.design import (
     Objective,
     sweep,
 )
-from simaccel.analytic.directives.hardware import ELEMENT_BYTES, UNLIMITED, hardware_of
-from simaccel.analytic.directives.prices import DesignPrices
-from simaccel.errors import Fault, InputError, SimaccelError
-from simaccel.experiment.run import simulate
-from simaccel.hardware import Accelerator
-from simaccel.hardware.load import with_values
-from simaccel.mapping.directives.reading import DirectedLayer
-from simaccel.mapping.directives.translating import directed_mapping
+from simaccel.maestro.analysis.hardware import ELEMENT_BYTES, UNLIMITED, hardware_of
+from simaccel.maestro.analysis.prices import DesignPrices
+from simaccel.maestro.dataflows.reading import DirectedLayer
+from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.numbers import BYTE
 from simaccel.workload import Workload
 

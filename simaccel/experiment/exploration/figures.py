@@ -13,6 +13,7 @@ from simaccel.experiment.exploration.space import DesignPoint
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
+from simaccel.pareto import undominated
 
 Figures = dict[str, float | int | None]
 """By name, with the unit in it; None is unknown."""
@@ -98,13 +99,5 @@ def frontier(designs: Sequence[Figures]) -> list[bool]:
             for design in designs
         ]
     )
-    order = np.lexsort(table.T[::-1])
-    best: list[int] = []
-    for at in order:
-        kept = table[best] if best else table[:0]
-        worse = (kept <= table[at]).all(axis=1) & (kept < table[at]).any(axis=1)
-        if not worse.any():
-            best.append(int(at))
-    on = np.zeros(len(designs), dtype=bool)
-    on[best] = True
-    return [bool(flag) for flag in on]
+    best = {tuple(row) for row in table[undominated(table)]}
+    return [tuple(row) in best for row in table]

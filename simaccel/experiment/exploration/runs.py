@@ -15,9 +15,9 @@ from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
+from simaccel.maestro.dataflows.reading import parse_directives
+from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.directives.reading import parse_directives
-from simaccel.mapping.directives.translating import directed_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
 from simaccel.schedulers import Options

@@ -19,7 +19,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.load import with_values
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.workload import Workload, is_described
+from simaccel.importers.workloads import is_described
+from simaccel.workload import Workload
 
 if TYPE_CHECKING:
     from simaccel.schedulers import Options
@@ -332,7 +333,7 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
     names = [load.workload.name for load in loads if not load.description]
     if names:
         raise InputError([Fault("command line", "--workload", name, allowed) for name in names])
-    from simaccel.mapping.directives.reading import parse_directives  # noqa: PLC0415 - a parser
+    from simaccel.maestro.dataflows.reading import parse_directives  # noqa: PLC0415 - a parser
 
     gather(*(partial(parse_directives, load.description, load.source) for load in loads))
 

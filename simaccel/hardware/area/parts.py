@@ -32,7 +32,7 @@ class ChipArea:
 def area_of(accelerator: Accelerator) -> ChipArea:
     """Return the area of MACs, memories in PEs, accumulators, buffers and SFUs of all cores.
 
-    >>> from simaccel.hardware.load import load_accelerator
+    >>> from simaccel import load_accelerator
     >>> found = area_of(load_accelerator("toy", ["area.number=int8"]))
     >>> found.by_part["mac"], found.by_part["buffer"]
     (6704.0, 9082.88)

@@ -108,7 +108,7 @@ def area_um2(
 ) -> float | npt.NDArray[np.floating[Any]]:
     """Return the area in um2 of ``pes`` PEs, a number or an array, and the buffer.
 
-    >>> from simaccel.hardware.load import load_accelerator
+    >>> from simaccel import load_accelerator
     >>> found = load_accelerator("eyeriss_like")
     >>> round(area_um2(found.areas, found.array, found.buffer, 12 * 14) * 1e-6, 2)
     2.22

@@ -23,7 +23,8 @@ _SUFFIX = {
 
 def layout_of(operator: Operator, given: Operand, cuts: Cuts) -> ChipLayout:
     """Return how a tensor lies on chips as an operator sees it."""
-    dims = tuple(cuts.get(dim.terms[0][0], ()) if dim.is_unit else () for dim in given.projection)
+    outermost = (dim.outermost(operator.ranks) for dim in given.projection)
+    dims = tuple(cuts.get(rank, ()) if rank else () for rank in outermost)
     summed: set[ChipAxis] = set()
     if isinstance(operator, Einsum) and given is operator.output:
         for rank, digits in cuts.items():

@@ -312,7 +312,7 @@ def _apart_operand(
     for at, dim in enumerate(given.projection):
         if rank not in dict(dim.terms):
             continue
-        if not dim.is_unit:
+        if rank != dim.outermost(one.ranks):
             yield rank, f"another rank: parts of {dim} of {given.tensor} overlap"
         elif given.start and (given.start[at] or one.ranks[rank] < shape[at]):
             yield rank, f"another rank: {one.name} sees a part of {rank} of {given.tensor}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
-from simaccel.report.pareto import DataflowFront, figure_text
+from simaccel.report.pareto import FrontRow, figure_text
 from simaccel.report.titles import wrapped
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _COLUMNS: Final = 6
 _KIB: Final = 1024
 
 
-def draw_pareto(rows: Sequence[DataflowFront], x: str, y: str, title: str) -> Figure:
+def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     """Draw the front of each dataflow; what lies between two points can be had at the worse one.
 
     Call it inside ``style()``.
@@ -72,7 +72,7 @@ def _where(x: str) -> Literal["pre", "post"]:
     return "pre" if x == "utilisation" else "post"
 
 
-def _scales(axes: Axes, drawn: Sequence[DataflowFront], x: str, y: str) -> None:
+def _scales(axes: Axes, drawn: Sequence[FrontRow], x: str, y: str) -> None:
     for name, axis in ((x, "x"), (y, "y")):
         values = [point[name] for row in drawn for point in row.points]
         wide = bool(values) and 0 < min(values) * _LOG_RATIO <= max(values)

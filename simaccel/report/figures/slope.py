@@ -25,7 +25,7 @@ _BEYOND: Final = 2.0
 
 
 @dataclass(frozen=True)
-class SkiSlope:
+class SlopeSeries:
     """Points (bytes kept on chip, bytes moved) of a bound, and its name."""
 
     label: str
@@ -36,7 +36,7 @@ def draw_slopes(
     axes: Axes,
     rows: Sequence[ComparisonRow],
     look: dict[str, SeriesStyle],
-    slopes: Sequence[SkiSlope],
+    slopes: Sequence[SlopeSeries],
 ) -> None:
     """Draw what each dataflow moved as points, and below it the slopes."""
     rooms = [room for row in rows if (room := _room(row)) is not None]
@@ -73,7 +73,7 @@ def _room(row: ComparisonRow) -> int | None:
     return found.get("on_chip_bytes")
 
 
-def _draw_slope(axes: Axes, slope: SkiSlope, line: str, window: tuple[float, float]) -> None:
+def _draw_slope(axes: Axes, slope: SlopeSeries, line: str, window: tuple[float, float]) -> None:
     """Draw the part of a slope that is in the window: from its last point before it on."""
     low, high = window
     before = [moved for room, moved in slope.points if room <= low]

@@ -24,7 +24,7 @@ from simaccel.report.figures.comparison import (
     looks,
     number_slice,
 )
-from simaccel.report.figures.slope import DRAM, SkiSlope, draw_slopes
+from simaccel.report.figures.slope import DRAM, SlopeSeries, draw_slopes
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
     CAUSE_LABELS,
@@ -51,7 +51,7 @@ _LINE_OF_TEXT = 6.5
 _MOST_APART, _MOST_NUMBERED = 24, 6
 """Points of a stack that have room for a gap between them, or for numbers in slices."""
 _NAN = float("nan")
-Slopes = Mapping[int | None, Sequence[SkiSlope]]
+Slopes = Mapping[int | None, Sequence[SlopeSeries]]
 
 
 def draw_sweep(rows: Sequence[ComparisonRow], title: str, slopes: Slopes | None = None) -> Figure:

@@ -21,7 +21,14 @@ from simaccel.errors import Fault, InputError, suggest
 from simaccel.workload.attention import scope_faults
 from simaccel.workload.language.attention import Attention, add_bias, la_graph
 from simaccel.workload.language.decoder import add_cross, add_encoded, as_decoder
-from simaccel.workload.language.experts import UNIFORM, Spread, add_experts, spread_faults
+from simaccel.workload.language.experts import (
+    UNIFORM,
+    Spread,
+    add_experts,
+    group_faults,
+    parts_of,
+    spread_faults,
+)
 from simaccel.workload.language.feed_forward import add_feed_forward
 from simaccel.workload.language.graph import CLASSES, Graph, class_of, part
 from simaccel.workload.language.model import Transformer, find_transformer, is_published
@@ -161,7 +168,11 @@ def _faults(
 
 def _model_faults(model: Transformer, tokens: PhaseTokens, experts: Spread) -> list[Fault]:
     rows = tokens.rows if tokens.rows > 1 else tokens.batch
-    faults = spread_faults(model.name, experts, model.experts, model.chosen, rows)
+    faults = (
+        group_faults(model, tokens, experts)
+        if parts_of(experts)
+        else spread_faults(model.name, experts, model.experts, model.chosen, rows)
+    )
     most, need = model.positions, tokens.past + tokens.rows
     if most and need > most:
         allowed = f"at most {most} tokens, those in the cache included: positions are learned"

@@ -15,19 +15,24 @@ def add_feed_forward(
     source: Operand,
     target: Operand,
     sizes: Mapping[str, int] | None = None,
+    apart: str = "",
 ) -> None:
-    """Add a feed-forward layer from one operand to another; ``sizes`` of ranks that differ."""
+    """Add a feed-forward layer from one operand to another; ``sizes`` of ranks that differ.
+
+    ``apart``: a rank of both that weights have, too.
+    """
+    inner = (*source.ranks[:-1], "f")
     names = ("gate", "up") if model.gated else ("up",)
     for name in names:
-        _linear(graph, model, name, source, part(graph.prefix + name, "bnf"), sizes)
+        _linear(graph, model, name, source, part(graph.prefix + name, inner), sizes, apart)
     active = graph.prefix + "active"
-    gate = part(graph.prefix + names[0], "bnf")
-    graph.vector(model.activation, model.activation, (gate,), part(active, "bnf"), sizes=sizes)
+    gate = part(graph.prefix + names[0], inner)
+    graph.vector(model.activation, model.activation, (gate,), part(active, inner), sizes=sizes)
     if model.gated:
-        inputs = (part(active, "bnf"), part(graph.prefix + "up", "bnf"))
+        inputs = (part(active, inner), part(graph.prefix + "up", inner))
         active = graph.prefix + "gated"
-        graph.vector("product", "product", inputs, part(active, "bnf"), sizes=sizes)
-    _linear(graph, model, "down", part(active, "bnf"), target, sizes)
+        graph.vector("product", "product", inputs, part(active, inner), sizes=sizes)
+    _linear(graph, model, "down", part(active, inner), target, sizes, apart)
 
 
 def _linear(
@@ -37,13 +42,14 @@ def _linear(
     source: Operand,
     target: Operand,
     sizes: Mapping[str, int] | None,
+    apart: str,
 ) -> None:
-    ranks = (source.ranks[-1], target.ranks[-1])
+    ranks = (*apart, source.ranks[-1], target.ranks[-1])
     weights = part(graph.weight(f"W{name}"), ranks)
     if "ff" not in model.biased:
         graph.einsum(name, (source, weights), target, sizes)
         return
     raw = part(f"{target.tensor}0", target.ranks)
     graph.einsum(name, (source, weights), raw, sizes)
-    inputs = (raw, part(graph.weight(f"{name}.bias"), (target.ranks[-1],)))
+    inputs = (raw, part(graph.weight(f"{name}.bias"), (*apart, target.ranks[-1])))
     graph.vector(f"{name}.bias", "residual", inputs, target, sizes=sizes)

@@ -29,8 +29,8 @@ class Transformer:
     `model` ends with the last norm. ``decoder_layers`` > 0: a decoder reads what the encoder made,
     which a prefill runs with the keys and values that all its layers see of that; a decode step is
     one of the decoder. ``relative``: buckets of a table of biases for relative positions, which are
-    parameters and cost nothing else. ``rotary``: whether Q and K are turned, where that doesn't
-    follow from ``positions``.
+    parameters and cost nothing else, one for all layers or (``relative_each``) one in each.
+    ``rotary``: whether Q and K are turned, where that doesn't follow from ``positions``.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Transformer:
     rotary: bool | None = None
     decoder_layers: int = 0
     relative: int = 0
+    relative_each: bool = False
 
     @property
     def is_vision(self) -> bool:
@@ -139,7 +140,9 @@ class Transformer:
         """All parameters, shared ones once."""
         head = 0 if self.tied else self.hidden * self.vocabulary
         head += self.vocabulary * self.is_vision
-        head += self.relative * self.heads * (1 + bool(self.decoder_layers))
+        tables = 1 + bool(self.decoder_layers)
+        tables = self.layers + self.decoder_layers if self.relative_each else tables
+        head += self.relative * self.heads * tables
         layers = self.layers * self.layer_parameters + self.decoder_parameters
         return layers + self.embedding_parameters + self.norm_size + head
 

@@ -21,7 +21,7 @@ from simaccel.experiment.exploration.space import (
 from simaccel.experiment.parallel import working
 from simaccel.experiment.run import result_json, simulate
 from simaccel.experiment.store import ResultStore
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.exploration import counted_lines, exploration_csv, exploration_json
 from simaccel.schedulers import make_mapping
 from simaccel.workload import gemm

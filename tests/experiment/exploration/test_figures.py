@@ -16,7 +16,7 @@ from simaccel.experiment.exploration.figures import (
 )
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import DesignSpace, WeightedWorkload
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 3))

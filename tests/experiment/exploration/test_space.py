@@ -14,7 +14,7 @@ from simaccel.experiment.exploration.space import (
     draw,
     require_sizes,
 )
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import build, gemm
 
 TOY = load_accelerator("toy")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import RunKey
-from simaccel.hardware.load import load_accelerator
-from simaccel.mapspace.search import Effort
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
+from simaccel.search.mapspace.search import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 

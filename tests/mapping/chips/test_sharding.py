@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.hardware.chips import ChipsSpec
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.checks import faults
 from simaccel.mapping.chips.sharding import shard
 from simaccel.mapping.files import load_mapping, mapping_text

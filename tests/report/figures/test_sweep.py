@@ -14,7 +14,7 @@ from matplotlib.patches import StepPatch
 
 from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint, dram_bytes
 from simaccel.report.figures.comparison import array_shares
-from simaccel.report.figures.slope import DRAM, SkiSlope
+from simaccel.report.figures.slope import DRAM, SlopeSeries
 from simaccel.report.figures.style import SUFFIXES, save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 
@@ -221,7 +221,7 @@ def test_what_was_moved_stands_above_the_slopes() -> None:
             moved = {"dram": {"read": {"A": 5000 + number}, "write": {"B": 7}}}
             on_chip = {"on_chip_bytes": row.point.place if row.point else 0}
             row.result.update({"bytes": moved, "dram_bound": on_chip})
-    slope = SkiSlope("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
+    slope = SlopeSeries("bound", ((256, 9000), (2048, 4000), (10**6, 1)))
     with style():
         figure = draw_sweep(given, "title", {512: [slope]})
         figure.draw_without_rendering()

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Conv
 from validation.silicon.convolutions import streamed_conv_cycles
 from validation.silicon.coral.networks import NETWORKS

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from simaccel.mapping.gemmini import LEVELS, parse_gemmini
+from simaccel.importers.gemmini import LEVELS, parse_gemmini
 from validation.silicon.gemmini.model import Row, Way, cycles
 from validation.silicon.gemmini.rows import HERE, measured, read
 

@@ -10,10 +10,10 @@ from typing import Final
 
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.importers.gemmini import RANKS, gemmini_mapping, parse_gemmini
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.gemmini import RANKS, gemmini_mapping, parse_gemmini
 from simaccel.mapping.tree import Mapping
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload

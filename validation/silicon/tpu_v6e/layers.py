@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from validation.silicon.kernels import (
     COPIES,
     ON_CHIP,

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from validation.silicon.kernels import streamed_gemm_cycles
 
 _CHIPS: Final = {"v6e": "tpu_v6e", "v7 chiplet": "tpu_v7_chiplet"}

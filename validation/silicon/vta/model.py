@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from simaccel.hardware.load import load_accelerator
+from simaccel.importers.accelerators import load_accelerator
 from validation.silicon.convolutions import streamed_conv_cycles
 from validation.silicon.kernels import ON_CHIP, vector_cycles
 from validation.silicon.networks import resnet

@@ -1,0 +1,46 @@
+"""Compulsory traffic: what has to be read and written once, whatever the buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from simaccel.analytic.orojenesis.problem import positions
+from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.tree import Group
+from simaccel.numbers import in_bytes
+from simaccel.workload import Workload
+
+
+def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int:
+    """Return the bytes that groups of operators read from others and write for others, once each.
+
+    What a group makes and nobody else needs doesn't count: it may stay on chip. Of inputs with
+    strides only what is used counts. For all repetitions.
+    """
+    return sum(workload.times(one[0]) * group_bytes(workload, one) for one in groups)
+
+
+def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
+    """Return what one group reads and writes at least."""
+    space = space_of(workload, Group(operators=tuple(operators), tree=()))
+    return sum(read_bytes(space).values()) + sum(written_bytes(space).values())
+
+
+def read_bytes(space: IterationSpace) -> dict[str, int]:
+    """Return the bytes of each tensor that comes from outside."""
+    sizes = space.widen(space.sizes)
+    found: dict[str, int] = {}
+    for seen in space.operators:
+        for view in seen.inputs:
+            if view.name not in space.made:
+                elements = math.prod(positions(dim, sizes) for dim in view.terms)
+                n_bytes = in_bytes(elements, view.bits)
+                found[view.name] = max(found.get(view.name, 0), n_bytes)
+    return found
+
+
+def written_bytes(space: IterationSpace) -> dict[str, int]:
+    """Return the bytes of each tensor that others need."""
+    views = (one.output for one in space.operators if one.output.name in space.escapes)
+    return {view.name: view.n_bytes for view in views}

@@ -1,0 +1,97 @@
+"""The elements that a workload touches, each once: what any mapping of it moves at least.
+
+What operators give each other may stay on chip. Of inputs and weights every element that any
+operator uses has to come once, of outputs every one that is written has to go once; zeros around a
+tensor are made where they are needed, and so are elements that repeat others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from simaccel.numbers import in_bytes
+from simaccel.workload import Operand, Operator, Tensor, Workload
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.bool_]
+    Use = tuple[Operator, Operand]
+
+_MOST_MARKED: Final = 10**8
+"""Elements of a tensor that are marked each; of a larger one the reader that uses most counts."""
+_MOST_POSITIONS: Final = 10**7
+"""Positions of a dimension that are marked; a longer one counts as whole."""
+
+
+def distinct_bytes(workload: Workload) -> int:
+    """Return the bytes of all elements that come from outside or go there, for all repetitions.
+
+    >>> from simaccel.workload import conv2d
+    >>> distinct_bytes(conv2d(m=2, c=3, p=4, q=4, r=1, s=1, stride=2, bytes_per_element=1))
+    86
+    """
+    reads: dict[str, list[Use]] = {}
+    writes: dict[str, list[Use]] = {}
+    for operator in workload.operators:
+        for operand in operator.inputs:
+            reads.setdefault(operand.tensor, []).append((operator, operand))
+        writes.setdefault(operator.output.tensor, []).append((operator, operator.output))
+    return sum(
+        _bytes(workload, tensor, reads.get(name, []), writes.get(name, []))
+        for name, tensor in workload.tensors.items()
+    )
+
+
+def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Use]) -> int:
+    total = 0
+    if tensor.kind in ("input", "weight", "cache") and read:
+        times = max(workload.times(op.name) for op, _ in read)
+        boxes = [[*_touched(tensor, operand, op.ranks)] for op, operand in read]
+        count = _union(boxes, workload.shapes[tensor.name])
+        count = count if tensor.distinct is None else min(count, tensor.distinct)
+        total += times * in_bytes(count, tensor.bits)
+    if tensor.kind in ("output", "cache") and written:
+        times = max(workload.times(op.name) for op, _ in written)
+        count = sum(math.prod(operand.shape(op.ranks)) for op, operand in written)
+        total += times * in_bytes(count, tensor.bits)
+    return total
+
+
+def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iterator[Positions]:
+    """Yield for each dimension which positions are used, without the zeros around the tensor."""
+    for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
+        first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
+        marks = np.zeros(span.stop, dtype=np.bool_)
+        if span.stop > _MOST_POSITIONS:
+            marks[span] = True
+        else:
+            reached = np.array([span.start])
+            for rank, factor in dim.terms:
+                steps = factor * np.arange(ranks[rank])
+                reached = np.unique(reached[:, None] + steps[None, :])
+            marks[reached] = True
+        marks[:first] = False
+        marks[last:] = False
+        yield marks
+
+
+def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
+    """Return how many elements are in at least one of some boxes."""
+    counts = [math.prod(int(np.count_nonzero(dim)) for dim in box) for box in boxes]
+    if len(boxes) == 1 or all(_same(boxes[0], box) for box in boxes):
+        return counts[0]
+    if math.prod(shape) > _MOST_MARKED:
+        return max(counts)
+    marks = np.zeros(tuple(shape), dtype=np.bool_)
+    for box in boxes:
+        marks[np.ix_(*(np.flatnonzero(dim) for dim in box))] = True
+    return int(np.count_nonzero(marks))
+
+
+def _same(one: Sequence[Positions], two: Sequence[Positions]) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))

@@ -1,0 +1,228 @@
+"""Fused segments: trees in which several operators share loops and keep what passes between them.
+
+A tree has loops that all its operators share, what is kept over the whole fork, and a branch for
+each operator::
+
+    loop m M0, loop n N0                  shared loops, in any order; none: untiled fusion
+    keep X                                what one operator makes and another reads
+    keep I, Y, ...                        inputs, weights and outputs that stay over the fork
+    fork
+      | loop k 1, keep I, loop n 1, keep W, do first       one is a vector, the other an element
+      | ...
+
+Each tensor from outside is kept over the fork or in its branch, on its own: what it takes and moves
+doesn't depend on the others, so that all combinations are sums. Ranks that all tensors have go one
+by one, outermost. The points of the front are counted again, tree by tree, as the machine moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from simaccel.analytic.family import Ints, family_of, ints
+from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
+from simaccel.analytic.orojenesis.segment import Segment, figures
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope
+from simaccel.analytic.orojenesis.windows import CountedCosts
+from simaccel.mapping.space import BoundOperator, space_of
+from simaccel.mapping.tree import Group
+from simaccel.mapping.view import TensorView
+from simaccel.numbers import in_bytes
+from simaccel.workload import Vector, Workload
+
+_MOST = 4_000_000
+"""Combinations that are compared at a time."""
+_WIDTH = 40
+"""Columns of an origin: tiles and ways."""
+
+Sizes = dict[str, Ints]
+
+
+@dataclass(frozen=True)
+class _Costs:
+    """Bytes kept and moved by what a choice has in the buffer, for each candidate of tiles."""
+
+    fusion: FusedGroup
+    shared: tuple[str, ...]
+    tiles: Sizes
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Sizes inside the shared loops."""
+        found = {rank: ints(size) for rank, size in self.fusion.space.sizes.items()}
+        return found | dict.fromkeys(self.fusion.batch, ints(1)) | self.tiles
+
+    def over(self, view: TensorView) -> tuple[Ints, Ints]:
+        """Return what a tensor kept over the fork takes and moves."""
+        inner = max((at for at, rank in enumerate(self.shared) if rank in view.names), default=-1)
+        times = self._trips(view, self.shared[: inner + 1])
+        return self._room(view, self.sizes), self._moved(view, times)
+
+    def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
+        """Return what the tensors from outside of a branch take and move."""
+        room, moved = ints(0), ints(0)
+        sizes = dict(self.sizes)
+        views = dict(seen.uses)
+        for use, view in self.fusion.outside(seen):
+            if use not in way.inside:
+                more, times = self.over(view)
+                room, moved = room + more, moved + times
+        for at, use in enumerate(way.inside):
+            ranks = views[use].names
+            if at + 1 < len(way.inside):
+                ranks = ranks & views[way.inside[-1]].names
+            if not isinstance(seen.operator, Vector):
+                sizes |= dict.fromkeys(ranks, ints(1))
+            room = room + self._room(views[use], sizes)
+            moved = moved + self._moved(views[use], self._trips(views[use], self.shared))
+        return room, moved
+
+    def between(self) -> Ints:
+        """Return the bytes of what passes between operators."""
+        space = self.fusion.space
+        views = {seen.output.name: seen.output for seen in space.operators}
+        names = sorted(self.fusion.between - self.fusion.aliases)
+        return ints(sum((self._room(views[name], self.sizes) for name in names), start=ints(0)))
+
+    def _trips(self, view: TensorView, loops: Sequence[str]) -> Ints:
+        sizes = self.fusion.space.sizes
+        trips = (-(-sizes[r] // self.tiles[r]) for r in loops if r not in view.names)
+        return math.prod(trips, start=ints(1))
+
+    @staticmethod
+    def _room(view: TensorView, sizes: Sizes) -> Ints:
+        elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
+        return in_bytes(elements, view.bits)
+
+    def _moved(self, view: TensorView, times: Ints) -> Ints:
+        written = view.name in self.fusion.space.made
+        return ints(view.n_bytes * (2 * times - 1 if written else times))
+
+
+def fused_segment(
+    workload: Workload, operators: Sequence[str], template: TreeKind, *, imperfect: bool
+) -> Segment | None:
+    """Return the front of operators as one group; None if they can't be one."""
+    fusion = FusedGroup(workload, tuple(operators), imperfect)
+    if not fusion.fits():
+        return None
+    known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]] = []
+    front, mappings = SkiSlope(), 0
+    for shared in fusion.sequences(template):
+        ways = fusion.legal_ways(shared, template)
+        if not all(ways):
+            continue
+        mappings += _add(front, fusion, shared, ways, len(known))
+        known.append((shared, ways))
+    if not len(front):
+        return None
+    groups = [_group(fusion, known, origin) for origin in front.origin]
+    exact = _counted(workload, groups)
+    return Segment(
+        fusion.operators,
+        exact,
+        lambda number: groups[int(exact.origin[number][0])],
+        lambda number: int(exact.accesses[number]),
+        mappings,
+    )
+
+
+def _add(
+    front: SkiSlope,
+    fusion: FusedGroup,
+    shared: tuple[str, ...],
+    ways: list[list[BranchKeeps]],
+    number: int,
+) -> int:
+    """Add all trees with some shared loops; origins: this number, tiles, a way for each branch."""
+    options = [fusion.options(rank) for rank in shared]
+    grids = np.meshgrid(*(ints(tiles_of) for tiles_of in options), indexing="ij") if options else []
+    tiles = {rank: grid.ravel() for rank, grid in zip(shared, grids, strict=True)}
+    count = math.prod(map(len, options))
+    if not count:
+        return 0
+    costs = (CountedCosts if any(fusion.windows.values()) else _Costs)(fusion, shared, tiles)
+    parts = [
+        [costs.branch(seen, way) for way in operator_ways]
+        for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)
+    ]
+    base, step = costs.between(), max(1, _MOST // max(1, math.prod(map(len, ways))))
+    for start in range(0, count, step):
+        rows = slice(start, start + step)
+        _combine(front, parts, base, rows, count, [*tiles.values()], number)
+    return count * math.prod(map(len, ways))
+
+
+def _combine(
+    front: SkiSlope,
+    parts: list[list[tuple[Ints, Ints]]],
+    base: Ints,
+    rows: slice,
+    count: int,
+    tiles: list[Ints],
+    number: int,
+) -> None:
+    size = len(range(*rows.indices(count)))
+    rooms = np.broadcast_to(base, count)[rows].reshape(1, size)
+    moves = np.zeros((1, size), dtype=np.int64)
+    chosen = np.zeros((1, 0), dtype=np.int64)
+    for branch in parts:
+        room = np.stack([np.broadcast_to(own_room, count)[rows] for own_room, _ in branch])
+        moved = np.stack([np.broadcast_to(own_moved, count)[rows] for _, own_moved in branch])
+        rooms = (rooms[:, None] + room[None]).reshape(-1, size)
+        moves = (moves[:, None] + moved[None]).reshape(-1, size)
+        before = np.repeat(chosen, len(branch), axis=0)
+        numbers = np.tile(np.arange(len(branch)), len(chosen)).reshape(-1, 1)
+        chosen = np.concatenate([before, numbers], axis=1)
+        useful = _useful(rooms, moves)
+        rooms, moves, chosen = rooms[useful], moves[useful], chosen[useful]
+    better = front.improves(rooms, moves)
+    if not better.any():
+        return
+    row, column = np.nonzero(better)
+    width = 1 + _WIDTH
+    origin = np.zeros((row.size, width), dtype=np.int64)
+    origin[:, 0] = number
+    for at, tile in enumerate(tiles):
+        origin[:, 1 + at] = tile[rows][column]
+    origin[:, 1 + MOST_SHARED : 1 + MOST_SHARED + chosen.shape[1]] = chosen[row]
+    front.add(rooms[row, column], moves[row, column], origin)
+
+
+def _useful(rooms: Ints, moves: Ints) -> Ints:
+    """Return the rows that no other row beats for every candidate."""
+    keep: list[int] = []
+    for at in range(len(rooms)):
+        beaten = any(
+            bool(np.all((rooms[one] <= rooms[at]) & (moves[one] <= moves[at]))) for one in keep
+        )
+        if not beaten:
+            keep.append(at)
+    return ints(keep)
+
+
+def _group(
+    fusion: FusedGroup, known: list[tuple[tuple[str, ...], list[list[BranchKeeps]]]], origin: Ints
+) -> Group:
+    shared, ways = known[int(origin[0])]
+    tiles = [(rank, int(origin[1 + at])) for at, rank in enumerate(shared)]
+    first = 1 + MOST_SHARED
+    chosen = [mine[int(origin[first + at])] for at, mine in enumerate(ways)]
+    return fusion.tree(tiles, chosen)
+
+
+def _counted(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
+    """Return the front of trees as the machine moves."""
+    front = SkiSlope()
+    rows = []
+    for group in groups:
+        room, moved = figures(family_of(space_of(workload, group), group))
+        rows.append((int(room), int(moved)))
+    table = ints(rows)
+    front.add(table[:, 0], table[:, 1], np.arange(len(rows)).reshape(-1, 1))
+    return front

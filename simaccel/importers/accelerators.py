@@ -1,0 +1,83 @@
+"""Accelerators from files of any kind: simaccel's own, SCALE-Sim's and Timeloop's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from simaccel.errors import Fault, InputError, require_none, suggest
+from simaccel.files.accounting import FileAccount
+from simaccel.files.schema import read_yaml
+from simaccel.hardware.accelerator import Accelerator
+from simaccel.hardware.load import EXPECTED, accelerator_files, build_accelerator, own_document
+from simaccel.importers.file_kinds import WORDS, look_of
+
+
+def load_accelerator(
+    name_or_path: str | Path, overrides: Sequence[str] = (), *, allow_unmodelled: bool = False
+) -> Accelerator:
+    """Load an accelerator of simaccel or of a plug-in by name, or any by the path of its file.
+
+    ``overrides`` are ``path.to.field=value`` texts that replace values of the file. Another tool's
+    file of which more is left out than can be counted runs only if ``allow_unmodelled``.
+
+    Raises:
+        InputError: all faults of the file and the overrides together.
+
+    """
+    path = accelerator_path(str(name_or_path))
+    raw, faults, account = _read(path)
+    accelerator = build_accelerator(raw, path, overrides, faults)
+    account = replace(account, allowed=allow_unmodelled)
+    vars(accelerator)["account"] = account  # of the file, and no part of what it describes
+    return accelerator
+
+
+def accelerator_path(name: str) -> Path:
+    """Return the file of an accelerator by its name or path.
+
+    Raises:
+        InputError: it is no path, and neither simaccel nor a plug-in has one of this name.
+        PluginError: the plug-in that has it is broken.
+
+    """
+    is_file = name.lower().endswith((".yaml", ".yml", ".cfg"))
+    if is_file or "/" in name or os.sep in name or look_of(Path(name)):
+        return Path(name)
+    known = accelerator_files()
+    if name not in known:
+        allowed = f"an accelerator or the path of a .yaml file; {suggest(name, sorted(known))}"
+        raise InputError([Fault("hwconfigs", "accelerator", name, allowed)])
+    return known[name]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
+    """Return what a file of any kind describes as an accelerator's document, and what is wrong.
+
+    The last is what became of the fields of another tool's file.
+    """
+    look = None if path.suffix.lower() == ".cfg" else look_of(path)
+    if look == "configuration" or path.suffix.lower() == ".cfg":
+        from simaccel.importers.scalesim.configuration import read_scalesim  # noqa: PLC0415
+
+        raw, account = read_scalesim(path)
+        return raw, [], account
+    if look is not None:
+        allowed = f"an accelerator; this looks like {WORDS[look]}"
+        raise InputError([Fault(str(path), "document", look, allowed)])
+    raw, faults = read_yaml(path, EXPECTED)
+    if "array" not in raw:
+        from simaccel.importers.timeloop.architecture import (  # noqa: PLC0415
+            is_architecture,
+            read_timeloop,
+        )
+
+        if is_architecture(raw):
+            require_none(faults)
+            made, account = read_timeloop(raw, str(path))
+            return made, [], account
+    raw, unknown = own_document(raw, path)
+    return raw, [*faults, *unknown], FileAccount(str(path))

@@ -1,0 +1,103 @@
+"""Kinds of other tools' files, told by content and not by name."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from simaccel.maestro.language.grammar import is_description
+
+Tool = Literal["ZigZag", "Stream", "AccelForge", "LLMCompass", "ONNXim"]
+"""Tools whose files are recognised and not read."""
+_Read = Literal["onnx", "configuration", "topology", "layout", "description", "config"]
+_Others = Literal["weights", "MAESTRO's hardware", "Timeloop's others"]
+Look = _Read | _Others | Tool
+
+_UNREAD: Final = (
+    "which simaccel does not read: write an accelerator (`simaccel hw new NAME -o FILE`); "
+)
+WORDS: Final[dict[Look, str]] = {
+    "onnx": "an ONNX model, which is a --workload",
+    "configuration": "a SCALE-Sim configuration, which is given with --hw",
+    "topology": "a SCALE-Sim topology, which is a --workload",
+    "layout": "a SCALE-Sim layout of memory banks, which simaccel has not: leave it out",
+    "config": "a Hugging Face config.json, which is a --workload",
+    "description": "a MAESTRO description, which is a --workload, or with directives a --mapping",
+    "weights": "weights of a model (PyTorch, Keras, TFLite, GGUF, safetensors): export it to ONNX, "
+    "with or without its weights, or give the config.json of a transformer",
+    "MAESTRO's hardware": "a hardware file of MAESTRO, which is given with `directives --hw`",
+    "Timeloop's others": "a mapper, mapping, constraints or components of Timeloop, which simaccel "
+    "does not read: its problem is a --workload, its architecture is given with --hw",
+    "ZigZag": f"a file of ZigZag, {_UNREAD}its ONNX model is a --workload, loops are written as "
+    "a --mapping (simaccel map)",
+    "Stream": f"a file of Stream, {_UNREAD}one core of it is an accelerator, its ONNX model is a "
+    "--workload",
+    "AccelForge": f"a file of AccelForge, {_UNREAD}its einsums are a workload of the kind einsums; "
+    "Timeloop's own files are read as they are",
+    "LLMCompass": f"a device of LLMCompass, {_UNREAD}one core of it is an accelerator, its model a "
+    "transformer (simaccel workload list, or a config.json)",
+    "ONNXim": f"a file of ONNXim, {_UNREAD}one core of it is an accelerator, its ONNX models are "
+    "--workloads",
+}
+"""What each is, and where it is taken, or what to give instead."""
+_MOST_READ: Final = 2**16
+_CONFIGURATION: Final = re.compile(r"^\s*\[architecture_presets\]\s*$", re.MULTILINE)
+_TOPOLOGY: Final = re.compile(
+    r"\A\s*layer[^,\n]*,[^\n]*(ifmap|filter|\bm\s*,\s*n\s*,\s*k\b)", re.IGNORECASE
+)
+_STREAM: Final = "offchip_core|offchip_core_id|core_connectivity|core_allocation|intra_core_tiling"
+_ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_value"
+_ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
+_HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr"
+_OTHERS: Final = "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
+_COMPONENTS: Final = "components|compound_components|mapspace"
+_TEXTS: Final[dict[Look, re.Pattern[str]]] = {
+    "configuration": _CONFIGURATION,
+    "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
+    "MAESTRO's hardware": re.compile(rf"^\s*({_HARDWARE})\s*:", re.MULTILINE),
+    "Timeloop's others": re.compile(
+        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
+        re.MULTILINE | re.DOTALL,
+    ),
+    "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
+    "topology": _TOPOLOGY,
+    "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
+    "ZigZag": re.compile(rf"^\s*({_ZIGZAG}):", re.MULTILINE),
+    "AccelForge": re.compile(
+        rf"^\s*-?\s*(!(Memory|Toll|Compute|Fanout|Network)\b|({_ACCELFORGE}):)|^-\s+binding:$|"
+        r'^  einsums:\s*\n(\s*#[^\n]*\n)*\s*- "?\w+\[',
+        re.MULTILINE,
+    ),
+    "LLMCompass": re.compile(r'\A\s*\{.*"compute_chiplet(_count)?"\s*:', re.DOTALL),
+    "ONNXim": re.compile(
+        r'\A\s*\{(.*"(core_config|dram_config_path|icnt_config_path)"|\s*"models"\s*:\s*\[\s*\{.*'
+        r'"(request_time|batch_size)")\s*:',
+        re.DOTALL,
+    ),
+}
+"""Files by what only they have, in the order in which they are asked."""
+_ONNX: Final = re.compile(rb"\A\x08[\x01-\x20][\x12\x3a\x42]")
+"""A protobuf whose first field is a small number, the version, and then a name, graph or opset."""
+_WEIGHTS: Final = re.compile(
+    rb"\A(GGUF|....TFL3|\x89HDF|PK\x03\x04|\x80[\x02-\x05]|.{7}\0\{)", re.DOTALL
+)
+"""GGUF, TFLite, HDF5, archives as of PyTorch, pickles, safetensors (a length, then JSON)."""
+
+
+def look_of(path: Path) -> Look | None:
+    """Return what a file looks like; None if it can't be read, or looks like nothing of these."""
+    data = b""
+    with suppress(OSError, ValueError):
+        if path.is_file():
+            with path.open("rb") as stream:
+                data = stream.read(_MOST_READ)
+    if _ONNX.match(data):
+        return "onnx"
+    if _WEIGHTS.match(data):
+        return "weights"
+    text = data.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    if is_description(text):
+        return "description"
+    return next((look for look, pattern in _TEXTS.items() if pattern.search(text)), None)

@@ -1,0 +1,241 @@
+"""Nodes that are an attention: L, softmax and A, of heads that may share keys and values.
+
+ONNX's own Attention (opset 23), and of ONNX Runtime's domain MultiHeadAttention,
+GroupQueryAttention, and Attention, whose weights make queries, keys and values of one input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files import layers
+from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.layers import Factor
+from simaccel.importers.onnx_files.places import NodePlace
+from simaccel.importers.onnx_files.reading import Shape
+from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView, fresh, sizes_of
+from simaccel.workload.einsum import Kind
+
+_FLAT: Final = 3
+"""Dimensions of [batch, tokens, heads x size]; others are [batch, heads, tokens, size]."""
+_MASK: Final = "a mask or bias of the scores: not read"
+_ANGLES: Final = "angles of rotary embeddings: not read"
+_BIAS: Final = "a bias of queries, keys and values: not read"
+_HARMLESS: Final = (
+    *("scale", "unidirectional", "mask_filter_value", "softcap", "smooth_softmax", "qk_output"),
+    *("rotary_interleaved", "do_rotary", "rotary_embedding_dim"),
+)
+"""Attributes that change values; a causal mask leaves nothing out, as no dense product does."""
+
+
+@dataclass(frozen=True)
+class _AttentionInputs:
+    """Queries, keys and values of a node, and what is known of them.
+
+    ``given``: queries, keys and values, each [batch, tokens, heads x size] or [batch, heads,
+    tokens, size]. ``seen``: tokens of keys, and of values, with those of before. ``turned``:
+    queries and keys turn by their positions first. ``left``: inputs that are not read. ``macs``
+    of the product that makes them.
+    """
+
+    given: tuple[Given, Given, Given]
+    heads: int
+    shared: int
+    seen: tuple[int, int]
+    turned: bool = False
+    left: Mapping[int, str] = field(default_factory=dict)
+    macs: int = 0
+
+
+def attention_node(place: NodePlace) -> AccountEntry:
+    """Map an attention: rotary embeddings that are part of it, then L, softmax and A."""
+    inputs = _READ[place.node.domain, place.node.op_type](place)
+    heads, shared = inputs.heads, inputs.shared
+    if not heads or not shared or heads % shared:
+        return place.other("not taken", f"{heads} heads that share {shared}", None)
+    group = heads // shared
+    query, key, value = inputs.given
+    seen_keys, seen_values = inputs.seen
+    asked = _heads(place, "Q", query, (shared, group) if group > 1 else (heads,))
+    if inputs.turned:
+        asked = _turned(place, "Q", asked)
+        fresh_keys = _turned(place, "K", _heads(place, "new", key, (shared,)))
+        key = fresh_keys, fresh_keys.shape
+    keys = _heads(place, "K", key, (shared,), seen_keys)
+    values = _heads(place, "V", value, (shared,), seen_values)
+    for number, view in enumerate((keys, values), 1):
+        place.makes(view, number)
+    turned, repeated = _repeated(keys, group).transposed((0, 1, 3, 2)), _repeated(values, group)
+    names = (f"{place.name}.L", f"{place.name}.softmax", f"{place.name}.A")
+    operands: tuple[Given, Given, Given] = (
+        (asked, asked.shape),
+        (turned, turned.shape),
+        (repeated, repeated.shape),
+    )
+    made = layers.attention(place.building, names, operands)
+    flat = len(place.made) == _FLAT
+    place.makes(made.transposed((0, 2, 1, 3)).reshaped(place.made) if flat else made)
+    for number, why in inputs.left.items():
+        place.leaves(number, why)
+    batch, _, rows, size = asked.shape
+    macs = batch * heads * rows * keys.shape[2] * (size + values.shape[3])
+    return place.taken("L, softmax and A of an attention", macs + inputs.macs)
+
+
+# -- what nodes attend with
+
+
+def _onnx(place: NodePlace) -> _AttentionInputs:
+    """Read ONNX's own node."""
+    heads, shared = (int(place.attribute(f"{kind}_num_heads", 0)) for kind in ("q", "kv"))
+    if len(place.shape(0)) > _FLAT:
+        heads, shared = place.shape(0)[1], place.shape(1)[1]
+    given = place.given(0), place.given(1), place.given(2)
+    seen = _seen(place, given[1], 4), _seen(place, given[2], 5)
+    return _AttentionInputs(given, heads, shared, seen, left={3: _MASK})
+
+
+def _multi_head(place: NodePlace) -> _AttentionInputs:
+    """Read a MultiHeadAttention, whose inputs may be packed: [batch, tokens, heads, 2 or 3, size].
+
+    Keys and values that another attention made before are [batch, heads, tokens, size].
+    """
+    heads, inputs = _number(place, "num_heads"), place.node.input
+    names = [name for name in inputs[:3] if name]
+    packed = place.shape(len(names) - 1)
+    operands: list[Given] = [(name, place.network.shapes[name]) for name in names]
+    if len(names) < 3:  # noqa: PLR2004 - some of queries, keys and values are packed
+        part = (*packed[:2], heads * packed[-1])
+        operands = [*operands[:-1], *[(names[-1], part)] * (4 - len(names))]
+    query, key, value = operands
+    seen = _seen(place, key, 6), _seen(place, value, 7)
+    left = {3: _BIAS, 4: _MASK, 5: _MASK}
+    return _AttentionInputs((query, key, value), heads, heads, seen, left=left)
+
+
+def _group_query(place: NodePlace) -> _AttentionInputs:
+    """Read a GroupQueryAttention; a window bounds what a single token sees."""
+    heads, shared = _number(place, "num_heads"), _number(place, "kv_num_heads")
+    name, shape = place.given(0)
+    if not place.node.input[1]:  # queries, keys and values are packed
+        size = shape[-1] // max(1, heads + 2 * shared)
+        query, key = ((name, (*shape[:2], count * size)) for count in (heads, shared))
+        operands: tuple[Given, Given, Given] = query, key, key
+    else:
+        operands = (name, shape), place.given(1), place.given(2)
+    seen = _seen(place, operands[1], 3)
+    window = int(place.attribute("local_window_size", -1))
+    if window > 0 and shape[1] > 1 and seen > window:
+        place.building.attributes.discard("local_window_size")  # the rows see different keys
+    elif window > 0:
+        seen = min(seen, window)
+    left = {7: _ANGLES, 8: _ANGLES, 10: _MASK}
+    turned = bool(place.attribute("do_rotary", 0))
+    return _AttentionInputs(operands, heads, shared, (seen, seen), turned, left)
+
+
+def _projected(place: NodePlace) -> _AttentionInputs:
+    """Read ONNX Runtime's Attention: a product that makes queries, keys and values."""
+    heads, (batch, tokens, inner), columns = (
+        _number(place, "num_heads"),
+        place.shape(0),
+        place.shape(1)[1],
+    )
+    sizes = place.attribute("qkv_hidden_sizes") or [columns // 3] * 3
+    factor = Factor(place.given(1), place.building.kind_of(place.node.input[1]))
+    made = layers.product(place.building, f"{place.name}.QKV", place.given(0), factor)
+    query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
+    past = place.network.shapes.get(place.node.input[4]) if len(place.node.input) > 4 else None  # noqa: PLR2004
+    seen = tokens + (past[3] if past else 0)
+    macs = batch * tokens * inner * columns
+    turned = bool(place.attribute("do_rotary", 0))
+    left = {3: _MASK, 5: _MASK}
+    return _AttentionInputs((query, key, value), heads, heads, (seen, seen), turned, left, macs)
+
+
+def _number(place: NodePlace, name: str) -> int:
+    """Return a number of heads, and note all attributes that change values as read."""
+    for harmless in _HARMLESS:
+        place.attribute(harmless)
+    return int(place.attribute(name, 0))
+
+
+def _seen(place: NodePlace, given: Given, past: int) -> int:
+    """Return the tokens of keys or values: new ones, and those of a tensor of before.
+
+    Where that tensor has room for all, as an output of the same size shows, they are in it.
+    """
+    names, shapes, shape = place.node.input, place.network.shapes, given[1]
+    new = shape[1] if len(shape) == _FLAT else shape[2]
+    before = shapes.get(names[past], ()) if past < len(names) else ()
+    if not before:
+        return new
+    outputs = [shapes[name] for name in place.node.output[1:3] if name in shapes]
+    return before[2] if before in outputs and before[2] >= new else before[2] + new
+
+
+_READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] = {
+    ("", "Attention"): _onnx,
+    ("ai.onnx", "Attention"): _onnx,
+    ("com.microsoft", "MultiHeadAttention"): _multi_head,
+    ("com.microsoft", "GroupQueryAttention"): _group_query,
+    ("com.microsoft", "Attention"): _projected,
+}
+
+
+# -- heads
+
+
+def _heads(
+    place: NodePlace, letter: str, operand: Given, heads: tuple[int, ...], seen: int = 0
+) -> SlotView:
+    """Return an operand as [batch, heads, tokens, size], of so many tokens as are seen."""
+    (source, shape), building = operand, place.building
+    flat, count = len(shape) == _FLAT, math.prod(heads)
+    order = (0, 2, 1, 3) if flat else (0, 1, 2, 3)
+    tokens = shape[1] if flat else shape[2]
+    past = bool(seen) and seen != tokens
+    view = None if past else building.view(source)
+    if view is not None and view.shape != shape:
+        view = None
+    if view is not None and flat:
+        view = view.reshaped((*shape[:2], count, shape[2] // count))
+    if view is not None:
+        as_heads = view.transposed(order)
+        single = len(as_heads.dims[2]) == len(as_heads.dims[3]) == 1
+        if single and tuple(sizes_of(as_heads.dims[1])) == heads:
+            return as_heads
+    wide: Shape = (
+        (shape[0], seen or tokens, *heads, shape[2] // count)
+        if flat
+        else (shape[0], *heads, seen or tokens, shape[3])
+    )
+    kind: Kind | None = "cache" if past else None
+    root = building.apart(f"{place.name}.{letter}", source, kind)
+    dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
+    merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
+    merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))
+    if not past:
+        whole = (
+            (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
+        )
+        building.claim(source, SlotView(root, whole))
+    return merged_view.transposed(order)
+
+
+def _turned(place: NodePlace, letter: str, view: SlotView) -> SlotView:
+    """Return heads that turn by their positions: a pass over them."""
+    name = f"{place.name}.rotary.{letter}"
+    return place.building.vector(name, "scale", view.shape, [(view, view.shape)])
+
+
+def _repeated(view: SlotView, group: int) -> SlotView:
+    """Return keys or values for a group of heads each."""
+    if group == 1:
+        return view
+    shared = (*view.dims[1], SlotSpan(REPEATED, 0, group))
+    return SlotView(view.root, (view.dims[0], shared, *view.dims[2:]), view.fixed)

@@ -1,0 +1,400 @@
+"""Operators of a workload from views: what one node makes another reads, as far as it is a view.
+
+Where it isn't (`views`), or a tensor comes from outside, the reader has a tensor of its own, and
+what was made goes to DRAM. A window that reaches over the edge reads zeros, which the tensor has
+around it and which are stored and moved like any other element (as in `whole`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files.views import (
+    REPEATED,
+    Shape,
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    StoredTensor,
+    Terms,
+    fresh,
+    joined,
+    sizes_of,
+)
+from simaccel.numbers import BYTE, PACKED_BITS
+from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
+
+Source = str | SlotView | None
+"""A tensor of the graph, a view, or (None) a tensor of the reader's own."""
+Given = tuple[Source, Shape]
+"""What is read, and its shape."""
+
+
+@dataclass(frozen=True)
+class FilterWindow:
+    """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
+
+    made: int
+    reach: int
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+    @property
+    def length(self) -> int:
+        """Positions of the input that all windows together reach."""
+        return (self.made - 1) * self.stride + (self.reach - 1) * self.dilation + 1
+
+
+@dataclass
+class PendingOperator:
+    """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
+
+    name: str
+    ranks: Mapping[str, int]
+    inputs: tuple[SlotUse, ...]
+    output: SlotUse
+    kind: str | None = None
+    axis: str | None = None
+
+    def operator(self) -> Operator:
+        """Return the operator, once all uses are settled."""
+        inputs = tuple(one.operand(self.ranks) for one in self.inputs)
+        output = self.output.operand(self.ranks)
+        if self.kind is None:
+            return Einsum(self.name, self.ranks, inputs, output)
+        return Vector(self.name, self.kind, self.ranks, inputs, output, self.axis)
+
+
+@dataclass
+class WorkloadBuilder:
+    """A workload in the making.
+
+    ``shapes`` and ``bits`` (of an element) of the graph's tensors. ``splits``: slots of dimensions
+    of a size, where a repetition makes them several (query heads that share keys).
+    """
+
+    shapes: Mapping[str, Shape]
+    bits: Mapping[str, int]
+    constants: Collection[str] = ()
+    splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    made_bits: int = 16
+    """Bits of an element that the node at hand makes."""
+    views: dict[str, SlotView] = field(default_factory=dict)
+    """Tensors of the graph that are views of what is stored: made by an operator, or read by one
+    before."""
+    derived: set[str] = field(default_factory=set)
+    """Those of them that are made by no operator of their own."""
+    touched: set[str] = field(default_factory=set)
+    """Tensors of the graph that the node at hand has read, as a view or from DRAM."""
+    attributes: set[str] = field(default_factory=set)
+    """Attributes of the node at hand that are taken."""
+    notes: list[AccountEntry] = field(default_factory=list)
+    """What is said of nodes besides what they become."""
+    parted: set[str] = field(default_factory=set)
+    """Tensors of the graph that are made and read from DRAM, in a form that is no view."""
+    forms: dict[str, StoredTensor] = field(default_factory=dict)
+    """Tensors of the graph that are read in a form of their own, by what others may yet read."""
+    roots: dict[str, StoredTensor] = field(default_factory=dict)
+    pending: list[PendingOperator] = field(default_factory=list)
+
+    # -- tensors
+
+    def view(self, source: Source) -> SlotView | None:
+        """Return a source as a view, if it is one."""
+        return source if isinstance(source, SlotView) else self.views.get(source or "")
+
+    def part(self, source: Source) -> None:
+        """Note that something stored is read from DRAM, in a form that is no view."""
+        view = self.view(source)
+        if view is None or not (view.root.made or view.root.read):
+            if isinstance(source, str) and view is not None:
+                self.forms[source] = view.root
+            return
+        view.root.keep()
+        if isinstance(source, str):
+            self.touched.add(source)
+            self.parted.add(source)
+
+    def claim(self, source: Source, view: SlotView) -> None:
+        """Note how a tensor from outside is stored: as its first reader has it."""
+        if not isinstance(source, str) or self.shapes.get(source) != view.shape:
+            return
+        known = self.views.get(source)
+        if known is None or not (known.root.made or known.root.read):
+            view.root.bits = self.bits_of(source)
+            self.views[source] = view
+
+    def loose(self, name: str, label: str) -> SlotView | None:
+        """Return a tensor from outside as a view, if its shape is known."""
+        if name not in self.views and self.shapes.get(name):
+            root = self.root(label, self.kind_of(name), bits=self.bits_of(name))
+            self.views[name] = fresh(root, self.shapes[name], (), self.splits)
+        return self.views.get(name)
+
+    def bits_of(self, source: Source) -> int:
+        """Return the bits of an element of a source."""
+        view = self.view(source)
+        if view is not None:
+            return view.root.bits
+        return self.bits.get(source, self.made_bits) if isinstance(source, str) else self.made_bits
+
+    def read(
+        self, source: Source, view: SlotView, slots: Mapping[int, tuple[Terms, int]]
+    ) -> SlotUse:
+        """Return how an operator reads a view."""
+        view.root.read = True
+        if isinstance(source, str):
+            self.touched.add(source)
+        return SlotUse(view.root, slots)
+
+    def root(
+        self,
+        name: str,
+        kind: Kind,
+        sizes: Sequence[int] = (),
+        *,
+        made: bool = False,
+        bits: int | None = None,
+    ) -> StoredTensor:
+        """Return a new stored tensor."""
+        wide = self.made_bits if bits is None else bits
+        root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
+        return root
+
+    def apart(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
+        """Return a new tensor that holds a source in a form that is no view of it."""
+        self.part(source)
+        root = self.root(name, kind or self.kind_of(source), bits=self.bits_of(source))
+        view = self.view(source)
+        if view is not None and view.repeats:
+            root.distinct = view.elements
+        return root
+
+    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
+        """Return how an operator reads a tensor of its own with these ranks."""
+        root = self.root(name, kind, [sizes[rank] for rank in ranks])
+        return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
+
+    def linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
+        """Return how an operator reads a view whose spans are ranks."""
+        return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
+
+    def factor(
+        self,
+        name: str,
+        source: Source,
+        dims: Sequence[Sequence[str]],
+        sizes: Mapping[str, int],
+        kind: Kind,
+    ) -> SlotUse:
+        """Return how an operator reads a source whose dimensions are these ranks, each whole.
+
+        Where it is stored in another form, the operator has a tensor of its own.
+        """
+        view = self.view(source)
+        wanted = [[sizes[rank] for rank in dim] for dim in dims]
+        if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
+            pairs = zip(chain(*view.dims), chain(*dims), strict=True)
+            return self.linked(source, {span: rank for span, rank in pairs if span.slot >= 0}, view)
+        ranks = list(chain(*dims))
+        root = self.apart(name, source, kind)
+        root.sizes = [sizes[rank] for rank in ranks]
+        spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
+        factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
+        self.claim(source, factor_view)
+        return self.linked(source, {span: rank for rank, span in spans.items()}, factor_view)
+
+    def output(
+        self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
+    ) -> tuple[SlotView, SlotUse]:
+        """Return what an operator makes: the ranks of each dimension, those of size 1 without."""
+        root = self.root(f"{name}.O", "output", made=True)
+        made: list[tuple[SlotSpan, ...]] = []
+        slots: dict[int, tuple[Terms, int]] = {}
+        for ranks in dims:
+            spans = []
+            for rank in ranks:
+                slots[len(root.sizes)] = ((rank, 1),), 0
+                spans.append(SlotSpan(len(root.sizes), 0, sizes[rank]))
+                root.sizes.append(sizes[rank])
+            made.append(tuple(spans))
+        return SlotView(root, tuple(made)), SlotUse(root, slots)
+
+    def add(self, pending: PendingOperator) -> None:
+        """Add an operator; of two parts of one tensor that it reads the second is its own."""
+        inputs = list(pending.inputs)
+        for at, use in enumerate(inputs):
+            for other in inputs[:at]:
+                if other.root is use.root and other.box(pending.ranks) != use.box(pending.ranks):
+                    use.root.keep()
+                    self.parted.add(use.root.name)
+                    sizes = [after - before for before, after in use.box(pending.ranks)]
+                    name = f"{pending.name}.{'ABCD'[at]}"
+                    root = self.root(name, "input", sizes, bits=use.root.bits)
+                    terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
+                    inputs[at] = SlotUse(root, terms)
+        self.pending.append(replace(pending, inputs=tuple(inputs)))
+
+    def join(self, name: str, parts: Sequence[str], axis: int) -> SlotView | None:
+        """Return tensors put one behind the other, if they are made for nothing else."""
+        views = [self.views[one] for one in parts if one in self.views]
+        if len(views) < len(parts) or self.derived & set(parts):
+            return None
+        root = StoredTensor(name, [], "output", bits=views[0].root.bits)
+        found = joined(root, views, axis)
+        if found is not None:
+            self.roots[name] = root
+        return found
+
+    def finish(self, outputs: Collection[str]) -> tuple[list[Operator], dict[str, Tensor]]:
+        """Return the operators and tensors; ``outputs`` of the graph go to DRAM."""
+        for name in outputs:
+            if name in self.views:
+                self.views[name].root.keep()
+        self.parted |= {name for name, root in self.forms.items() if root.read}
+        for pending in self.pending:
+            for use in (*pending.inputs, pending.output):
+                use.settle(pending.ranks)
+        operators = [pending.operator() for pending in self.pending]
+        stored = {
+            operand.tensor
+            for operator in operators
+            for operand in (*operator.inputs, operator.output)
+        }
+        tensors = {
+            name: Tensor(
+                name,
+                -(-root.bits // BYTE),
+                root.final_kind(),
+                packed=root.bits == PACKED_BITS,
+                inside=root.inside(),
+                distinct=root.distinct,
+            )
+            for name, root in self.roots.items()
+            if name in stored
+        }
+        return operators, tensors
+
+    # -- vector operators
+
+    def vector(
+        self,
+        name: str,
+        kind: str,
+        shape: Shape,
+        operands: Sequence[Given],
+        axis: int | None = None,
+    ) -> SlotView:
+        """Add a vector operator over elements of a shape; all but the first may be broadcast."""
+        alone = len(operands) == 1 and axis is None
+        source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
+        ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
+        uses = [self.linked(source, ranks, view)]
+        for number, (other, size) in enumerate(operands[1:]):
+            wide = (1,) * (len(shape) - len(size)) + size
+            uses.append(self._other(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
+        along = None if axis is None else ranks[view.dims[axis][0]]
+        made, out = self._like(name, view, ranks)
+        sizes = {rank: span.size for span, rank in ranks.items()}
+        self.add(PendingOperator(name, sizes, tuple(uses), out, kind, along))
+        return made
+
+    def whole(
+        self, name: str, operand: Given, axis: int | None = None, *, repeats: bool = False
+    ) -> tuple[Source, SlotView]:
+        """Return a view of an operator's first input, or a tensor of its own of the same shape.
+
+        ``repeats``: it may have elements that come several times.
+        """
+        source, shape = operand
+        view = self.view(source)
+        if view is not None and (view.shape != shape or not view.spans):
+            view = None
+        if view is not None and view.repeats and not repeats:
+            count = view.elements
+            why = f"{count} elements, read as the {math.prod(shape)} that they are repeated to"
+            self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0, count))
+            view = None
+        if view is not None and (axis is None or len(view.dims[axis]) == 1):
+            return source, view
+        keep = () if axis is None else (axis,)
+        root = self.apart(f"{name}.I", source)
+        splits = {} if axis is not None else self.splits
+        fresh_view = fresh(root, shape, keep, splits)
+        self.claim(source, fresh_view)
+        return source, fresh_view
+
+    def _other(
+        self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
+    ) -> SlotUse:
+        """Return how an operand is read that may be broadcast to another."""
+        source, shape = operand
+        view = self.view(source)
+        if view is not None and not view.fixed and view.spans:
+            dims = ((),) * (len(shape) - len(view.dims)) + view.dims
+            pairs = list(zip(dims, like.dims, strict=True))
+            if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
+                own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
+                return self.linked(source, own, view)
+        known = self.shapes.get(source, shape) if isinstance(source, str) else shape
+        lead = len(shape) - len(view.dims) if view is not None else len(shape)
+        once = [
+            at >= lead
+            and view is not None
+            and any(s.slot == REPEATED for s in view.dims[at - lead])
+            for at in range(len(shape))
+        ]
+        every = [
+            [ranks[s] for s in dim] if n > 1 and not once[at] else []
+            for at, (dim, n) in enumerate(zip(like.dims, shape, strict=True))
+        ]
+        sizes = {ranks[span]: span.size for dim in like.dims for span in dim if span.slot >= 0}
+        own_dims = every[len(shape) - len(known) :]
+        return self.factor(name, source, own_dims, sizes, self.kind_of(source))
+
+    def kind_of(self, source: Source) -> Kind:
+        """Return the kind of a tensor that comes from outside."""
+        if isinstance(source, SlotView) and not source.root.made:
+            return source.root.kind
+        return "weight" if isinstance(source, str) and source in self.constants else "input"
+
+    def _like(
+        self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
+    ) -> tuple[SlotView, SlotUse]:
+        """Return a new tensor whose slots are a view's spans."""
+        root = self.root(f"{name}.O", "output", [one.size for one in view.spans], made=True)
+        new = {span: SlotSpan(at, 0, span.size) for at, span in enumerate(view.spans)}
+        dims = tuple(tuple(new.get(span, span) for span in dim) for dim in view.dims)
+        slots: dict[int, tuple[Terms, int]] = {
+            one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
+        }
+        return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)
+
+    def reduction(self, name: str, read: Given, axes: Collection[int], *, keeps: bool) -> SlotView:
+        """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
+        source, view = self.whole(name, read)
+        gone = {span for at in axes for span in view.dims[at]}
+        if not gone:  # dimensions of size 1: each element is its own mean
+            made = self.vector(name, "scale", read[1], [read])
+            left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
+            return SlotView(made.root, left, made.fixed)
+        if len(gone) == len(view.spans):  # what is made has a rank
+            if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
+                self.views.pop(source, None)  # claimed just now, in another form
+            root = self.apart(f"{name}.I", source, "input")
+            whole = fresh(root, (1, *read[1]), (0,))
+            source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
+            gone = {span for dim in view.dims for span in dim}
+        ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
+        sizes = {rank: span.size for span, rank in ranks.items()}
+        dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
+        made, out = self.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
+        use = self.linked(source, ranks, view)
+        self.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
+        left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
+        return SlotView(made.root, left, made.dims[-1])

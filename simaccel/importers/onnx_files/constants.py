@@ -1,0 +1,176 @@
+"""The constants of an ONNX model: values of small ones, type and shape of all others.
+
+Weights decide neither work nor traffic, so that their values are never needed; they may lie in
+files beside or be left out altogether. Small constants decide shapes: their values are read, also
+from a file beside the model, if it lies in the model's folder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Proto: TypeAlias = Any
+"""A message of ONNX's, whose classes have no types."""
+SMALL: Final = 4096
+"""Elements of a constant whose value is known; larger ones have type and shape only."""
+_MOST_BYTES: Final = 16 * SMALL
+_EXTERNAL: Final = 1
+"""ONNX's number for data in a file beside (TensorProto.DataLocation)."""
+
+
+@dataclass
+class Constants:
+    """Constants of a model's graphs: values by name, and others as (typed) tensors.
+
+    ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
+    constants, by kind.
+    """
+
+    values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
+    without_values: list[Proto] = field(default_factory=list)
+    sparse: tuple[str, ...] = ()
+    folded: dict[str, int] = field(default_factory=dict)
+
+
+def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
+    """Take the constants out of a model, and leave inputs of their type and shape.
+
+    Those of small size and known value stay, as initializers of their graph.
+    """
+    taken = Constants()
+    main = model.graph
+    taken.sparse = tuple(sparse.values.name for sparse in main.sparse_initializer)
+    for sparse in main.sparse_initializer:
+        tensor = main.initializer.add()
+        tensor.CopyFrom(sparse.values)
+        del tensor.dims[:]
+        tensor.dims.extend(sparse.dims)
+        tensor.ClearField("raw_data")
+    del main.sparse_initializer[:]
+    names = {declared.name for declared in (*main.initializer, *main.input)}
+    for number, graph in enumerate(graphs_within(main)):
+        count = _constant_nodes(graph)
+        if graph is main and count:
+            taken.folded["Constant"] = count
+        kept = []
+        for tensor in graph.initializer:
+            value = constant_value(onnx, tensor, folder)
+            if value is not None:
+                kept.append(onnx.numpy_helper.from_array(value, tensor.name))
+                if graph is main:
+                    taken.values[tensor.name] = value
+                continue
+            name = tensor.name
+            if graph is not main and name in names:
+                name = f"{name}.{number}"
+                rename(graph, {tensor.name: name})
+            names.add(name)
+            taken.without_values.append(_typed(onnx, name, tensor))
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+    constants = {*taken.values, *(without_value.name for without_value in taken.without_values)}
+    inputs = [declared for declared in main.input if declared.name not in constants]
+    del main.input[:]
+    main.input.extend([*inputs, *taken.without_values])
+    return taken
+
+
+def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray[np.generic] | None:
+    """Return the value of a small constant; None if it is large or its value is nowhere."""
+    count = math.prod(tensor.dims)
+    if count > SMALL or min(tensor.dims, default=0) < 0:
+        return None
+    copy = onnx.TensorProto()
+    copy.CopyFrom(tensor)
+    if tensor.data_location == _EXTERNAL or tensor.external_data:
+        data = _beside(tensor, folder)
+        if data is None:
+            return None
+        del copy.external_data[:]
+        copy.ClearField("data_location")
+        copy.raw_data = data
+    try:
+        ndarray: npt.NDArray[np.generic] = onnx.numpy_helper.to_array(copy)
+    except Exception:  # noqa: BLE001 - files without values have whatever they have instead
+        return None
+    return ndarray if ndarray.size == count else None
+
+
+def _beside(tensor: Proto, folder: Path) -> bytes | None:
+    """Return the bytes of a constant from a file in the model's folder."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    place = Path(entries.get("location", ""))
+    if place.is_absolute() or ".." in place.parts or not place.parts:
+        return None
+    file = folder / place
+    try:
+        inside = file.resolve().is_relative_to(folder.resolve())
+        if not inside or not file.is_file():
+            return None
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", _MOST_BYTES))
+        if not (offset >= 0 and 0 <= length <= _MOST_BYTES):
+            return None
+        with file.open("rb") as stream:
+            stream.seek(offset)
+            return stream.read(length)
+    except (OSError, ValueError):
+        return None
+
+
+def _constant_nodes(graph: Proto) -> int:
+    """Make initializers of the nodes of a graph that are tensors; return how many there were."""
+    left = []
+    for node in graph.node:
+        tensors = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+        if node.op_type != "Constant" or node.domain or not tensors:
+            left.append(node)
+            continue
+        made = graph.initializer.add()
+        made.CopyFrom(tensors[0])
+        made.name = node.output[0]
+    count = len(graph.node) - len(left)
+    if count:
+        copies = [type(node).FromString(node.SerializeToString()) for node in left]
+        del graph.node[:]
+        graph.node.extend(copies)
+    return count
+
+
+def _typed(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
+    return onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
+
+
+def graphs_within(graph: Proto) -> Iterator[Proto]:
+    """Yield a graph and those inside of its nodes."""
+    yield graph
+    for node in graph.node:
+        for inner in graphs_of(node):
+            yield from graphs_within(inner)
+
+
+def graphs_of(node: Proto) -> Iterator[Proto]:
+    """Yield the graphs that a node has: branches, and bodies of loops."""
+    for one in node.attribute:
+        if one.HasField("g"):
+            yield one.g
+        yield from one.graphs
+
+
+def rename(graph: Proto, names: dict[str, str]) -> None:
+    """Give tensors of a graph other names, there and in the graphs inside."""
+    for inner in graphs_within(graph):
+        for node in inner.node:
+            for side in (node.input, node.output):
+                for at, name in enumerate(side):
+                    side[at] = names.get(name, name)
+        for one in (*inner.output, *inner.initializer, *inner.input):
+            one.name = names.get(one.name, one.name)

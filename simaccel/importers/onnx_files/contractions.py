@@ -1,0 +1,68 @@
+"""Sums of products over named dimensions: Einsum, and products whose batches are repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simaccel.importers.onnx_files.building import Given, PendingOperator, WorkloadBuilder
+from simaccel.importers.onnx_files.views import SlotView, sizes_of
+
+Lettered = tuple[Given, str]
+"""A tensor, and a letter for each of its dimensions."""
+
+
+def contraction(
+    building: WorkloadBuilder, name: str, operands: Sequence[Lettered], output: str
+) -> SlotView:
+    """Add a sum of products of tensors, whose dimensions have letters, as an einsum.
+
+    A dimension of size 1 is that of others of its letter, repeated. A letter that has several spans
+    in what is stored is several ranks.
+    """
+    whole = whole_sizes(operands)
+    parts = _parts(building, operands, whole)
+    if not any(parts[letter] for letter in output):  # what is made has a rank
+        output = output or min(whole)
+        parts[output[0]] = [1]
+    ranks = {
+        letter: [letter if len(sizes) == 1 else f"{letter}{at}" for at in range(len(sizes))]
+        for letter, sizes in parts.items()
+    }
+    sizes = {r: n for letter in parts for r, n in zip(ranks[letter], parts[letter], strict=True)}
+    uses = []
+    for number, ((source, shape), letters) in enumerate(operands):
+        dims = [
+            ranks[letter] if size == whole[letter] else []
+            for letter, size in zip(letters, shape, strict=True)
+        ]
+        label = f"{name}.{'IWCDEFGH'[min(number, 7)]}"
+        uses.append(building.factor(label, source, dims, sizes, building.kind_of(source)))
+    made, out = building.output(name, [ranks[letter] for letter in output], sizes)
+    used = {rank for use in (*uses, out) for terms, _ in use.slots.values() for rank, _ in terms}
+    kept = {rank: size for rank, size in sizes.items() if rank in used}
+    building.add(PendingOperator(name, kept, tuple(uses), out))
+    return made
+
+
+def whole_sizes(operands: Sequence[Lettered]) -> dict[str, int]:
+    """Return the size of each letter: the largest of its dimensions."""
+    found: dict[str, int] = {}
+    for (_, shape), letters in operands:
+        for letter, size in zip(letters, shape, strict=True):
+            found[letter] = max(found.get(letter, 1), size)
+    return found
+
+
+def _parts(
+    building: WorkloadBuilder, operands: Sequence[Lettered], whole: dict[str, int]
+) -> dict[str, list[int]]:
+    """Return the sizes of the ranks of each letter: several where a tensor is stored so."""
+    ranks = {letter: [size] if size > 1 else [] for letter, size in whole.items()}
+    for (source, shape), letters in operands:
+        view = building.view(source)
+        if view is None or view.shape != shape or view.fixed:
+            continue
+        for letter, dim in zip(letters, view.dims, strict=True):
+            if len(dim) > 1 and len(ranks[letter]) == 1:
+                ranks[letter] = sizes_of(dim)
+    return ranks

@@ -1,0 +1,151 @@
+"""Outputs of nodes of ONNX Runtime's own domain: shapes that ONNX's inference doesn't know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from simaccel.importers.onnx_files.constants import Proto
+
+Shape = tuple[int, ...]
+Made = tuple[Shape, int]
+"""A shape, and ONNX's number of the type of its elements."""
+_FLOAT: Final = 1
+_INT32: Final = 6
+_ALIKE: Final = frozenset(
+    (
+        *("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu"),
+        *("QLinearSoftmax", "DequantizeLinear", "QuantizeLinear", "SkipLayerNormalization"),
+        *("SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "BiasAdd"),
+        *("LayerNormalization", "RotaryEmbedding", "QLinearAdd", "QLinearMul"),
+    )
+)
+"""Kinds whose first output has the shape of the first input."""
+
+
+def attribute_of(node: Proto, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
+    """Return an attribute's value."""
+    for one in node.attribute:
+        if one.name == name:
+            if one.type == _FLOAT:
+                return one.f
+            if one.type in {_INT32, 7, 8}:  # lists of floats, integers, texts
+                return [*one.floats, *one.ints, *(text.decode() for text in one.strings)]
+            return one.s.decode() if one.type == 3 else one.i  # noqa: PLR2004 - a text
+    return default
+
+
+def made_by(
+    node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
+) -> list[Made | None] | None:
+    """Return what the outputs of a node are; None where that isn't known."""
+    inputs = [shapes.get(name) for name in node.input]
+    kind, make = node.op_type, _MADE.get(node.op_type)
+    if not inputs or inputs[0] is None:
+        return None
+    if kind in _ATTENTIONS:
+        number = types.get(node.input[0], _FLOAT)
+        return [(shape, number) if shape else None for shape in _attended(node, inputs)]
+    if kind in _ALIKE:
+        made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
+    else:
+        made = make(node, inputs) if make else None
+    if made is None:
+        return None
+    return [(made, _type(node, types))]
+
+
+def _type(node: Proto, types: Mapping[str, int]) -> int:
+    """Return the type of what a node makes."""
+    number = _TYPED.get(node.op_type)
+    if number is None:
+        return _FLOAT if node.op_type in _FLOATS else types.get(node.input[0], _FLOAT)
+    named = node.input[number] if number < len(node.input) else ""
+    return types.get(named, _FLOAT)
+
+
+def _matmul(first: Shape, second: Shape) -> Shape:
+    lead = _broadcast(first[:-2], second[:-2])
+    return (*lead, first[-2], second[-1]) if len(first) > 1 else (*lead, second[-1])
+
+
+def _broadcast(one: Shape, two: Shape) -> Shape:
+    length = max(len(one), len(two))
+    wide = [(1,) * (length - len(shape)) + shape for shape in (one, two)]
+    return tuple(map(max, *wide))
+
+
+def _wide(given: list[Shape | None]) -> Shape | None:
+    """Return the shape of a sum of two quantised tensors, the second behind scale and zero."""
+    one, two = given[0], given[3] if len(given) > 3 else None  # noqa: PLR2004 - its place
+    return None if one is None or two is None else _broadcast(one, two)
+
+
+def _product(node: Proto, given: list[Shape | None]) -> Shape | None:
+    first, second = given[0], given[_SECOND.get(node.op_type, 1)]
+    if first is None or second is None:
+        return None
+    if attribute_of(node, "transA", 0):
+        first = (*first[:-2], first[-1], first[-2])
+    if attribute_of(node, "transB", 0):
+        second = (*second[:-2], second[-1], second[-2])
+    return _matmul(first, second)
+
+
+def _attended(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
+    """Return the shapes of what an attention makes, and of keys and values, if none were before."""
+    inputs = [*inputs, *[None] * 8]
+    heads = int(attribute_of(node, "num_heads", 0))
+    shared = int(attribute_of(node, "kv_num_heads", heads))
+    asked, value, past = inputs[0], inputs[2], inputs[_PAST[node.op_type]]
+    if asked is None or len(asked) < 3 or not heads:  # noqa: PLR2004 - batch, tokens, columns
+        return []
+    batch, tokens = asked[:2]
+    new, size, columns = tokens, asked[-1] // heads, asked[-1]
+    if node.op_type == "Attention":
+        sizes = attribute_of(node, "qkv_hidden_sizes") or [(inputs[1] or (0,))[-1] // 3] * 3
+        return [(batch, tokens, int(sizes[2]))]
+    if node.op_type == "GroupQueryAttention":
+        if inputs[1] is None:
+            size = asked[-1] // (heads + 2 * shared)
+            columns = heads * size
+    elif value is not None:
+        new = value[1] if len(value) == 3 else value[2]  # noqa: PLR2004 - or heads before tokens
+        columns = value[2] if len(value) == 3 else heads * value[3]  # noqa: PLR2004
+    else:
+        packed = inputs[1] or asked
+        new, size, columns = packed[1], packed[-1], heads * packed[-1]
+    kept = None if past is not None else (batch, shared, new, columns // heads)
+    keys = None if past is not None else (batch, shared, new, size)
+    return [(batch, tokens, columns), keys, kept]
+
+
+def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
+    return None if given[0] is None else (*given[0][:-1], int(attribute_of(node, "N", 0)))
+
+
+_SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
+"""Where a product's second factor stands, if not behind the first."""
+_MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
+    "MatMulNBits": _columns,
+    "MatMulBnb4": _columns,
+    **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
+    **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
+}
+_PAST: Final[Mapping[str, int]] = {
+    "Attention": 4,
+    "GroupQueryAttention": 3,
+    "MultiHeadAttention": 6,
+}
+"""Attentions, and where keys of tokens before stand."""
+_ATTENTIONS: Final = frozenset(_PAST)
+_FLOATS: Final = frozenset(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DequantizeLinear"))
+"""Kinds that make 32-bit floats."""
+_TYPED: Final[Mapping[str, int]] = {
+    "QGemm": 8,
+    "QLinearAdd": 7,
+    "QLinearMul": 7,
+    "QuantizeLinear": 2,
+}
+"""The input whose type the output has: its zero point."""

@@ -1,0 +1,253 @@
+"""Facts of an ONNX model before it runs: shapes, constants, and branches that are taken."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.importers.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
+from simaccel.importers.onnx_files.extensions import made_by
+from simaccel.lazy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Value = npt.NDArray[np.generic]
+
+Shape = tuple[int, ...]
+_MOST_ROUNDS: Final = 20
+_COMPUTED: Final = frozenset(
+    (
+        *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Concat"),
+        *("ConstantOfShape", "CumSum", "Div", "Equal", "Exp", "Expand", "Flatten", "Floor"),
+        *("Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less"),
+        *("LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Pow"),
+        *("Range", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape"),
+        *("Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split"),
+        *("Sqrt", "Squeeze", "Sub", "Sum", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"),
+        "Xor",
+    )
+)
+"""Kinds whose values are computed: arithmetic of shapes, none of which makes more than its output.
+
+The reference implementation of others (a pooling with pads, a resize) may take any memory.
+"""
+_KEEPS: Final = frozenset(
+    (
+        *("Cast", "CastLike", "Concat", "DequantizeLinear", "Expand", "Flatten", "Gather"),
+        *("Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    )
+)
+"""Kinds that make of a constant one that is stored as it was: by address, or in other numbers."""
+_NEVER: Final = ("Random", "Bernoulli", "Multinomial")
+"""Beginnings of kinds that make something else each time."""
+_BITS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2"), 4),
+    **dict.fromkeys(("INT8", "UINT8", "BOOL", "FLOAT6E2M3", "FLOAT6E3M2", "FLOAT8E8M0"), 8),
+    **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 8),
+    **dict.fromkeys(("FLOAT16", "BFLOAT16", "INT16", "UINT16"), 16),
+    **dict.fromkeys(("FLOAT", "INT32", "UINT32"), 32),
+    **dict.fromkeys(("DOUBLE", "INT64", "UINT64", "COMPLEX64"), 64),
+    "COMPLEX128": 128,
+}
+"""Bits of an element as it is stored; what has fewer than 4, or 6, has a place of 4, or 8."""
+
+
+class ConstantFolder:
+    """A model in the making: what is constant leaves its nodes.
+
+    ``dims``: sizes of the dimensions that have names. ``folded`` counts what has left, by kind.
+    """
+
+    def __init__(
+        self, onnx: ModuleType, model: Proto, constants: Constants, dims: Mapping[str, int]
+    ) -> None:
+        self.onnx, self.model = onnx, model
+        self.values: dict[str, Value] = dict(constants.values)
+        self.constants = {
+            *self.values,
+            *(without_value.name for without_value in constants.without_values),
+        }
+        self.folded: dict[str, int] = dict(constants.folded)
+        self.errors: tuple[type[Exception], ...] = (
+            onnx.shape_inference.InferenceError,
+            onnx.checker.ValidationError,
+            RuntimeError,
+            ValueError,
+        )
+        self._opsets = {opset.domain: opset.version for opset in model.opset_import}
+        self._stored: dict[str, int] = {}
+        self._types: dict[str, int] = {}
+        self._declared = self._forget(dims)
+
+    def fold(self) -> tuple[dict[str, Shape], dict[str, int]]:
+        """Infer and compute in turns until nothing more is known; return shapes, and bits."""
+        graph = self.model.graph
+        shapes: dict[str, Shape] = {}
+        for _ in range(_MOST_ROUNDS):
+            shapes = self._infer()
+            before = {*self.values}, {*self.constants}
+            left = [node for node in graph.node if not self._leaves(node, shapes)]
+            taken = {name for node in graph.node for name in node.output} | {*shapes}
+            inlined = [inner for node in left for inner in self._inlined(node, taken)]
+            grown = self._extend(inlined, shapes)
+            if not grown and inlined == list(graph.node):
+                break
+            del graph.node[:]
+            graph.node.extend(inlined)
+            self._keep(shapes, *before)
+        shapes |= {name: value.shape for name, value in self.values.items()}
+        shapes = {name: kind[0] for name, kind in self._declared.items()} | shapes
+        names = {number: name for name, number in self.onnx.TensorProto.DataType.items()}
+        bits = {name: _BITS[names[t]] for name, t in self._types.items() if names[t] in _BITS}
+        return shapes, bits | self._stored
+
+    # -- shapes
+
+    def _forget(self, dims: Mapping[str, int]) -> dict[str, tuple[Shape, int]]:
+        """Take away what the file says of the shapes of what nodes make; return it."""
+        graph, forgotten = self.model.graph, {}
+        for info in (*graph.value_info, *graph.output):
+            kind = info.type.tensor_type
+            sizes = [
+                dims.get(d.dim_param, d.dim_value) if d.dim_param else d.dim_value
+                for d in kind.shape.dim
+            ]
+            if info.type.HasField("tensor_type") and kind.HasField("shape") and all(sizes):
+                forgotten[info.name] = tuple(sizes), kind.elem_type
+        del graph.value_info[:]
+        for info in graph.output:
+            if info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+        return forgotten
+
+    def _infer(self) -> dict[str, Shape]:
+        graph = self.onnx.shape_inference.infer_shapes(self.model, data_prop=True).graph
+        found: dict[str, Shape] = {one.name: tuple(one.dims) for one in graph.initializer}
+        self._types |= {one.name: one.data_type for one in graph.initializer}
+        for given in (*graph.value_info, *graph.input, *graph.output):
+            kind = given.type.tensor_type
+            if kind.elem_type:
+                self._types[given.name] = kind.elem_type
+            if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+                found[given.name] = tuple(dim.dim_value for dim in kind.shape.dim)
+        return found
+
+    def _extend(self, nodes: Sequence[Proto], shapes: Mapping[str, Shape]) -> bool:
+        """Say what nodes make that ONNX's inference knows nothing of; return whether it was any."""
+        grown = False
+        known = {info.name for info in self.model.graph.value_info}
+        for node in nodes:
+            unknown = [n for n in node.output if n and n not in shapes and n not in known]
+            if not unknown or not node.domain:
+                continue
+            made = made_by(node, shapes, self._types) or [
+                self._declared.get(n) for n in node.output
+            ]
+            for name, kind in zip(node.output, made, strict=False):
+                if name in unknown and kind is not None:
+                    info = self.onnx.helper.make_tensor_value_info(name, kind[1], list(kind[0]))
+                    self.model.graph.value_info.append(info)
+                    grown = True
+        return grown
+
+    # -- constants
+
+    def _leaves(self, node: Proto, shapes: Mapping[str, Shape]) -> bool:
+        """Say whether what a node makes is known before the run, or always the same."""
+        kind, inputs = node.op_type, [name for name in node.input if name]
+        if kind in {"Shape", "Size"} and not node.domain and inputs[0] in shapes:
+            made = self._run(node, {inputs[0]: _hollow(shapes[inputs[0]])})
+        elif (
+            any(name not in self.constants for name in inputs)
+            or (not inputs and kind != "Constant")
+            or kind.startswith(_NEVER)
+            or any(True for _ in graphs_of(node))
+        ):
+            return False
+        else:
+            made = self._computed(node, shapes)
+        names = [name for name in node.output if name]
+        if made is None and any(name not in shapes for name in names):
+            return False
+        self.values |= dict(zip(node.output, made or (), strict=False))
+        self.constants.update(names)
+        if made is None and kind in _KEEPS:
+            bits = self._stored.get(inputs[0], self._bits(inputs[0]))
+            self._stored |= dict.fromkeys(names, bits) if bits else {}
+        self.folded[kind] = self.folded.get(kind, 0) + 1
+        return True
+
+    def _bits(self, name: str) -> int:
+        kind = self.onnx.TensorProto.DataType.Name(self._types.get(name, 0))
+        return _BITS.get(kind, 0)
+
+    def _computed(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
+        """Return what a node makes of values that are known, if that is little."""
+        sizes = [math.prod(shapes.get(name, (SMALL + 1,))) for name in node.output if name]
+        if node.op_type != "Constant":
+            known = all(name in self.values for name in node.input if name)
+            fits = max(sizes, default=0) <= SMALL
+            if not known or not fits or node.op_type not in _COMPUTED or node.domain:
+                return None
+        return self._run(node, {name: self.values[name] for name in node.input if name})
+
+    def _run(self, node: Proto, values: Mapping[str, Value]) -> list[Value] | None:
+        """Return what ONNX's reference makes of a node, in the version that the file says."""
+        helper = self.onnx.helper
+        infos = [helper.make_value_info(name, self.onnx.TypeProto()) for name in values]
+        outputs = [helper.make_value_info(name, self.onnx.TypeProto()) for name in node.output]
+        graph = helper.make_graph(
+            [node], "node", infos, [output for output in outputs if output.name]
+        )
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                evaluator = self.onnx.reference.ReferenceEvaluator(graph, opsets=self._opsets)
+                made = evaluator.run(None, dict(values))
+        except Exception:  # noqa: BLE001 - what can't be computed stays a node
+            return None
+        return [np.asarray(array) for array in made]
+
+    def _keep(self, shapes: Mapping[str, Shape], values: set[str], constants: set[str]) -> None:
+        """Give the model what has become constant: as a value, or as an input of its type."""
+        graph, helper = self.model.graph, self.onnx.helper
+        for name in sorted(self.values.keys() - values):
+            graph.initializer.append(self.onnx.numpy_helper.from_array(self.values[name], name))
+        for name in sorted(self.constants - constants - self.values.keys()):
+            kind = self._types.get(name, self.onnx.TensorProto.FLOAT)
+            graph.input.append(helper.make_tensor_value_info(name, kind, list(shapes[name])))
+
+    # -- branches
+
+    def _inlined(self, node: Proto, taken: set[str]) -> Iterator[Any]:
+        """Yield the nodes of the branch that a condition takes, if it is known."""
+        if node.op_type != "If" or node.domain or node.input[0] not in self.values:
+            yield node
+            return
+        which = "then_branch" if bool(self.values[node.input[0]].all()) else "else_branch"
+        branch = next(attribute.g for attribute in node.attribute if attribute.name == which)
+        if len(branch.output) != len(node.output):
+            text = f"{which} of {node.name or 'If'} has {len(branch.output)} outputs"
+            raise ValueError(f"{text}, not {len(node.output)}")
+        inner = [tensor.name for tensor in branch.initializer]
+        inner += [name for inner_node in branch.node for name in inner_node.output if name]
+        rename(branch, {name: f"{node.output[0]}/{name}" for name in inner if name in taken})
+        for tensor in branch.initializer:
+            self.values[tensor.name] = self.onnx.numpy_helper.to_array(tensor)
+            self.constants.add(tensor.name)
+        yield from branch.node
+        for made, result in zip(node.output, branch.output, strict=True):
+            yield self.onnx.helper.make_node("Identity", [result.name], [made])
+        self.folded["If"] = self.folded.get("If", 0) + 1
+
+
+def _hollow(shape: Shape) -> Value:
+    """Return an array of a shape that takes no memory."""
+    try:
+        return np.broadcast_to(np.False_, shape)
+    except ValueError:  # more elements than numpy counts
+        return np.broadcast_to(np.False_, (0,))

@@ -1,0 +1,302 @@
+"""An ONNX model as a workload, with a list of what became of each node."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from simaccel.errors import Fault, InputError
+from simaccel.files.accounting import AccountEntry, FileAccount
+from simaccel.importers.onnx_files.building import WorkloadBuilder
+from simaccel.importers.onnx_files.constants import graphs_of
+from simaccel.importers.onnx_files.extensions import attribute_of
+from simaccel.importers.onnx_files.layers import attention
+from simaccel.importers.onnx_files.omissions import hidden, hides_products, unread
+from simaccel.importers.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
+from simaccel.importers.onnx_files.places import NodePlace
+from simaccel.importers.onnx_files.products import matmul_shape
+from simaccel.importers.onnx_files.reading import OnnxGraph, clean_name, read_network
+from simaccel.importers.onnx_files.view_nodes import follow
+from simaccel.numbers import BYTE
+from simaccel.workload.documents import einsums_document
+from simaccel.workload.layers import distinct_names
+from simaccel.workload.sizes import MAX_BYTES_PER_ELEMENT, size_faults
+from simaccel.workload.workload import Workload
+
+_PASSED = frozenset(("Mul", "Div", "Add", "Where", "Cast", "Identity", "Dropout"))
+"""Nodes between L, softmax and A that scale, mask, or do nothing."""
+
+
+@dataclass(frozen=True)
+class ImportedWorkload:
+    """A workload, whose account says what became of each node of its file."""
+
+    workload: Workload
+    constants: int
+    parted: tuple[str, ...] = ()
+    """Tensors of the graph that are stored for a reader that needs them in another form."""
+
+
+def load_onnx(
+    path: str | Path, dims: Mapping[str, int] | None = None, bytes_per_element: int | None = None
+) -> ImportedWorkload:
+    """Return the workload of an ONNX file; ``dims`` has the sizes of dynamic dimensions.
+
+    Elements are as large as the types of the file say, if ``bytes_per_element`` doesn't.
+
+    Raises:
+        InputError: no ONNX, dimensions without a size, nothing that could be mapped.
+
+    """
+    sizes = {} if bytes_per_element is None else {"bytes_per_element": bytes_per_element}
+    if faults := size_faults(str(path), sizes, MAX_BYTES_PER_ELEMENT):
+        raise InputError(faults)
+    return _load(str(path), _version(path), tuple(sorted((dims or {}).items())), bytes_per_element)
+
+
+def _version(path: str | Path) -> tuple[int, int]:
+    """Return what changes when a file is written again; nothing if there is none."""
+    with suppress(OSError, ValueError):
+        status = Path(path).stat()
+        return status.st_mtime_ns, status.st_size
+    return 0, 0
+
+
+@lru_cache(maxsize=4)
+def _load(
+    path: str,
+    version: tuple[int, int],  # noqa: ARG001 - a key of the cache
+    dims: tuple[tuple[str, int], ...],
+    width: int | None,
+) -> ImportedWorkload:
+    network = read_network(Path(path), dict(dims))
+    bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
+    building = WorkloadBuilder(network.shapes, bits, network.weights, splits(network))
+    importer = _Importer(network, building)
+    rows = importer.rows()
+    name = clean_name(Path(path).stem)
+    if not building.pending:
+        left = {row.kind: f"{row.kind} ({row.why})" for row in rows if row.how == "not taken"}
+        kinds = ", ".join(sorted({left.get(row.kind, row.kind) for row in rows})[:8])
+        value = f"none is modelled of {kinds}" if kinds else "none: all is constant"
+        raise InputError([Fault(path, "nodes", value, "at least one that is an operator")])
+    operators, tensors = building.finish(network.outputs)
+    parameters = {**einsums_document(name, operators, tensors.values()), "typed": True}
+    sparse = [
+        AccountEntry(name, "not taken", "read as if its zeros were stored", "sparse tensor")
+        for name in network.sparse
+    ]
+    dead = [
+        AccountEntry(
+            clean_name(node.name or node.output[0]), "harmless", "nothing reads it", node.op_type
+        )
+        for node in network.dead
+    ]
+    account = FileAccount(
+        path, (*rows, *dead, *building.notes, *sparse, *_copies(network, building))
+    )
+    workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
+    constants = sum(network.folded.values())
+    return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
+
+
+@dataclass
+class _Importer:
+    network: OnnxGraph
+    building: WorkloadBuilder
+    ways: dict[int, list[int]] = field(default_factory=dict)
+    """The nodes of an attention, by the number of the last one, where it is mapped."""
+    fused: set[int] = field(default_factory=set)
+    """Numbers of the others of them."""
+
+    def __post_init__(self) -> None:
+        """Name the nodes; find who reads what."""
+        nodes = self.network.nodes
+        names = [clean_name(node.name) or f"{node.op_type}_{at}" for at, node in enumerate(nodes)]
+        self.names = distinct_names(names)
+        self.readers: dict[str, list[int]] = {}
+        for at, node in enumerate(nodes):
+            for name in node.input:
+                self.readers.setdefault(name, []).append(at)
+
+    def rows(self) -> list[AccountEntry]:
+        """Map all nodes in the file's order, attentions when their values are known."""
+        entries: dict[int, AccountEntry] = {}
+        for at, node in enumerate(self.network.nodes):
+            self._note_attention(at)
+            if at in self.fused:
+                continue
+            place = self._place(at)
+            self.building.touched.clear()
+            self.building.attributes.clear()
+            self.building.made_bits = self.building.bits.get(next(iter(node.output), ""), 32)
+            if at in self.ways:
+                entries |= self._attention(self.ways[at])
+            else:
+                entries[at] = _mapped(place)
+            if entries[at].how != "not taken":
+                self.building.notes += unread(place)
+            for name in {*node.input} - self.building.touched - self.network.weights:
+                self.building.part(name)
+        return [entries[at] for at in sorted(entries)]
+
+    def _place(self, at: int) -> NodePlace:
+        return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
+
+    def _note_attention(self, at: int) -> None:
+        """Note L, softmax and A as one where a product leads to them."""
+        if self.network.nodes[at].op_type != "MatMul" or not self._known(at) or at in self.ways:
+            return
+        way = self._way(at)
+        if way is None:
+            return
+        place, last = self._place(at), self._place(way[-1])
+        logit = matmul_shape(place.shape(0), place.shape(1))
+        out = matmul_shape(last.shape(0), last.shape(1))
+        if (logit.b, logit.m, logit.n) != (out.b, out.m, out.k):
+            return
+        if place.shape(0)[:-2] == place.shape(1)[:-2] == last.shape(1)[:-2]:
+            self.ways[way[-1]] = [at, *way]
+            self.fused |= {at, *way[:-1]}
+
+    def _attention(self, way: Sequence[int]) -> dict[int, AccountEntry]:
+        """Map L, softmax and A; the softmax is the last but one of their nodes."""
+        first, *inner, softmax, attend = way
+        place, last = self._place(first), self._place(attend)
+        names = (self.names[first], self.names[softmax], self.names[attend])
+        last.makes(attention(self.building, names, (place.given(0), place.given(1), last.given(1))))
+        for name in {*place.node.input} - self.building.touched - self.network.weights:
+            self.building.part(name)
+        entries = {softmax: self._place(softmax).taken("softmax")}
+        made = {name for number in way for name in self.network.nodes[number].output}
+        for between in inner:
+            inside = self._place(between)
+            for at, name in enumerate(inside.node.input):
+                self.building.part(name)
+                if name not in made:
+                    inside.leaves(at, "a mask or bias of the scores: not read")
+            entries[between] = inside.taken("a part of softmax")
+        logit = matmul_shape(place.shape(0), place.shape(1))
+        out = matmul_shape(last.shape(0), last.shape(1))
+        entries[attend] = last.taken("A of an attention", math.prod(out.ranks.values()))
+        entries[first] = place.taken("L of an attention", math.prod(logit.ranks.values()))
+        return entries
+
+    def _known(self, at: int) -> bool:
+        node = self.network.nodes[at]
+        return all(name in self.network.shapes for name in (*node.input, *node.output))
+
+    def _way(self, at: int) -> list[int] | None:
+        """Return the nodes from a product over a softmax to the product that reads it first."""
+        way: list[int] = []
+        softmax = False
+        while True:
+            readers = self.readers.get(self.network.nodes[at].output[0], [])
+            if len(readers) != 1 or not self._known(readers[0]):
+                return None
+            made, at = self.network.nodes[at].output[0], readers[0]
+            node = self.network.nodes[at]
+            way.append(at)
+            if node.op_type == "Softmax" and not softmax:
+                softmax = True
+                rank = len(self.network.shapes[made])
+                place = NodePlace(node, "", self.network, self.building)
+                if place.attribute("axis", -1) % rank != rank - 1:
+                    return None
+                softmax_at = len(way) - 1
+            elif node.op_type == "MatMul" and softmax and node.input[0] == made:
+                return [*way[:softmax_at], *way[softmax_at + 1 : -1], way[softmax_at], at]
+            elif node.op_type not in _PASSED:
+                return None
+
+
+def _mapped(place: NodePlace) -> AccountEntry:
+    kind = place.node.op_type
+    if kind == "Pad" and not place.node.input:
+        return place.other("harmless", "pads of the convolutions that read it")
+    if _moves(place):
+        return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
+    why, macs = _not_taken(place)
+    if why:
+        return place.other("not taken", why, macs)
+    if 0 in place.made:
+        return place.other("harmless", "no elements")
+    return HANDLERS[kind](place)
+
+
+def _not_taken(place: NodePlace) -> tuple[str, int | None]:
+    """Return why a node is not taken, and its MACs: none if they can't be counted."""
+    kind, domain = place.node.op_type, place.node.domain
+    if any(True for _ in graphs_of(place.node)):
+        works = hides_products(place.node, MULTIPLY | UNCOUNTED)
+        return hidden(place.node), None if works else 0
+    if domain not in DOMAINS:
+        return f"a node of the domain {domain}, which isn't known", None
+    if kind not in HANDLERS:
+        return "no such kind of node", 0 if not domain and kind not in UNCOUNTED else None
+    unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
+    unknown = [name for name in unknown if name not in place.network.shapes]
+    why = f"{unknown[0]} has no shape that is known" if unknown else ""
+    why = "channels stand last" if attribute_of(place.node, "channels_last", 0) else why
+    return why, None if kind in MULTIPLY else 0
+
+
+def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
+    """Yield an entry for each output of the graph that is a copy of what is stored, or repeats."""
+    makers = {name: node.op_type for node in network.nodes for name in node.output}
+    for name in network.outputs:
+        view = building.views.get(name)
+        stored = view if view is not None and view.root.made else None
+        if makers.get(name) in FREE and stored is None and name in network.shapes:
+            count = math.prod(network.shapes[name])
+            why = "a copy of what is stored: not written"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
+        elif stored is not None and stored.repeats:
+            count = math.prod(stored.shape)
+            why = f"{count} elements, written as the {stored.elements} that differ"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
+
+
+def splits(network: OnnxGraph) -> dict[int, tuple[int, ...]]:
+    """Return sizes of dimensions that come of a repetition: what there was, and how often.
+
+    So that query heads have a form that keys and values have, too, which are stored once for
+    several heads.
+    """
+    made = {name: node for node in network.nodes for name in node.output}
+    parted: dict[int, tuple[int, ...]] = {}
+    for node in network.nodes:
+        if node.op_type == "Tile":
+            single, many = (
+                network.shapes.get(name, ()) for name in (node.input[0], node.output[0])
+            )
+            pairs = zip(single[:-2], many[:-2], strict=False)
+            parted |= {size: (size // had, had) for had, size in pairs if 1 < had < size}
+        before = made.get(node.input[0]) if node.op_type == "Reshape" else None
+        if before is None or before.op_type not in {"Expand", "Tile"}:
+            continue
+        had, wide = (network.shapes.get(name) for name in (before.input[0], node.input[0]))
+        shape = network.shapes.get(node.output[0])
+        if had is None or wide is None or shape is None:
+            continue
+        for at, size in enumerate(wide[1:], 1):
+            old = had[at - len(wide)] if len(had) >= len(wide) - at else 1
+            if old == 1 < size and wide[at - 1] > 1 and wide[at - 1] * size in shape:
+                parted[wide[at - 1] * size] = (wide[at - 1], size)
+    return parted
+
+
+def _moves(place: NodePlace) -> bool:
+    """Return whether a node only says where elements stand."""
+    if place.node.domain not in DOMAINS:
+        return False
+    return place.node.op_type in FREE or (place.node.op_type == "Gather" and _addresses(place))
+
+
+def _addresses(place: NodePlace) -> bool:
+    """Return whether a Gather looks nothing up in a table of weights."""
+    return place.node.input[0] not in place.network.weights or place.elements < 2  # noqa: PLR2004

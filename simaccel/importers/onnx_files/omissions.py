@@ -1,0 +1,87 @@
+"""Parts of an ONNX model that are left out: attributes nobody reads, and what a node hides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files.constants import graphs_of, graphs_within
+
+if TYPE_CHECKING:
+    from simaccel.importers.onnx_files.constants import Proto
+    from simaccel.importers.onnx_files.places import NodePlace
+
+_VALUES: Final = "changes values, not how many there are"
+_SHAPES: Final = "the shapes that it makes say it"
+_TYPES: Final = "the types of what it makes say it"
+HARMLESS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("activation_alpha", "activation_beta", "activations", "alpha", "beta", "bias"),
+            *("clip", "coordinate_transformation_mode", "count_include_pad", "cubic_coeff_a"),
+            *("detect_negative", "detect_positive", "direction", "epsilon", "exclude_outside"),
+            *("exclusive", "extrapolation_value", "fmod", "gamma", "input_forget", "lambd"),
+            *("antialias", "approximate", "linear_before_reset", "mode", "momentum"),
+            *("nearest_mode", "p", "scale", "select_last_index", "softcap", "storage_order"),
+            *("upper", "direction", "reverse", "ratio", "seed", "training_mode", "is_causal"),
+        ),
+        _VALUES,
+    ),
+    **dict.fromkeys(
+        (
+            *("allowzero", "axes", "axis", "blocksize", "ceil_mode", "hidden_size", "keepdims"),
+            *("keep_aspect_ratio_policy", "kernel_shape", "num_outputs", "output_height"),
+            *("output_width", "scales", "shape", "spatial", "split", "starts", "ends"),
+            *("height_scale", "width_scale", "noop_with_empty_axes", "consumed_inputs", "dtype"),
+            *("output_padding", "output_shape", "pads", "broadcast", "perm", "min", "max"),
+        ),
+        _SHAPES,
+    ),
+    **dict.fromkeys(
+        (
+            *("block_size", "output_dtype", "precision", "round_mode", "saturate", "stash_type"),
+            *("softmax_precision", "to"),
+        ),
+        _TYPES,
+    ),
+    "is_test": "all models are run, not trained",
+    "qk_matmul_output_mode": "says which of its products is an output",
+}
+"""Attributes of ONNX's own nodes that change no figure where no handler reads them."""
+
+
+def unread(place: NodePlace) -> Iterator[AccountEntry]:
+    """Yield an entry for each attribute of a node that is neither read nor harmless."""
+    for one in place.node.attribute:
+        known = one.name in place.building.attributes
+        if not known and (place.node.domain or one.name not in HARMLESS):
+            name = f"{place.name}.{one.name}"
+            yield AccountEntry(name, "not taken", "not read", "attribute")
+
+
+def hidden(node: Proto) -> str:
+    """Say what nodes are inside of one with a body or branches.
+
+    >>> from onnx import helper
+    >>> body = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "b", [], [])
+    >>> hidden(helper.make_node("Loop", ["n"], ["y"], body=body))
+    'control flow, which hides 1 node: 1 Conv'
+    """
+    counts = Counter(inner.op_type for inner in _inside(node))
+    total = sum(counts.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
+    more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named
+    return f"control flow, which hides {total} node{'s' * (total != 1)}: {kinds}{more}"
+
+
+def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
+    """Return whether a node has one of some kinds inside, or one that ONNX doesn't define."""
+    return any(one.op_type in kinds or bool(one.domain) for one in _inside(node))
+
+
+def _inside(node: Proto) -> Iterator[Proto]:
+    for graph in graphs_of(node):
+        for inner in graphs_within(graph):
+            yield from inner.node

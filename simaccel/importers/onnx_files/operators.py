@@ -1,0 +1,97 @@
+"""Kinds of ONNX nodes: each becomes an operator, nothing, or is not taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files.attention import attention_node
+from simaccel.importers.onnx_files.places import NodePlace
+from simaccel.importers.onnx_files.products import (
+    conv,
+    conv_transpose,
+    einsum,
+    fused_matmul,
+    gemm,
+    matmul,
+    matmul_bits,
+)
+from simaccel.importers.onnx_files.quantised import cast, dequantise, quantise
+from simaccel.importers.onnx_files.recurrent import recurrent
+from simaccel.importers.onnx_files.vectors import (
+    BINARY,
+    REDUCTIONS,
+    UNARY,
+    batch_norm,
+    binary,
+    gather,
+    group_norm,
+    lp_norm,
+    norm,
+    pool,
+    reduction,
+    resize,
+    rotary,
+    skip_norm,
+    softmax,
+    unary,
+)
+
+DOMAINS: Final = ("", "ai.onnx", "com.microsoft")
+"""Whose nodes are known: ONNX's own, and ONNX Runtime's."""
+FREE: Final = frozenset(
+    (
+        *("Concat", "Dropout", "Expand", "Flatten", "Identity", "Pad"),
+        *("Reshape", "Tile", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze", "DepthToSpace"),
+        *("SpaceToDepth", "Constant", "ConstantOfShape", "Shape", "Size", "Range"),
+    )
+)
+"""Where elements stand, not what they are: whoever reads or writes next addresses them so."""
+MULTIPLY: Final = frozenset(
+    (
+        *("Attention", "Conv", "ConvInteger", "ConvTranspose", "DynamicQuantizeMatMul", "Einsum"),
+        *("FusedMatMul", "GRU", "Gemm", "LSTM", "MatMul", "MatMulInteger", "MatMulIntegerToFloat"),
+        *("MatMulNBits", "QGemm", "QLinearConv", "QLinearMatMul", "RNN"),
+        *("GroupQueryAttention", "MultiHeadAttention"),
+    )
+)
+"""Kinds of nodes that have multiply-accumulates."""
+UNCOUNTED: Final = frozenset(
+    (
+        *("AffineGrid", "DFT", "DeformConv", "Det", "GridSample", "ImageDecoder", "RoiAlign"),
+        *("STFT", "LinearAttention", "CausalConvWithState"),
+    )
+)
+"""Kinds of nodes that are not taken and multiply, or hide what does; others have no MACs."""
+HANDLERS: Final[Mapping[str, Callable[[NodePlace], AccountEntry]]] = {
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv", "FusedConv"), conv),
+    "ConvTranspose": conv_transpose,
+    **dict.fromkeys(("Gemm", "QGemm", "FusedGemm"), gemm),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), matmul),
+    **dict.fromkeys(("DynamicQuantizeMatMul", "MatMulIntegerToFloat"), matmul),
+    "FusedMatMul": fused_matmul,
+    "MatMulNBits": matmul_bits,
+    "Einsum": einsum,
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax"), softmax),
+    "LayerNormalization": norm,
+    "RMSNormalization": norm,
+    "SimplifiedLayerNormalization": norm,
+    "BatchNormalization": batch_norm,
+    "Gather": gather,
+    **dict.fromkeys(("Resize", "Upsample"), resize),
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), pool),
+    **dict.fromkeys(REDUCTIONS, reduction),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), recurrent),
+    **dict.fromkeys(("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), skip_norm),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), group_norm),
+    "LpNormalization": lp_norm,
+    **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), attention_node),
+    "RotaryEmbedding": rotary,
+    "DequantizeLinear": dequantise,
+    "QuantizeLinear": quantise,
+    **dict.fromkeys(("Cast", "CastLike"), cast),
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+}
+"""What maps each kind of node."""

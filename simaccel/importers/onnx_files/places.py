@@ -1,0 +1,99 @@
+"""A node of an ONNX model with what is known around it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from simaccel.files.accounting import AccountEntry, How
+from simaccel.importers.onnx_files.building import FilterWindow, Given, WorkloadBuilder
+from simaccel.importers.onnx_files.extensions import attribute_of
+from simaccel.importers.onnx_files.reading import OnnxGraph, Shape
+from simaccel.importers.onnx_files.views import SlotView
+from simaccel.workload.conv import positions
+
+
+@dataclass(frozen=True)
+class NodePlace:
+    """A node with its name in the workload, and what is known around it."""
+
+    node: Any
+    name: str
+    network: OnnxGraph
+    building: WorkloadBuilder
+
+    def shape(self, number: int) -> Shape:
+        """Return the shape of an input."""
+        return self.network.shapes[self.node.input[number]]
+
+    def given(self, number: int) -> Given:
+        """Return an input with its shape."""
+        return self.node.input[number], self.shape(number)
+
+    def alone(self, number: int) -> bool:
+        """Return whether an input is an operator's output that nothing else reads, whole."""
+        name, building = self.node.input[number], self.building
+        view = building.views.get(name)
+        if view is None or not view.root.made or view.root.read or view.root.kept:
+            return False
+        return name not in building.derived and self.network.readers(name) == 1
+
+    def makes(self, view: SlotView | None, number: int = 0) -> None:
+        """Say what an output is a view of."""
+        if view is not None and number < len(self.node.output):
+            self.building.views[self.node.output[number]] = view
+
+    @property
+    def made(self) -> Shape:
+        """The shape of the first output that is wanted."""
+        return self.network.shapes[next(name for name in self.node.output if name)]
+
+    @property
+    def elements(self) -> int:
+        """Elements of all outputs of known shape."""
+        shapes = self.network.shapes
+        return sum(math.prod(shapes[one]) for one in self.node.output if one in shapes)
+
+    def attribute(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - of any kind
+        """Return an attribute's value, and note that it is taken."""
+        self.building.attributes.add(name)
+        return attribute_of(self.node, name, default)
+
+    def leaves(self, number: int, why: str) -> None:
+        """Note that an input of several elements is not read, if there is one."""
+        name = self.node.input[number] if number < len(self.node.input) else ""
+        count = math.prod(self.network.shapes.get(name, ()))
+        if name and count > 1:
+            note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
+            self.building.notes.append(note)
+
+    def taken(self, become: str, macs: int = 0) -> AccountEntry:
+        """Return the entry of a node that is operators, or a part of one."""
+        elements = 0 if macs else self.elements
+        return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
+
+    def other(self, how: How, why: str, macs: int | None = 0) -> AccountEntry:
+        """Return the entry of a node that does nothing, or is left out."""
+        return AccountEntry(self.name, how, why, self.node.op_type, macs, self.elements)
+
+
+def windows_of(place: NodePlace, size: Shape, reach: Shape) -> list[FilterWindow]:
+    """Return the windows over all dimensions behind samples and channels."""
+    count = len(reach)
+    stride = tuple(place.attribute("strides") or [1] * count)
+    dilation = tuple(place.attribute("dilations") or [1] * count)
+    pads = place.attribute("pads") or [0] * 2 * count
+    auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
+    made = place.made[2:]
+    windows = []
+    for at, length in enumerate(size):
+        span = 1 + (reach[at] - 1) * dilation[at]
+        whole = length + pads[at] + pads[at + count]
+        number = made[at] if len(made) == count else positions(whole, span, stride[at])
+        before = pads[at]
+        if auto.startswith("SAME"):
+            lacking = max(0, (number - 1) * stride[at] + span - length)
+            before = lacking // 2 if auto == "SAME_UPPER" else -(-lacking // 2)
+        windows.append(FilterWindow(number, reach[at], stride[at], dilation[at], before))
+    return windows

@@ -1,0 +1,222 @@
+"""ONNX nodes that multiply: convolutions and products, of floats and of quantised numbers.
+
+Quantised forms have scales and zero points between their operands: both are applied as elements
+enter and leave the array, as a bias begins its sums. They are neither operators nor traffic.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Mapping
+from typing import Final
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files import layers
+from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.contractions import contraction, whole_sizes
+from simaccel.importers.onnx_files.layers import Factor, Filters
+from simaccel.importers.onnx_files.places import NodePlace, windows_of
+from simaccel.importers.onnx_files.reading import Shape
+from simaccel.importers.onnx_files.transposed import MOST_PHASES, Phases, transposed_conv
+from simaccel.importers.onnx_files.views import SlotView, fresh
+from simaccel.workload.layers import Product
+
+_SECOND: Final[Mapping[str, int]] = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}
+"""The place of weights, or of a second factor, where scales stand before it."""
+
+
+def conv(place: NodePlace) -> AccountEntry:
+    """Map a convolution; its bias begins the sums."""
+    second = _SECOND.get(place.node.op_type, 1)
+    size = place.shape(0)[2:]
+    filters, inner, *reach = place.shape(second)
+    groups = place.attribute("group", 1) or 1
+    macs = place.made[0] * filters * inner * math.prod((*place.made[2:], *reach))
+    if len(size) > layers.MOST_WINDOWS:
+        return place.other("not taken", f"a convolution of {len(size)} dimensions", macs)
+    windows = windows_of(place, size, tuple(reach))
+    of = Filters(groups, filters // groups, inner)
+    weights = place.node.input[second]
+    if place.node.op_type == "FusedConv":
+        place.leaves(3, "a sum behind the convolution: not read")
+    place.makes(layers.conv(place.building, place.name, place.given(0), of, windows, weights))
+    if (kind := place.building.pending[-1].kind) is not None:
+        return place.taken(kind)
+    return place.taken("conv", macs)
+
+
+def conv_transpose(place: NodePlace) -> AccountEntry:
+    """Map a transposed convolution: a convolution for each phase of its strides."""
+    size = place.shape(0)[2:]
+    channels, filters, *reach = place.shape(1)
+    groups = place.attribute("group", 1) or 1
+    scattered = math.prod(place.shape(0)) * filters * math.prod(reach)
+    if len(size) > layers.MOST_WINDOWS:
+        return place.other("not taken", f"a convolution of {len(size)} dimensions", scattered)
+    phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
+    if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
+        return place.other("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
+    of = Filters(groups, filters, channels // groups)
+    before = len(place.building.pending)
+    made = transposed_conv(place.building, place.name, place.given(0), of, phases)
+    place.makes(made if made.shape == place.made else None)
+    added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
+    return place.taken(f"conv of {len(added)} phases", sum(added))
+
+
+def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
+    """Return the phases of a dimension: which taps make which positions, of which inputs."""
+    count = len(place.made) - 2
+    stride = (place.attribute("strides") or [1] * count)[at]
+    dilation = (place.attribute("dilations") or [1] * count)[at]
+    extra = (place.attribute("output_padding") or [0] * count)[at]
+    pads = place.attribute("pads") or [0] * 2 * count
+    auto = place.attribute("auto_pad", "NOTSET") or "NOTSET"
+    before, made = pads[at], place.made[2 + at]
+    if auto.startswith("SAME") or place.attribute("output_shape"):
+        lacking = max(0, stride * (size - 1) + extra + (reach - 1) * dilation + 1 - made)
+        before = lacking // 2 if auto == "SAME_UPPER" else lacking - lacking // 2
+    return Phases.of(made, stride, reach, dilation, before)
+
+
+def gemm(place: NodePlace) -> AccountEntry:
+    """Map a Gemm; its bias begins the sums."""
+    second = _SECOND.get(place.node.op_type, 1)
+    turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
+    factor = _factor(place, second, turned=turned[1])
+    place.makes(
+        layers.product(place.building, place.name, place.given(0), factor, turned=turned[0])
+    )
+    inner = place.shape(0)[0 if turned[0] else 1]
+    if second == 1 and not place.network.weights.issuperset(place.node.input[2:3]):
+        place.leaves(2, "a sum that is no bias: not read")
+    return place.taken("gemm", math.prod(place.made) * inner)
+
+
+def matmul(place: NodePlace) -> AccountEntry:
+    """Map a matrix product; a second factor without a batch sees all rows as one."""
+    second = _SECOND.get(place.node.op_type, 1)
+    factor = _factor(place, second)
+    made = layers.product(place.building, place.name, place.given(0), factor)
+    place.makes(made if made.shape == place.made else made.reshaped(place.made))
+    inner = place.shape(0)[-1]
+    return place.taken("gemm", math.prod(place.made) * inner)
+
+
+def fused_matmul(place: NodePlace) -> AccountEntry:
+    """Map ONNX Runtime's product whose factors may be transposed."""
+    first, second = place.given(0), place.given(1)
+    lead = "abcdefgh"[: max(len(first[1]), len(second[1])) - 2]
+    left = "km" if place.attribute("transA", 0) else "mk"
+    right = "nk" if place.attribute("transB", 0) else "kn"
+    operands = [
+        (operand, lead[len(lead) - len(operand[1]) + 2 :] + own)
+        for operand, own in ((first, left), (second, right))
+    ]
+    sizes = whole_sizes(operands)
+    place.makes(contraction(place.building, place.name, operands, f"{lead}mn"))
+    return place.taken("gemm", math.prod(sizes.values()))
+
+
+def matmul_bits(place: NodePlace) -> AccountEntry:
+    """Map a product whose weights have few bits, [N, K] in blocks that have scales."""
+    inner, columns = place.attribute("K"), place.attribute("N")
+    bits = place.attribute("bits", 4)
+    place.attribute("block_size")
+    name = f"{place.name}.W"
+    root = place.building.root(name, "weight", bits=max(4, bits))
+    weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)
+    factor = Factor(weights, "weight", turned=True)
+    made = layers.product(place.building, place.name, place.given(0), factor)
+    place.makes(made if made.shape == place.made else made.reshaped(place.made))
+    scales = [scale for scale in place.node.input[2:] if scale]
+    shapes = place.network.shapes
+    count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
+    why = "scales and zero points of blocks are not moved"
+    note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
+    place.building.notes.append(note)
+    return place.taken("gemm", math.prod(place.made) * inner)
+
+
+def matmul_shape(first: Shape, second: Shape) -> Product:
+    """Return the sizes of numpy's matmul.
+
+    >>> matmul_shape((2, 5, 3), (3, 7)).ranks
+    {'b': 1, 'm': 10, 'k': 3, 'n': 7}
+    """
+    first = (1, *first) if len(first) == 1 else first
+    second = (*second, 1) if len(second) == 1 else second
+    k, n = second[-2:]
+    batch = math.prod(second[:-2])
+    outer = math.prod(first[:-2])
+    if batch == 1:
+        return Product(m=outer * first[-2], k=k, n=n)
+    return Product(b=max(batch, outer), m=first[-2], k=k, n=n)
+
+
+def _factor(place: NodePlace, number: int, *, turned: bool = False) -> Factor:
+    kind = place.building.kind_of(place.node.input[number])
+    return Factor(place.given(number), kind, turned=turned)
+
+
+def einsum(place: NodePlace) -> AccountEntry:
+    """Map an Einsum: products of two, from the left; each keeps the letters that are needed."""
+    lettered = _letters(place)
+    if lettered is None:
+        return place.other("not taken", "an equation with a letter twice in a term", None)
+    operands, output = lettered
+    if len(operands) == 1:
+        return _of_one(place, operands[0], output)
+    macs, building, made = 0, place.building, None
+    for number, second in enumerate(operands[1:]):
+        first = operands[0] if made is None else made
+        later = {*output, *(letter for _, letters in operands[number + 2 :] for letter in letters)}
+        pair = [first, second]
+        sizes = whole_sizes(pair)
+        kept = "".join(letter for letter in sizes if letter in later)
+        last = number == len(operands) - 2
+        name = place.name if last else f"{place.name}.{number}"
+        view = contraction(building, name, pair, output if last else kept)
+        shape = tuple(sizes[letter] for letter in (output if last else kept))
+        made = (view, shape), output if last else kept
+        macs += math.prod(sizes.values())
+        if last:
+            place.makes(view if view.shape == place.made else None)
+    return place.taken("einsum", macs)
+
+
+def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
+    """Return the operands of an equation with a letter for each dimension, and the output's."""
+    equation = str(place.attribute("equation", "")).replace(" ", "")
+    left, arrow, output = equation.partition("->")
+    terms = left.split(",")
+    spare = [letter for letter in string.ascii_uppercase if letter not in equation]
+    counts = [len(place.shape(at)) - len(text.replace("...", "")) for at, text in enumerate(terms)]
+    most = max((counts[at] for at, term in enumerate(terms) if "..." in term), default=0)
+    wide = "".join(spare[:most])
+    terms = [text.replace("...", wide[most - counts[at] :]) for at, text in enumerate(terms)]
+    every = "".join(terms)
+    if not arrow:
+        once = sorted(letter for letter in {*every} - {*wide} if every.count(letter) == 1)
+        output = wide + "".join(once)
+    output = output.replace("...", wide)
+    if any(len({*term}) < len(term) for term in (*terms, output)):
+        return None
+    return [(place.given(at), term) for at, term in enumerate(terms)], output
+
+
+def _of_one(place: NodePlace, operand: tuple[Given, str], output: str) -> AccountEntry:
+    """Map an equation of one operand: a transposition, or a sum."""
+    source, letters = operand
+    left = [letter for letter in letters if letter in output]
+    gone = [at for at, letter in enumerate(letters) if letter not in output]
+    view: SlotView | None
+    if gone:
+        view = place.building.reduction(place.name, source, gone, keeps=False)
+    else:
+        view = place.building.loose(place.node.input[0], f"{place.name}.I")
+        view = place.building.view(place.node.input[0]) if view is None else view
+    if view is not None and len(view.dims) == len(left):
+        place.makes(view.transposed([left.index(letter) for letter in output]))
+    return place.taken("average_pooling") if gone else place.other("harmless", "addresses")

@@ -1,0 +1,231 @@
+"""ONNX files as networks: dimensions given, shapes inferred, constants folded, branches inlined.
+
+Needs the package `onnx` (`pip install simaccel[onnx]`). Weights are read by type and shape alone:
+they may be in files beside, or not be there at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from simaccel.errors import ABSENT, Fault, InputError
+from simaccel.files.documents import read_bytes
+from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
+from simaccel.importers.onnx_files.folding import ConstantFolder
+from simaccel.importers.onnx_files.padding import fold_paddings
+from simaccel.importers.onnx_files.wire import wire_fault
+from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from simaccel.importers.onnx_files.constants import Proto
+
+Shape = tuple[int, ...]
+MAX_ONNX_BYTES: Final = 2**30
+"""Models whose weights are larger have them in files beside, which are never read."""
+_IR_VERSION: Final = 8
+"""What a model is read as: constants are no inputs, as they had to be below IR version 4."""
+_STANDARD: Final = ("", "ai.onnx")
+_LONGEST: Final = 60
+"""Letters of a name of the file in a message."""
+_NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
+
+
+@dataclass
+class OnnxGraph:
+    """The nodes that are left to do, and what is known of tensors.
+
+    ``shapes``: of all tensors whose shape is known; ``values``: of small constants; ``weights``:
+    names of constants. ``bits``: of an element, as stored. ``folded``: nodes whose results are
+    constants, by kind. ``outputs`` of the graph. ``opset``: the version of ONNX's operators.
+    ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
+    output depends on, which ``nodes`` hasn't.
+    """
+
+    nodes: list[Any]
+    shapes: dict[str, Shape]
+    values: dict[str, npt.NDArray[Any]]
+    weights: set[str]
+    bits: dict[str, int]
+    folded: dict[str, int] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    opset: int = 1
+    sparse: tuple[str, ...] = ()
+    dead: tuple[Any, ...] = ()
+
+    def readers(self, name: str) -> int:
+        """Return how often a tensor is read, by nodes or as an output of the graph."""
+        return self._reads[name]
+
+    @cached_property
+    def _reads(self) -> Counter[str]:
+        return Counter((*(name for node in self.nodes for name in node.input), *self.outputs))
+
+
+def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
+    """Read an ONNX file; ``dims`` has the sizes of its dynamic dimensions.
+
+    Raises:
+        InputError: no ONNX, or dimensions that lack a size: each with how to give it.
+
+    """
+    data = read_bytes(path, "ONNX", MAX_ONNX_BYTES)  # before the package, which takes long to load
+    if problem := wire_fault(data):
+        raise InputError([Fault(str(path), "file", problem, "an ONNX model")])
+    onnx = _package(path)
+    try:
+        model = onnx.load_model_from_string(data)
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        opset = _opset(model)
+        constants = take_constants(onnx, model, path.parent)
+        model.ir_version = max(model.ir_version, _IR_VERSION)
+        _check(path, onnx, model, dims)
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001 - protobuf and the checker raise what they like
+        raise _no_model(path, error) from None
+    if len(model.graph.node) > MAX_OPERATORS:
+        allowed = f"at most {MAX_OPERATORS} nodes"
+        raise InputError([Fault(str(path), "nodes", len(model.graph.node), allowed)])
+    _set_dims(path, model, dims, {without_value.name for without_value in constants.without_values})
+    folder = ConstantFolder(onnx, model, constants, dims)
+    try:
+        shapes, bits = folder.fold()
+    except folder.errors as error:
+        raise _no_model(path, error) from None
+    outputs = tuple(output.name for output in model.graph.output)
+    ranks = {name: len(shape) for name, shape in shapes.items()}
+    nodes, dead = _without_dead(model.graph.node, outputs)
+    return OnnxGraph(
+        fold_paddings(nodes, folder.values, ranks, outputs),
+        shapes,
+        folder.values,
+        folder.constants,
+        bits,
+        folder.folded,
+        outputs,
+        opset,
+        constants.sparse,
+        dead,
+    )
+
+
+def _no_model(path: Path, error: Exception) -> InputError:
+    lines = str(error).splitlines()
+    return InputError(
+        [Fault(str(path), "file", lines[0] if lines else type(error).__name__, "an ONNX model")]
+    )
+
+
+def _package(path: Path) -> ModuleType:
+    try:
+        import onnx  # noqa: PLC0415 - an extra
+        import onnx.inliner  # noqa: PLC0415 - an extra
+        import onnx.reference  # noqa: PLC0415 - an extra
+    except ImportError:
+        allowed = "the package onnx: pip install 'simaccel[onnx]'"
+        raise InputError([Fault(str(path), "file", "an ONNX model", allowed)]) from None
+    return onnx
+
+
+def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) -> None:
+    """Let the package check a model whose inputs and outputs need not say their shapes.
+
+    An input of ``dims`` gets the dimensions that these number; what an output is, is inferred.
+    """
+    for tensor in model.graph.input:
+        kind = tensor.type.tensor_type
+        if tensor.type.HasField("tensor_type") and not kind.HasField("shape"):
+            kind.shape.SetInParent()
+            while f"{tensor.name}.{len(kind.shape.dim)}" in dims:
+                kind.shape.dim.add()
+            if not kind.shape.dim:
+                what = f"{tensor.name}.0=SIZE and so on: input {tensor.name} says no shape"
+                raise InputError([Fault(str(path), f"--dim {tensor.name}.0", ABSENT, what)])
+    unknown = [
+        output.type.tensor_type
+        for output in model.graph.output
+        if output.type.HasField("tensor_type") and not output.type.tensor_type.HasField("shape")
+    ]
+    for kind in unknown:
+        kind.shape.SetInParent()
+    onnx.checker.check_model(model, full_check=False)
+    for kind in unknown:
+        kind.ClearField("shape")
+
+
+def _opset(model: Proto) -> int:
+    """Return the version of ONNX's own operators."""
+    versions = [int(one.version) for one in model.opset_import if one.domain in _STANDARD]
+    return versions[0] if versions else 1
+
+
+def _set_dims(path: Path, model: Proto, dims: Mapping[str, int], constants: set[str]) -> None:
+    """Give dynamic dimensions of inputs their sizes; forget what the file says of others."""
+    faults: list[Fault] = size_faults(
+        str(path), {f"--dim {name}": size for name, size in dims.items()}, MAX_LAYER_SIZE
+    )
+    missing: dict[str, str] = {}
+    used: set[str] = set()
+    for input_name, at, dim in _dynamic(model, constants):
+        names = [f"{input_name}.{at}", *([dim.dim_param] if dim.dim_param else [])]
+        known = [name for name in names if name in dims]
+        used.update(known)
+        if not known:
+            missing[names[-1][:_LONGEST]] = f"dimension {at} of input {input_name[:_LONGEST]}"
+        elif not faults:
+            dim.dim_value = dims[known[0]]
+    faults += [
+        Fault(str(path), f"--dim {name}", ABSENT, f"{name}=SIZE, the size of {what}")
+        for name, what in missing.items()
+    ]
+    faults += [
+        Fault(str(path), f"--dim {name}", dims[name], "a dynamic dimension of an input")
+        for name in dims
+        if name not in used
+    ]
+    if faults:
+        raise InputError(faults)
+
+
+def _dynamic(model: Proto, constants: set[str]) -> Iterator[tuple[str, int, Any]]:
+    """Yield (input, number, dimension) of those without a size."""
+    for given in model.graph.input:
+        for at, dim in enumerate(given.type.tensor_type.shape.dim):
+            if given.name not in constants and (dim.dim_param or dim.dim_value < 1):
+                yield given.name, at, dim
+
+
+def _without_dead(
+    nodes: Sequence[Proto], outputs: Collection[str]
+) -> tuple[list[Proto], tuple[Proto, ...]]:
+    """Return the nodes that outputs of the graph depend on, and the others."""
+    wanted, alive, dead = {*outputs}, list[Any](), list[Any]()
+    for node in reversed(nodes):
+        if outputs and wanted.isdisjoint(node.output):
+            dead.append(node)
+            continue
+        alive.append(node)
+        wanted.update(node.input)
+        for graph in (inner for own in graphs_of(node) for inner in graphs_within(own)):
+            wanted.update(*(inside.input for inside in graph.node))
+            wanted.update(output.name for output in graph.output)
+    return alive[::-1], tuple(dead[::-1])
+
+
+def clean_name(text: str) -> str:
+    """Return a node's name as a workload can hold it.
+
+    >>> clean_name("/conv [1]"), clean_name("@conv")
+    ('/conv__1_', '_conv')
+    """
+    return _NAME.sub("_", text)[:150]

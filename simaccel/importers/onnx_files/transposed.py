@@ -1,0 +1,137 @@
+"""Transposed convolutions by their true output: a convolution for each phase of the strides.
+
+With stride s, position o = s j + a of the output is made by every s-th tap of the filter, of inputs
+that stand beside each other: for each phase a it is a convolution with its own taps. What it makes
+is stored as [.., j, a, ..]. Each tap is in one phase, so that weights and inputs are those of the
+file, and so are the multiply-accumulates, but at the edges: taps that fall behind the output are
+not computed, and those that need an input before the first one multiply zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+from simaccel.importers.onnx_files.building import (
+    FilterWindow,
+    Given,
+    PendingOperator,
+    WorkloadBuilder,
+)
+from simaccel.importers.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
+from simaccel.importers.onnx_files.views import (
+    SlotSpan,
+    SlotUse,
+    SlotView,
+    StoredTensor,
+    Terms,
+    ranks_of,
+)
+
+MOST_PHASES: Final = 256
+"""Convolutions that a transposed one may become."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The phases of a dimension of ``made`` positions.
+
+    ``first``: of each phase with taps, (phase, window over the input). ``joined``: filters that
+    neither overlap nor are cut off, so that all phases are one operator, with a rank for the tap.
+    """
+
+    made: int
+    stride: int
+    reach: int
+    first: tuple[tuple[int, FilterWindow], ...]
+    joined: bool
+
+    @classmethod
+    def of(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
+        """Return the phases of a dimension; ``before``: positions cut off in front."""
+        windows = []
+        step = dilation // math.gcd(stride, dilation)
+        for phase in range(min(stride, made)):
+            at = phase + before
+            taps = [tap for tap in range(reach) if (at - tap * dilation) % stride == 0]
+            if taps:
+                first = (at - taps[-1] * dilation) // stride
+                count = -(-(made - phase) // stride)
+                windows.append((phase, FilterWindow(count, len(taps), 1, step, -first)))
+        apart = reach == stride and dilation == 1 and not before and made % stride == 0
+        return cls(made, stride, reach, tuple(windows), apart and stride > 1)
+
+
+def transposed_conv(
+    building: WorkloadBuilder, name: str, operand: Given, filters: Filters, phases: Sequence[Phases]
+) -> SlotView:
+    """Add the convolutions of all phases; return what they make together."""
+    if all(each.joined or each.stride == each.reach == 1 for each in phases):
+        ways = [[(0, FilterWindow(each.made // each.stride, 1))] for each in phases]
+        taps = [each.reach for each in phases]
+    else:
+        ways, taps = [[*each.first] for each in phases], [1] * len(phases)
+    root = building.root(f"{name}.O", "output", made=True)
+    mixed = filters.groups > 1 and filters.inputs > 1
+    parts = (filters.groups, filters.inputs) if mixed else ()
+    view = SlotView(root, ())
+    for number, way in enumerate(product(*ways)):
+        windows = [window for _, window in way]
+        source, seen = image(building, name, operand, windows, parts)
+        letter = "c" if filters.groups == 1 else "g"
+        channels = ranks_of(letter, seen.dims[1])
+        if mixed:
+            channels = dict(zip(seen.dims[1], "gc", strict=True))
+        ranks = ranks_of("n", seen.dims[0]) | channels | fixed_ranks(seen)
+        use, sizes = reading(building, source, seen, ranks, windows)
+        outer = [channel for channel in channels.values() if channel.startswith("g")]
+        inner = [channel for channel in channels.values() if channel.startswith("c")]
+        if filters.outputs > 1 or not outer:
+            sizes["m"] = filters.outputs
+            outer = [*outer, "m"]
+        inside = [(f"f{at}", size) for at, size in enumerate(taps) if size > 1]
+        sizes |= dict(inside)
+        reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
+        label = f"{name}.{number}" if number else name
+        lead = [[ranks[span] for span in seen.dims[0]], outer]
+        view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
+        reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
+        weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
+        building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
+    return view
+
+
+def _made(
+    root: StoredTensor,
+    lead: Sequence[Sequence[str]],
+    sizes: dict[str, int],
+    phases: Sequence[Phases],
+    at: Sequence[int],
+    taps: Sequence[int],
+) -> tuple[SlotView, dict[int, tuple[Terms, int]]]:
+    """Return the view of the whole output, and where a phase stands in it; adds its ranks."""
+    stored: list[int] = []
+    slots: dict[int, tuple[Terms, int]] = {}
+    dims: list[tuple[SlotSpan, ...]] = []
+
+    def slot(rank: str, size: int, start: int = 0) -> SlotSpan:
+        slots[len(stored)] = ((rank, 1),), start
+        stored.append(size)
+        return SlotSpan(len(stored) - 1, 0, size)
+
+    dims += [tuple(slot(rank, sizes[rank]) for rank in ranks) for ranks in lead]
+    for number, (phases_of, phase) in enumerate(zip(phases, at, strict=True)):
+        place = ROWS[-len(phases) :][number][0]
+        sizes.setdefault(place, 1)
+        spans = [slot(place, -(-phases_of.made // phases_of.stride))]
+        if taps[number] > 1:
+            spans.append(slot(f"f{number}", phases_of.stride))
+        elif phases_of.stride > 1:
+            sizes[f"u{number}"] = 1
+            spans.append(slot(f"u{number}", phases_of.stride, phase))
+        dims.append(tuple(spans))
+    root.sizes = stored
+    return SlotView(root, tuple(dims)), slots

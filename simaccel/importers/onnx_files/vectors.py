@@ -1,0 +1,274 @@
+"""ONNX nodes that multiply nothing: functions of elements, norms, poolings and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files import layers
+from simaccel.importers.onnx_files.building import FilterWindow, Given, PendingOperator
+from simaccel.importers.onnx_files.places import NodePlace, windows_of
+from simaccel.importers.onnx_files.reading import Shape
+from simaccel.importers.onnx_files.views import SlotView
+
+UNARY: Final[Mapping[str, str]] = {
+    "Relu": "relu",
+    **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "gelu"),
+    **dict.fromkeys(
+        (
+            *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
+            *("Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor"),
+            *("HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg"),
+            *("Not", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid"),
+            *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
+            *("ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
+            *("QLinearSigmoid", "QLinearLeakyRelu"),
+        ),
+        "scale",
+    ),
+}
+"""One pass over the elements of the output; `scale` stands for functions of equal cost."""
+BINARY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("Add", "Sub", "Max", "Min", "Sum", "Where", "Mod", "Pow"), "residual"),
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "residual"),
+    **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), "residual"),
+    **dict.fromkeys(("BitShift", "Mean", "QLinearAdd"), "residual"),
+    **dict.fromkeys(("Mul", "Div", "PRelu", "QLinearMul"), "product"),
+}
+"""One pass over two tensors; `residual` and `product` stand for functions of equal cost."""
+REDUCTIONS: Final = (
+    *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "ArgMax", "ArgMin"),
+    *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"),
+)
+"""Nodes that make one element of many: a pass over all of them."""
+_COERCED: Final = 13
+"""The opset from which softmax goes over one axis; before, over all dimensions from it on."""
+
+
+def unary(place: NodePlace) -> AccountEntry:
+    """Map a function of each element; what else it is given is not read."""
+    for number in range(1, len(place.node.input)):
+        place.leaves(number, "a bias, or another factor: not read")
+    return _one_pass(place)
+
+
+def _one_pass(place: NodePlace) -> AccountEntry:
+    kind = UNARY.get(place.node.op_type, "scale")
+    place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
+    return place.taken(kind)
+
+
+def rotary(place: NodePlace) -> AccountEntry:
+    """Map a rotary embedding: a pass, of which angles and positions are not read."""
+    for name in ("interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"):
+        place.attribute(name)
+    return unary(place)
+
+
+def binary(place: NodePlace) -> AccountEntry:
+    """Map a function of two tensors, one of which may be broadcast; with a number it is unary."""
+    kind, made, building = BINARY[place.node.op_type], place.made, place.building
+    names = [*place.node.input]
+    if place.node.op_type.startswith("QLinear"):  # scales and zero points stand between
+        names = names[0:4:3]
+    operands: list[Given] = [(name, place.network.shapes.get(name, ())) for name in names]
+    if place.attribute("broadcast", 0) and len(operands[1][1]) < len(made):  # below opset 7
+        size = operands[1][1]
+        lead = int(place.attribute("axis", len(made) - len(size))) % len(made)
+        operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
+    whole = [operand for operand in operands if operand[1] == made]
+    whole.sort(key=lambda operand: _loneliness(building.view(operand[0])))
+    first: Given = whole[0] if whole else _widened(place, operands, made)
+    others = [operand for operand in operands if math.prod(operand[1]) > 1]
+    if math.prod(made) == 1:  # else what has one element is a number
+        others = [operand for operand in operands if building.view(operand[0]) is not None]
+    done = first if whole else operands[0]
+    if done in others:
+        others.remove(done)
+    if not others:
+        place.makes(building.vector(place.name, "scale", made, [first]))
+        return place.taken("scale")
+    for at, other in enumerate(others):
+        name = f"{place.name}.{at}" if at else place.name
+        first = building.vector(name, kind, made, [first, other]), made
+    place.makes(building.view(first[0]))
+    return place.taken(kind)
+
+
+def _widened(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
+    """Return the first of operands of which none has all elements, repeated to what is made."""
+    source = operands[0][0]
+    view = place.building.view(source)
+    if view is None and isinstance(source, str):
+        view = place.building.loose(source, f"{place.name}.A")
+    return None if view is None else view.expanded(made), made
+
+
+def _loneliness(view: SlotView | None) -> int:
+    """Rank operands: what is linked is the first one, what is stored once for several the last."""
+    return 1 if view is None else 2 * view.repeats
+
+
+def softmax(place: NodePlace) -> AccountEntry:
+    """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
+    rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
+    axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
+    place.makes(_along(place, "softmax", (axis, rank if coerced else axis + 1), [place.given(0)]))
+    return place.taken("softmax")
+
+
+def _along(
+    place: NodePlace, kind: str, axes: tuple[int, int], operands: Sequence[Given]
+) -> SlotView | None:
+    """Add a vector operator along dimensions, from the first to before the last, as one axis."""
+    (first, last), made = axes, place.made
+    size = math.prod(made[first:last])
+    wide = (*made[:first], size, *made[last:])
+    if wide == made:
+        return place.building.vector(place.name, kind, made, operands, first)
+    source = operands[0][0]
+    view = place.building.view(source)
+    part = None if view is None or view.shape != made else view.reshaped(wide)
+    if part is None:
+        place.building.part(source)
+    vector = place.building.vector(place.name, kind, wide, [(part, wide)], first)
+    return vector.reshaped(made)
+
+
+def norm(place: NodePlace) -> AccountEntry:
+    """Map a layer norm or RMS norm over the last dimensions, with gain and bias."""
+    kind = "layer_norm" if place.node.op_type == "LayerNormalization" else "rms_norm"
+    rank = len(place.made)
+    axis = int(place.attribute("axis", -1)) % rank
+    most = 3 if kind == "layer_norm" else 2
+    given = [place.given(at) for at in range(min(len(place.node.input), most))]
+    place.makes(_along(place, kind, (axis, rank), given))
+    return place.taken(kind)
+
+
+def skip_norm(place: NodePlace) -> AccountEntry:
+    """Map ONNX Runtime's sum with a norm behind it."""
+    kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
+    made, building = place.made, place.building
+    inputs = [place.given(0), place.given(1)]
+    summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
+    gain = [place.given(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
+    for number in (3, 4):
+        place.leaves(number, "a bias beside a gain: not read")
+    both: list[Given] = [(summed, made), *gain]
+    place.makes(building.vector(place.name, kind, made, both, len(made) - 1))
+    place.makes(summed, 3)
+    return place.taken(f"residual and {kind}")
+
+
+def group_norm(place: NodePlace) -> AccountEntry:
+    """Map a norm over groups of channels and all positions, or over each channel's positions."""
+    made = place.made
+    each = "Instance" in place.node.op_type
+    for number in (1, 2):
+        place.leaves(number, "gains or biases of channels: not read")
+    groups = made[1] if each else int(place.attribute("num_groups", 1))
+    wide = (made[0] * groups, math.prod(made[1:]) // groups)
+    source = place.node.input[0]
+    view = place.building.view(source)
+    part = None if view is None else view.reshaped(wide)
+    if part is None:
+        place.building.part(source)
+    vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
+    place.makes(vector.reshaped(made))
+    return place.taken("layer_norm")
+
+
+def lp_norm(place: NodePlace) -> AccountEntry:
+    """Map a norm along one axis without gain."""
+    axis = int(place.attribute("axis", -1)) % len(place.made)
+    place.attribute("p")
+    place.makes(place.building.vector(place.name, "rms_norm", place.made, [place.given(0)], axis))
+    return place.taken("rms_norm")
+
+
+def batch_norm(place: NodePlace) -> AccountEntry:
+    """Map a batch norm of inference: in the filters of what it alone reads, or two operators.
+
+    A product and a sum by channel have the form of a filter and a bias, which compilers make them.
+    """
+    made, building = place.made, place.building
+    if place.alone(0) and isinstance(_maker(place), PendingOperator):
+        building.views[place.node.output[0]] = building.views[place.node.input[0]]
+        building.touched.add(place.node.input[0])
+        return place.other("harmless", "in the filters and sums before it")
+    channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
+    scaled = building.vector(place.name, "product", made, [place.given(0), channel])
+    shift = f"{place.name}.shift"
+    place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
+    return place.taken("product and residual")
+
+
+def _maker(place: NodePlace) -> PendingOperator | None:
+    """Return the convolution or product that makes the first input, if it is one."""
+    view = place.building.views[place.node.input[0]]
+    made = [one for one in place.building.pending if one.output.root is view.root]
+    return made[0] if made and all(one.kind is None for one in made) else None
+
+
+def pool(place: NodePlace) -> AccountEntry:
+    """Map a pooling over windows."""
+    kind = "average_pooling" if "Average" in place.node.op_type else "pooling"
+    size = place.shape(0)[2:]
+    if len(size) > layers.MOST_WINDOWS:
+        return place.other("not taken", f"a pooling of {len(size)} dimensions")
+    windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
+    place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
+    return place.taken(kind)
+
+
+def reduction(place: NodePlace) -> AccountEntry:
+    """Map a mean, sum or maximum over some axes."""
+    count = len(place.shape(0))
+    axes = place.attribute("axes")
+    if place.node.op_type.startswith("Arg"):
+        axes = [int(place.attribute("axis", 0))]
+    if "Global" in place.node.op_type:
+        axes = list(range(2, count))
+    elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
+        axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
+    if not axes and place.attribute("noop_with_empty_axes", 0):
+        place.makes(place.building.vector(place.name, "scale", place.made, [place.given(0)]))
+        return place.taken("scale")
+    axes = [axis % count for axis in axes or range(count)]
+    keeps = len(place.made) == count
+    reduced = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
+    place.makes(reduced if reduced.shape == place.made else None)
+    return place.taken("average_pooling")
+
+
+def resize(place: NodePlace) -> AccountEntry:
+    """Map a resize: windows over what becomes a single element, or else a pass over what is made.
+
+    That reads as many elements as it makes, which a note says.
+    """
+    size, made, building = place.shape(0), place.made, place.building
+    count = len(size) - 2
+    parts = [had % makes for had, makes in zip(size, made, strict=True)]
+    if not any(parts) and size[:2] == made[:2] and 0 < count <= layers.MOST_WINDOWS:
+        steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
+        windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
+        place.makes(
+            layers.pooling(building, place.name, "average_pooling", place.given(0), windows)
+        )
+        return place.taken("average_pooling")
+    entry, had = _one_pass(place), math.prod(size)
+    if size != made:
+        why = f"{had} elements, read as the {math.prod(made)} that are made"
+        building.notes.append(AccountEntry(place.name, "not taken", why, "tensor", 0, had))
+        building.roots[f"{place.name}.I"].distinct = min(had, math.prod(made))
+    return entry
+
+
+def gather(place: NodePlace) -> AccountEntry:
+    """Map the rows that are looked up in a table of weights."""
+    place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
+    return place.taken("scale")

@@ -1,0 +1,127 @@
+"""Nodes that only say where elements stand: views of what others make, where they can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from simaccel.importers.onnx_files.places import NodePlace
+from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView
+
+
+def follow(place: NodePlace) -> bool:
+    """Say what the outputs are views of; return whether they are, where an input is one."""
+    building, node = place.building, place.node
+    if node.op_type in _ONE or node.op_type == "Split":
+        building.loose(node.input[0], f"{place.name}.I")
+    if not any(name in building.views for name in node.input):
+        return True
+    views = _views(place) if node.output[0] in place.network.shapes else []
+    for number, view in enumerate(views):
+        place.makes(view, number)
+        building.derived.update(node.output[number : number + 1])
+    if not views or None in views:
+        for name in node.input:
+            building.part(name)
+        return False
+    building.touched.update(node.input)
+    return True
+
+
+def _views(place: NodePlace) -> list[SlotView | None]:
+    """Return what the outputs are; none for a node whose outputs are no views of its input."""
+    kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
+    if kind == "Concat":
+        return [_joined(place)]
+    if view is None or kind not in _ONE:
+        return _split(place, view) if view is not None and kind == "Split" else []
+    return [_ONE[kind](place, view)]
+
+
+def _same(place: NodePlace, view: SlotView) -> SlotView | None:
+    return view if view.shape == place.made else view.reshaped(place.made)
+
+
+def _expanded(place: NodePlace, view: SlotView) -> SlotView | None:
+    return view.expanded(place.made)
+
+
+def _tiled(place: NodePlace, view: SlotView) -> SlotView | None:
+    """Return what is repeated along dimensions, as spans of their own before those repeated."""
+    dims = [
+        tuple(part for part in (SlotSpan(REPEATED, 0, size // had),) if part.size > 1) + dim
+        for dim, had, size in zip(view.dims, view.shape, place.made, strict=True)
+    ]
+    return SlotView(view.root, tuple(dims), view.fixed)
+
+
+def _transposed(place: NodePlace, view: SlotView) -> SlotView | None:
+    return view.transposed(place.attribute("perm") or range(len(view.dims))[::-1])
+
+
+def _joined(place: NodePlace) -> SlotView | None:
+    """Return a concatenation whose parts are made for nothing else."""
+    names = list(place.node.input)
+    if len(names) == 1:
+        return place.building.views[names[0]]
+    if any(place.network.readers(name) != 1 for name in names):
+        return None
+    axis = int(place.attribute("axis", 0)) % len(place.made)
+    return place.building.join(f"{place.name}.O", names, axis)
+
+
+def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
+    """Return numbers that are an input or an attribute, if they are known."""
+    if number < len(place.node.input) and place.node.input[number]:
+        known = place.network.values.get(place.node.input[number])
+        return None if known is None else [int(one) for one in known.reshape(-1)]
+    found = place.attribute(attribute)
+    return None if found is None else [int(one) for one in found]
+
+
+def _sliced(place: NodePlace, view: SlotView) -> SlotView | None:
+    starts, ends = _numbers(place, 1, "starts"), _numbers(place, 2, "ends")
+    if starts is None or ends is None:
+        return None
+    axes = _numbers(place, 3, "axes") or list(range(len(starts)))
+    steps = _numbers(place, 4, "steps") or [1] * len(starts)
+    sliced: SlotView | None = view
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if sliced is None or step != 1:
+            return None
+        dim = axis % len(view.dims)
+        first, last, _ = slice(start, end).indices(sliced.shape[dim])
+        sliced = sliced.sliced(dim, first, last - first)
+    return sliced
+
+
+def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
+    axis = int(place.attribute("axis", 0)) % len(view.dims)
+    found, at = list[SlotView | None](), 0
+    for name in place.node.output:
+        size = place.network.shapes[name][axis]
+        found.append(view.sliced(axis, at, size))
+        at += size
+    return found
+
+
+def _picked(place: NodePlace, view: SlotView) -> SlotView | None:
+    """Return one position of a dimension."""
+    known = _numbers(place, 1, "indices")
+    axis = int(place.attribute("axis", 0)) % len(view.dims)
+    if known is None or len(known) != 1:
+        return None
+    part = view.sliced(axis, known[0] % view.shape[axis], 1)
+    return None if part is None else part.reshaped(place.made)
+
+
+_ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
+    **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _same),
+    "Expand": _expanded,
+    "Tile": _tiled,
+    "Transpose": _transposed,
+    "Slice": _sliced,
+    "Gather": _picked,
+}
+"""Nodes of one output, by how it is a view of the first input."""

@@ -1,0 +1,267 @@
+"""Views: how a tensor of the graph stands in one that is stored.
+
+A `StoredTensor` has slots, the dimensions of two and more elements of who makes it. What nodes such
+as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is
+a few spans of slots, one after the other. A reshape that would cut a slot isn't one. What Expand
+and Tile repeat is a span of no slot: it is stored once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.workload.einsum import AffineDimension, Kind, Operand
+
+Shape = tuple[int, ...]
+REPEATED = -1
+"""The slot of a span whose positions are all the same element."""
+_HEADS: Final = 2
+"""The last dimension that heads can be, of [batch, tokens, heads, size]."""
+
+
+@dataclass(eq=False)
+class StoredTensor:
+    """A stored tensor; ``sizes`` of its slots as made, zeros ``before`` them, and what is reached.
+
+    What nobody made is as large as what is reached of it. ``bits`` of an element.
+    ``kept``: something reads it from DRAM in a form that is no view. ``into``: the tensor that it
+    is a part of, with the slot and the place there. ``distinct``: how many of its elements differ,
+    where it repeats what is stored elsewhere.
+    """
+
+    name: str
+    sizes: list[int]
+    kind: Kind
+    made: bool = False
+    bits: int = 16
+    kept: bool = False
+    read: bool = False
+    before: dict[int, int] = field(default_factory=dict)
+    reached: dict[int, int] = field(default_factory=dict)
+    into: tuple[StoredTensor, int, int] | None = None
+    distinct: int | None = None
+
+    def stored(self, slot: int) -> int:
+        """Return the size of a slot with its border of zeros."""
+        reached = self.reached.get(slot, 0)
+        size = max(self.sizes[slot], reached) if self.made else reached
+        return self.before.get(slot, 0) + size
+
+    def inside(self) -> tuple[tuple[int, int], ...]:
+        """Return where elements that are no zeros around them are, if there are such zeros."""
+        found = tuple(
+            (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.stored(at)))
+            for at, size in enumerate(self.sizes)
+        )
+        whole = tuple((0, self.stored(at)) for at in range(len(self.sizes)))
+        return () if found == whole else found
+
+    def keep(self) -> None:
+        """Note that it goes to DRAM, whatever views read it."""
+        self.kept = True
+        if self.into is not None:
+            self.into[0].keep()
+
+    def final_kind(self) -> Kind:
+        """Return the tensor's kind: an intermediate if views are all that reads it."""
+        if not self.made:
+            return self.kind
+        return "intermediate" if self.read and not self.kept else "output"
+
+
+@dataclass(frozen=True)
+class SlotSpan:
+    """Some positions of a slot."""
+
+    slot: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class SlotView:
+    """Dimensions as spans of slots; ``fixed`` are spans of one position that no dimension has."""
+
+    root: StoredTensor
+    dims: tuple[tuple[SlotSpan, ...], ...]
+    fixed: tuple[SlotSpan, ...] = ()
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the dimensions."""
+        return tuple(math.prod(span.size for span in dim) for dim in self.dims)
+
+    @property
+    def spans(self) -> list[SlotSpan]:
+        """All spans of slots, in their order."""
+        every = (*(span for dim in self.dims for span in dim), *self.fixed)
+        return sorted((one for one in every if one.slot != REPEATED), key=lambda one: one.slot)
+
+    @property
+    def elements(self) -> int:
+        """The number of elements that differ: those that are stored."""
+        return math.prod(span.size for span in self.spans)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether elements come several times."""
+        return any(span.slot == REPEATED for dim in self.dims for span in dim)
+
+    def expanded(self, shape: Shape) -> SlotView | None:
+        """Return the view with dimensions of size 1, or none, repeated to a shape."""
+        dims = ((),) * (len(shape) - len(self.dims)) + self.dims
+        sizes = (1,) * (len(shape) - len(self.dims)) + self.shape
+        if any(had not in (1, size) for had, size in zip(sizes, shape, strict=True)):
+            return None
+        pairs = list(zip(dims, sizes, shape, strict=True))
+        loose = tuple(s for dim, had, size in pairs if had != size for s in dim)
+        made = tuple(
+            dim if had == size else (SlotSpan(REPEATED, 0, size),) for dim, had, size in pairs
+        )
+        return SlotView(self.root, made, (*self.fixed, *loose))
+
+    def is_whole(self, span: SlotSpan) -> bool:
+        """Return whether a span is all of its slot."""
+        return span.start == 0 and span.size == self.root.sizes[span.slot]
+
+    def transposed(self, order: Sequence[int]) -> SlotView:
+        """Return the view with its dimensions in another order."""
+        return replace(self, dims=tuple(self.dims[at] for at in order))
+
+    def reshaped(self, shape: Shape) -> SlotView | None:
+        """Return the view with its spans grouped to other dimensions, if none has to be cut."""
+        spans = [span for dim in self.dims for span in dim if span.size > 1]
+        loose = tuple(
+            span for dim in self.dims for span in dim if span.size == 1 and span.slot != REPEATED
+        )
+        dims = []
+        for size in shape:
+            group: list[SlotSpan] = []
+            while (left := size // math.prod(span.size for span in group)) > 1 and spans:
+                if spans[0].slot == REPEATED and spans[0].size % left == 0 < spans[0].size // left:
+                    rest = spans[0].size // left
+                    spans[:1] = [
+                        SlotSpan(REPEATED, 0, length) for length in (left, rest) if length > 1
+                    ]
+                group.append(spans.pop(0))
+            if math.prod(span.size for span in group) != size:
+                return None
+            dims.append(tuple(group))
+        return None if spans else SlotView(self.root, tuple(dims), (*self.fixed, *loose))
+
+    def sliced(self, dim: int, start: int, size: int) -> SlotView | None:
+        """Return a part of a dimension that is one span."""
+        if size == self.shape[dim]:
+            return self
+        if len(self.dims[dim]) != 1:
+            return None
+        (span,) = self.dims[dim]
+        part = SlotSpan(span.slot, span.start + start, size)
+        return replace(self, dims=(*self.dims[:dim], (part,), *self.dims[dim + 1 :]))
+
+
+def fresh(
+    root: StoredTensor,
+    shape: Shape,
+    keep: Collection[int] = (),
+    splits: Mapping[int, tuple[int, ...]] | None = None,
+) -> SlotView:
+    """Return the view of a new tensor; dimensions of size 1 have no slot, but for ``keep``.
+
+    ``splits``: the slots of other dimensions of a size, where they are several: of heads, which are
+    never the last of four.
+    """
+    keep = keep or ((0,) if math.prod(shape) == 1 else ())
+    dims: list[tuple[SlotSpan, ...]] = []
+    for at, size in enumerate(shape):
+        has = size > 1 or at in keep
+        is_size = at in keep or (at == len(shape) - 1 and at > _HEADS)
+        several = {} if is_size or splits is None else splits
+        parts = several.get(size, (size,)) if has else ()
+        dims.append(tuple(SlotSpan(len(root.sizes) + n, 0, part) for n, part in enumerate(parts)))
+        root.sizes += parts
+    return SlotView(root, tuple(dims))
+
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class SlotUse:
+    """The use of a tensor by an operator: what each slot is of its ranks, and from where."""
+
+    root: StoredTensor
+    slots: Mapping[int, tuple[Terms, int]]
+    """The terms of a slot, and the position that they begin at (before 0: zeros)."""
+
+    def box(self, ranks: Mapping[str, int]) -> list[tuple[int, int]]:
+        """Return the first position and that behind the last one of each slot."""
+        slots = (self.slots[at] for at in range(len(self.slots)))
+        return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
+
+    def settle(self, ranks: Mapping[str, int]) -> None:
+        """Make room for what is read beside what is made."""
+        root, slots = self._at()
+        for slot, (terms, start) in slots.items():
+            end = start + AffineDimension(terms).size(ranks)
+            root.before[slot] = max(root.before.get(slot, 0), -start)
+            root.reached[slot] = max(root.reached.get(slot, 0), end)
+
+    def operand(self, ranks: Mapping[str, int]) -> Operand:
+        """Return the operand, once all uses are settled."""
+        root, slots = self._at()
+        dims = tuple(AffineDimension(slots[at][0]) for at in range(len(root.sizes)))
+        starts = tuple(slots[at][1] + root.before.get(at, 0) for at in range(len(root.sizes)))
+        shape = tuple(dim.size(ranks) for dim in dims)
+        whole = tuple(root.stored(at) for at in range(len(root.sizes)))
+        return Operand(root.name, dims, () if shape == whole else starts)
+
+    def _at(self) -> tuple[StoredTensor, dict[int, tuple[Terms, int]]]:
+        root, slots = self.root, dict(self.slots)
+        while root.into is not None:
+            root, slot, offset = root.into
+            terms, start = slots[slot]
+            slots[slot] = terms, start + offset
+        return root, slots
+
+
+def sizes_of(group: Sequence[SlotSpan]) -> list[int]:
+    """Return the sizes of a dimension's spans."""
+    return [span.size for span in group]
+
+
+def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
+    """Return the ranks of a dimension: the letter, or with numbers where it is several spans."""
+    return {span: letter if len(group) == 1 else f"{letter}{at}" for at, span in enumerate(group)}
+
+
+def joined(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:
+    """Return views of whole tensors put one behind the other along a dimension, if they can be."""
+    first = views[0]
+    slots = [view.dims[axis] for view in views]
+    fits = all(
+        view.root.made
+        and not (view.fixed or view.root.kept or view.root.read or view.root.into)
+        and all(map(view.is_whole, view.spans))
+        and len(view.dims[axis]) == 1
+        and view.dims[axis][0].slot == first.dims[axis][0].slot
+        and _others(view, axis) == _others(first, axis)
+        for view in views
+        if first.dims[axis]
+    )
+    if not (fits and all(slots)) or len({id(view.root) for view in views}) < len(views):
+        return None
+    slot, at = first.dims[axis][0].slot, 0
+    root.made, root.sizes = True, list(first.root.sizes)
+    for view in views:
+        view.root.into = root, slot, at
+        at += view.dims[axis][0].size
+    root.sizes[slot] = at
+    return SlotView(root, (*first.dims[:axis], (SlotSpan(slot, 0, at),), *first.dims[axis + 1 :]))
+
+
+def _others(view: SlotView, axis: int) -> tuple[tuple[SlotSpan, ...], ...]:
+    return tuple(dim for at, dim in enumerate(view.dims) if at != axis)

@@ -1,0 +1,1 @@
+"""SCALE-Sim's topologies as workloads, its configurations as accelerators."""

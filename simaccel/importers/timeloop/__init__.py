@@ -1,0 +1,1 @@
+"""Timeloop's problems as workloads, its architectures as accelerators."""

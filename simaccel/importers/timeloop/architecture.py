@@ -1,0 +1,336 @@
+"""Timeloop architectures (`architecture: {subtree: ...}` or `{nodes: ...}`) as accelerators.
+
+Taken over, as far as our levels go: the DRAM with its bandwidth, one buffer before the first
+fan-out, the PEs as rows and columns (`meshX`), the memories of a PE, and several MACs in a PE as
+lanes; roles that a constraint in the file bypasses. A bandwidth is words a cycle of `word-bits`; a
+clock comes from `global_cycle_seconds`, and is 1 GHz without it. Fan-outs take no time and energy
+counts nothing: Timeloop asks Accelergy, whose tables aren't in the file. What has no counterpart
+is named in `source`; levels that would change the result are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from simaccel.errors import ABSENT, InputError
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
+from simaccel.hardware.levels import ROLES, Role
+from simaccel.importers.timeloop.parts import (
+    LOOPS,
+    SECONDS,
+    SPELLINGS,
+    TimeloopPart,
+    TimeloopReading,
+    role_of,
+)
+
+_CLOCK_HZ: Final = 10**9
+_BITS: Final = 8
+_FASTEST: Final = 1e-12
+_TAKEN: Final = frozenset(
+    (
+        *(one for names in SPELLINGS.values() for one in names),
+        *SECONDS,
+        *("entries", "sizeKB", "instances", "name", "class", "subclass"),
+    )
+)
+_HARMLESS: Final = {
+    **dict.fromkeys(("technology", "node"), "energies and areas depend on it"),
+    **dict.fromkeys(("type", "tag"), "a kind"),
+}
+_LOOPS: Final = ("architecture_constraints", "mapspace_constraints", "constraints")
+_RATES: Final = ("read_bandwidth", "write_bandwidth", "shared_bandwidth")
+
+
+def is_architecture(document: Mapping[str, Any]) -> bool:
+    """Return whether a document holds a Timeloop architecture."""
+    return "array" not in document and ("architecture" in document or "arch" in document)
+
+
+def read_timeloop(document: Mapping[str, Any], file: str) -> tuple[dict[str, Any], FileAccount]:
+    """Return an architecture as the document of an accelerator, and what became of its parts.
+
+    Raises:
+        InputError: what can't be taken.
+
+    """
+    reading = TimeloopReading(document, file)
+    parts = reading.parts()
+    levels = None if reading.faults else _levels(reading, parts)
+    made = None if levels is None else _Accelerator(reading, levels, Path(file))
+    fields = {} if made is None else made.document()
+    if reading.faults or made is None:
+        raise InputError(reading.faults)
+    return fields, FileAccount(file, tuple(made.entries()))
+
+
+@dataclass
+class _Levels:
+    """The parts by the level that they are; ``left``: those with no counterpart, with a reason."""
+
+    dram: TimeloopPart
+    buffer: TimeloopPart | None
+    memories: dict[Role, TimeloopPart]
+    macs: TimeloopPart
+    pes: int
+    columns: int
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def _levels(reading: TimeloopReading, parts: Sequence[TimeloopPart]) -> _Levels | None:
+    drams = [part for part in parts if part.of == "dram"]
+    macs = [part for part in parts if part.of == "compute"]
+    for what, known in (("DRAM", drams), ("MAC (class intmac)", macs)):
+        if len(known) != 1:
+            names = ", ".join(part.name for part in known) or ABSENT
+            reading.refuse("architecture", names, f"one {what}")
+    if reading.faults:
+        return None
+    left = {part.name: "neither a memory nor a MAC" for part in parts if part.of == "other"}
+    storages = []
+    for part in parts:
+        if part.of != "storage":
+            continue
+        if part.keeps == frozenset() or part.name.lower().startswith("dummy"):
+            left[part.name] = "holds nothing; it only splits the fan-out"
+        else:
+            storages.append(part)
+    outer = [storage for storage in storages if storage.instances == 1 and macs[0].instances > 1]
+    inner = [storage for storage in storages if storage not in outer]
+    if len(outer) > 1:
+        names = ", ".join(storage.name for storage in outer)
+        reading.refuse("architecture", names, "one buffer between DRAM and PEs")
+    pes, columns = _fan(reading, inner, macs[0])
+    memories = {} if reading.faults else _memories(reading, inner, left)
+    buffer = outer[0] if outer else None
+    return _Levels(drams[0], buffer, memories, macs[0], pes, columns, left)
+
+
+def _fan(
+    reading: TimeloopReading, inner: Sequence[TimeloopPart], macs: TimeloopPart
+) -> tuple[int, int]:
+    """Return how many PEs there are, in how many columns."""
+    first = inner[0] if inner else macs
+    pes, columns = first.instances, first.columns or macs.columns or first.instances
+    for part in inner:
+        if part.instances != pes:
+            value = f"{part.instances} of them, {pes} of {first.name}"
+            reading.refuse(part.path, value, "memories of one PE, as many of one as of another")
+    for number, of, value in (
+        (pes, columns, f"{pes} PEs, meshX {columns}"),
+        (macs.instances, pes, f"{macs.instances} MACs, {pes} PEs"),
+    ):
+        if number % of:
+            reading.refuse(first.path, value, "whole rows of whole PEs")
+    return pes, columns
+
+
+def _memories(
+    reading: TimeloopReading, inner: Sequence[TimeloopPart], left: dict[str, str]
+) -> dict[Role, TimeloopPart]:
+    """Return the memory of each role in a PE; one-word registers give way to others."""
+    parts: dict[Role, TimeloopPart] = {}
+    for part in inner:
+        named = role_of(part.name)
+        kept = part.keeps
+        if kept is None:
+            kept = frozenset({named} if named and len(inner) > 1 else ROLES)
+        for role in sorted(kept):
+            other = parts.get(role)
+            if other is None:
+                parts[role] = part
+            elif 1 in (words := (_words(reading, other), _words(reading, part))):
+                gone = part if words[1] == 1 else other
+                parts[role] = other if gone is part else part
+                left[gone.name] = "a register of one word beside another memory"
+            else:
+                names = f"{other.name} and {part.name}"
+                what = f"one memory of a PE for {role}s, by their names or a constraint"
+                reading.refuse(part.path, names, what)
+    shared = {part.path for part in parts.values() if [*parts.values()].count(part) > 1}
+    if shared and len(parts) < len(ROLES):
+        what = "memories of a PE that keep one role each, or together all"
+        reading.refuse(min(shared), f"keeps {' and '.join(parts)}", what)
+    return parts
+
+
+def _words(reading: TimeloopReading, part: TimeloopPart) -> int | None:
+    """Return how many words a memory holds."""
+    entries = reading.amount(part, "entries")
+    if entries is not None:
+        return entries
+    bits = _capacity_bits(reading, part)
+    word = reading.amount(part, "word_bits")
+    return bits and word and bits // word
+
+
+def _capacity_bits(reading: TimeloopReading, part: TimeloopPart) -> int | None:
+    """Return the size of a memory in bits; None if the file doesn't say it."""
+    amounts = {
+        name: reading.amount(part, name)
+        for name in ("depth", "width", "word_bits", "block_size", "entries", "sizeKB")
+    }
+    depth, width, word = amounts["depth"], amounts["width"], amounts["word_bits"]
+    if amounts["sizeKB"] is not None:
+        return amounts["sizeKB"] * 1024 * _BITS
+    if amounts["entries"] is not None:
+        return word and amounts["entries"] * word
+    if depth is None or (width is None and word is None):
+        return None
+    return depth * (width or (word or 1) * (amounts["block_size"] or 1))
+
+
+_NUMBERS: Final = {4: "int4", 8: "int8", 16: "int16", 32: "int32"}
+"""Numbers by their bits; of another kind `--precision` and `precision` say which."""
+
+
+@dataclass
+class _Accelerator:
+    """The parts that an accelerator's document is written from."""
+
+    reading: TimeloopReading
+    levels: _Levels
+    path: Path
+
+    def document(self) -> dict[str, Any]:
+        """Return the document of the accelerator."""
+        levels, source = self.levels, f"Timeloop architecture {self.path.name}"
+        other = f"{source}: not described there, so not limited"
+        pipe = {"topology": "unlimited", "link_bytes_per_cycle": 2, "hop_cycles": 0}
+        rows, lanes = levels.pes // levels.columns, levels.macs.instances // levels.pes
+        name = "".join(
+            letter if letter.isalnum() or letter in "_.-" else "_" for letter in self.path.stem
+        )
+        lane = f" of {lanes} MACs" if lanes > 1 else ""
+        clock = self._clock()
+        document = {
+            "name": name,
+            "description": f"{rows} x {levels.columns} PEs{lane} of a Timeloop architecture",
+            "clock_hz": clock,
+            "array": {
+                "kind": "spatial",
+                "rows": rows,
+                "cols": levels.columns,
+                "lanes": lanes,
+                "memories": self._memories(source),
+                "bypass_buffer": self._bypass(),
+                "source": source,
+            },
+            "buffer": self._buffer(clock, source),
+            "noc": {"source": other, "distribution": pipe, "collection": pipe},
+            "sfu": {"lanes": levels.columns, "source": f"{source} has none: a lane per column"},
+            "dram": {"bandwidth_bytes_per_second": self._dram(clock), "source": source},
+            **self._precision(source),
+            "energy": {
+                "known": False,
+                "source": f"{source}: energy is Accelergy's, not described there",
+            },
+        }
+        left = [
+            f"{entry.name} ({entry.why})" for entry in self.entries() if entry.how == "not taken"
+        ]
+        document["source"] = source + (f". Not taken over: {'; '.join(left)}" if left else "")
+        return document
+
+    def _clock(self) -> int:
+        names = [name for name in SECONDS if name in self.levels.macs.attributes]
+        if not names:
+            return _CLOCK_HZ
+        seconds = self.levels.macs.attributes[names[0]]
+        with suppress(ValueError, TypeError):
+            if _FASTEST <= float(seconds) <= 1:  # 1e-9 is text in YAML 1.1
+                return round(1 / float(seconds))
+        path = f"{self.levels.macs.path}.attributes.{names[0]}"
+        self.reading.refuse(path, seconds, "seconds such as 1.0e-9")
+        return _CLOCK_HZ
+
+    def _memories(self, source: str) -> dict[str, Any]:
+        sections: dict[str, Any] = {"source": source}
+        by_part: dict[str, list[Role]] = {}
+        for role, part in self.levels.memories.items():
+            by_part.setdefault(part.path, []).append(role)
+        for role, part in self.levels.memories.items():
+            several = len(by_part[part.path]) > 1
+            sections["shared" if several else role] = {
+                "capacity_bytes": self._bytes(part),
+                "read_pj_per_byte": 0.0,
+                "write_pj_per_byte": 0.0,
+            }
+        return sections
+
+    def _bytes(self, part: TimeloopPart) -> int:
+        bits = _capacity_bits(self.reading, part)
+        if bits is None:
+            allowed = "a size: depth and width (or word-bits and block-size), or entries"
+            self.reading.refuse(f"{part.path}.attributes", part.name, allowed)
+        return max(1, (bits or _BITS) // _BITS)
+
+    def _bypass(self) -> list[Role]:
+        buffer = self.levels.buffer
+        if buffer is None:
+            return list(ROLES)
+        return [] if buffer.keeps is None else [one for one in ROLES if one not in buffer.keeps]
+
+    def _buffer(self, clock: int, source: str) -> dict[str, Any]:
+        part = self.levels.buffer
+        rates = {"read": "unlimited", "write": "unlimited"} | (
+            {way: self._rate(part, way, clock) for way in ("read", "write")} if part else {}
+        )
+        return {
+            "capacity_bytes": self._bytes(part) if part else "unlimited",
+            "read_bytes_per_second": rates["read"],
+            "write_bytes_per_second": rates["write"],
+            "source": source if part else f"{source} has none",
+        }
+
+    def _rate(self, part: TimeloopPart, way: str, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+        """Return bytes per second from words per cycle."""
+        words = self.reading.amount(part, f"{way}_bandwidth")
+        bits = self.reading.amount(part, "word_bits")
+        if words is None:
+            return "unlimited"
+        if bits is None:
+            self.reading.refuse(f"{part.path}.attributes.word-bits", ABSENT, "bits of a word")
+            return "unlimited"
+        return words * bits * clock // _BITS
+
+    def _dram(self, clock: int) -> Any:  # noqa: ANN401 - or unlimited
+        """Return the bandwidth that both directions share: the larger, where two are given."""
+        rates = [self._rate(self.levels.dram, way, clock) for way in ("shared", "read", "write")]
+        known = [one for one in rates if one != "unlimited"]
+        return rates[0] if rates[0] != "unlimited" else max(known, default="unlimited")
+
+    def _precision(self, source: str) -> dict[str, Any]:
+        """Return the numbers of elements, as wide as the DRAM's words, if a number is."""
+        bits = self.reading.amount(self.levels.dram, "word_bits")
+        number = _NUMBERS.get(bits or 0)
+        if number is None:
+            return {}
+        numbers = dict.fromkeys(("weights", "activations", "cache"), number)
+        return {"precision": {**numbers, "source": f"{source}: words of {bits} bits in the DRAM"}}
+
+    def entries(self) -> Iterator[AccountEntry]:
+        """Yield what became of each part, attribute and section."""
+        levels = self.levels
+        for name, why in levels.left.items():
+            yield AccountEntry(name, "not taken", why, "component")
+        own = [levels.dram, *([levels.buffer] if levels.buffer else [])]
+        memories = {memory.path: memory for memory in levels.memories.values()}
+        for part in (*own, *memories.values(), levels.macs):
+            yield AccountEntry(part.name, "taken", part.of, "component")
+            taken = _TAKEN | (set(_RATES) if part in own else set())
+            yield from account_keys(part.attributes, taken, _HARMLESS, within=part.name, macs=0)
+        yield from self.reading.left.values()
+        for name in map(str, self.reading.document):
+            if name in ("architecture", "arch"):
+                yield AccountEntry(name, "taken", "read")
+            elif name in ("problem", "version"):
+                yield AccountEntry(name, "harmless", "no part of the architecture")
+            elif name == "sparse_optimizations":
+                yield AccountEntry(name, "not taken", "all is dense here", macs=None)
+            else:
+                yield AccountEntry(name, "not taken", LOOPS if name in _LOOPS else "not read")

@@ -1,0 +1,340 @@
+"""The parts of a Timeloop architecture, outermost first, whichever of its formats they come in.
+
+Three formats: versions 0.2 and 0.3 nest (`subtree`, `local`, `name: PE[0..167]`, `meshX` with the
+parts), version 0.4 is a list (`nodes`) of components and of containers whose `spatial` counts for
+all that follows, and before both there were `arithmetic` and `storage`, innermost first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from simaccel.errors import ABSENT, Fault
+from simaccel.files.accounting import AccountEntry
+from simaccel.hardware.levels import ROLES, Role
+
+_RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
+_STORAGES: Final = ("dram", "sram", "regfile", "buffer", "storage", "buffet", "reg")
+_COMPUTE: Final = ("mac", "compute", "alu")
+_NAMES: Final[Mapping[Role, tuple[str, ...]]] = {
+    "weight": ("weight", "filter", "wgt"),
+    "output": ("output", "psum", "ofmap", "accu", "oact"),
+    "input": ("input", "ifmap", "iact", "activation"),
+}
+SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "depth": ("depth", "memory_depth", "memory-depth"),
+    "width": ("width", "memory_width", "memory-width"),
+    "word_bits": ("word-bits", "word_bits", "datawidth", "data-width"),
+    "block_size": ("block-size", "block_size"),
+    "meshX": ("meshX", "mesh-x", "mesh_x"),
+    "meshY": ("meshY", "mesh-y", "mesh_y"),
+}
+"""How attributes are spelled."""
+SECONDS: Final = ("global_cycle_seconds", "cycle-seconds", "cycle_seconds")
+"""How a cycle's time is spelled."""
+LOOPS: Final = "loops are the scheduler's, and --constrain's"
+"""What is said of constraints of loops."""
+_NODE_KEYS: Final = frozenset(
+    (
+        *("name", "class", "subclass", "attributes", "constraints", "spatial", "tag", "nodes"),
+        *("local", "subtree", "version", "enabled", "required_actions", "actions"),
+        *("area_scale", "energy_scale", "area_share", "energy_share"),
+    )
+)
+"""Keys of nodes that are read, or say energies and areas."""
+MOST: Final = 2**40
+"""The largest amount that an attribute may say."""
+
+
+@dataclass(frozen=True)
+class TimeloopPart:
+    """A component: how many there are in all, in how many columns, and what it says of itself.
+
+    ``keeps``: the roles that a constraint in the file leaves it; None without one.
+    """
+
+    name: str
+    path: str
+    of: Literal["dram", "storage", "compute", "other"]
+    attributes: Mapping[str, Any]
+    instances: int
+    columns: int | None = None
+    keeps: frozenset[Role] | None = None
+
+
+@dataclass
+class TimeloopReading:
+    """A document that is read, and what is wrong with it so far."""
+
+    document: Mapping[str, Any]
+    file: str
+    faults: list[Fault] = field(default_factory=list)
+    left: dict[str, AccountEntry] = field(default_factory=dict)
+    """What is not taken of nodes besides their attributes, by its path."""
+
+    def refuse(self, path: str, value: object, allowed: str) -> None:
+        """Note a fault."""
+        text = f"this looks like a Timeloop architecture, which must have here {allowed}"
+        self.faults.append(Fault(self.file, path, value, text))
+
+    def amount(self, part: TimeloopPart, name: str) -> int | None:
+        """Return a whole number of a part's attributes, or None without one."""
+        for spelling in SPELLINGS.get(name, (name,)):
+            if spelling in part.attributes:
+                return self.whole(f"{part.path}.attributes.{spelling}", part.attributes[spelling])
+        return None
+
+    def whole(self, path: str, value: object) -> int | None:
+        """Return a whole number from 1, or None and a fault."""
+        if type(value) is int and 1 <= value <= MOST:
+            return value
+        self.refuse(path, value, "a whole number from 1")
+        return None
+
+    def parts(self) -> list[TimeloopPart]:
+        """Return all parts, outermost first."""
+        (root,) = (name for name in ("architecture", "arch") if name in self.document)
+        described = self.document[root]
+        if not isinstance(described, Mapping):
+            self.refuse(root, described, "a mapping with `subtree`, `nodes`, or `arithmetic`")
+            return []
+        if isinstance(described.get("nodes"), list):
+            return list(self._listed(described["nodes"], _Where(f"{root}.nodes"))[0])
+        if "arithmetic" in described:
+            return list(self._oldest(described, root))
+        if isinstance(described.get("subtree"), list):
+            return list(self._nested(described, _Where(root)))
+        self.refuse(
+            root, ", ".join(map(str, described)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
+        )
+        return []
+
+    def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
+        inside = where.within(node)
+        self._account(node)
+        for at, local in enumerate(_list(node.get("local"))):
+            path = f"{where.path}.local[{at}]"
+            if own_part := self._part(local, path, inside):
+                yield own_part
+        branches = _list(node.get("subtree"))
+        if len(branches) > 1:
+            self.refuse(f"{where.path}.subtree", f"{len(branches)} branches", "one branch")
+        for branch in branches[:1]:
+            path = f"{where.path}.subtree[0]"
+            if not isinstance(branch, Mapping):
+                self.refuse(path, branch, "a mapping with `name`, `local` and `subtree`")
+                continue
+            count = _count(branch)
+            yield from self._nested(branch, inside.at(path, count))
+
+    def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
+        """Return the parts of a list, and where what follows it stands."""
+        parts: list[TimeloopPart] = []
+        for at, node in enumerate(nodes):
+            path = f"{where.path}[{at}]"
+            if not isinstance(node, Mapping):
+                self.refuse(path, node, "a !Component, !Container, !Parallel or !Hierarchical")
+                continue
+            spread = self._spread(node, where.at(path, 1))
+            if node.get("tag") == "Nothing":
+                continue
+            if "class" in node:
+                part = self._part(node, path, spread)
+                parts += [part] if part else []
+                where = spread.at(where.path, 1)
+            elif isinstance(node.get("nodes"), list):
+                inner, after = self._listed(node["nodes"], spread.at(f"{path}.nodes", 1))
+                parts += inner
+                where = (spread if node.get("tag") == "Parallel" else after).at(where.path, 1)
+            else:
+                where = spread.within(node).at(where.path, 1)
+                self._account(node)
+        return parts, where
+
+    def _spread(self, node: Mapping[str, Any], where: _Where) -> _Where:
+        """Return where a node's own instances stand."""
+        spatial = node.get("spatial")
+        if spatial is None:
+            return where
+        if not isinstance(spatial, Mapping):
+            self.refuse(f"{where.path}.spatial", spatial, "a mapping such as {meshX: 14}")
+            return where
+        sizes = {}
+        for axis in ("meshX", "meshY"):
+            sizes[axis] = self.whole(f"{where.path}.spatial.{axis}", spatial.get(axis, 1)) or 1
+        columns = (where.columns or 1) * sizes["meshX"]
+        count = where.count * sizes["meshX"] * sizes["meshY"]
+        return _Where(where.path, count, where.attributes, columns)
+
+    def _oldest(self, given: Mapping[str, Any], root: str) -> Iterator[TimeloopPart]:
+        storages = _list(given.get("storage"))
+        for at in reversed(range(len(storages))):
+            yield from self._plain(storages[at], f"{root}.storage[{at}]", "storage")
+        yield from self._plain(given["arithmetic"], f"{root}.arithmetic", "compute")
+
+    def _plain(
+        self, component: object, path: str, of: Literal["storage", "compute"]
+    ) -> Iterator[TimeloopPart]:
+        if not isinstance(component, Mapping):
+            self.refuse(path, component, "a mapping")
+            return
+        count = self.whole(f"{path}.instances", component.get("instances", 1)) or 1
+        name = str(component.get("name", of))
+        outside = "DRAM" in (component.get("technology"), component.get("class"), name)
+        kind = "dram" if of == "storage" and outside else of
+        columns = component.get("meshX")
+        yield TimeloopPart(
+            name, path, kind, component, count, columns and self.whole(f"{path}.meshX", columns)
+        )
+
+    def _part(self, component: object, path: str, where: _Where) -> TimeloopPart | None:
+        if not isinstance(component, Mapping) or not isinstance(component.get("class"), str):
+            self.refuse(path, component, "a component with `name`, `class` and `attributes`")
+            return None
+        own = component.get("attributes")
+        attributes = {**where.attributes, **(own if isinstance(own, Mapping) else {})}
+        self._account(component)
+        name = _RANGE.sub(r"\1", str(component.get("name", component["class"])))
+        kind = _kind(f"{component['class']} {component.get('subclass', '')}".lower())
+        named = where.count * _count(component)
+        part = TimeloopPart(
+            name, path, kind, attributes, named, where.columns, self._keeps(name, component)
+        )
+        if kind == "other":
+            return part
+        own = own if isinstance(own, Mapping) else {}
+        return self._meshed(replace(part, instances=self._instances(part, own)), own)
+
+    def _instances(self, part: TimeloopPart, own: Mapping[str, Any]) -> int:
+        """Return how many of a part there are: its attribute counts those in all."""
+        if "instances" not in own:
+            return part.instances
+        path = f"{part.path}.attributes.instances"
+        given = self.whole(path, own["instances"]) or 1
+        if part.instances not in (1, given):
+            self.refuse(path, given, f"{part.instances}, as its name or what it is in says")
+        return given
+
+    def _meshed(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
+        """Return a part with its columns, which either side of a mesh says."""
+        if part.columns is not None:
+            return part
+        across, down = self.amount(part, "meshX"), self.amount(part, "meshY")
+        is_own = any(name in own for axis in ("meshX", "meshY") for name in SPELLINGS[axis])
+        every = (across or 1) * (down or 1)
+        if part.instances % every and (is_own or part.instances > 1):
+            mesh = f"a mesh of {every}, {part.instances} of {part.name}"
+            what = f"instances: {every} (or a name such as {part.name}[0..{every - 1}]) with a mesh"
+            self.refuse(f"{part.path}.attributes.meshX", mesh, what)
+        if across is None and down and part.instances % down == 0:
+            across = part.instances // down
+        return replace(part, columns=across)
+
+    def _keeps(self, name: str, attributes: Mapping[str, Any]) -> frozenset[Role] | None:
+        """Return the roles that constraints leave a part, if there are any of its own."""
+        constraints = attributes.get("constraints")
+        rules = [constraints.get("dataspace")] if isinstance(constraints, Mapping) else []
+        for section in ("architecture_constraints", "mapspace_constraints", "constraints"):
+            constraint = self.document.get(section)
+            targets = _list(constraint.get("targets") if isinstance(constraint, Mapping) else None)
+            rules += [
+                target
+                for target in targets
+                if isinstance(target, Mapping)
+                and target.get("target", target.get("name")) == name
+                and target.get("type") in ("bypass", "bypassing", "datatype", "dataspace")
+            ]
+        kept: frozenset[Role] | None = None
+        for rule in rules:
+            if isinstance(rule, Mapping):
+                self._require_roles(f"{name}.dataspace", rule)
+                before = frozenset(ROLES) if kept is None else kept
+                bypass = roles(rule.get("bypass")) | roles(rule.get("bypass_only"))
+                only = roles(rule.get("keep_only")) | (
+                    frozenset() if bypass else roles(rule.get("keep"))
+                )
+                kept = only or before - bypass
+        return kept
+
+    def _require_roles(self, name: str, rule: Mapping[str, Any]) -> None:
+        """Note data spaces of a constraint whose names say no role."""
+        for key in ("keep", "bypass", "keep_only", "bypass_only"):
+            unknown = [str(space) for space in _list(rule.get(key)) if role_of(str(space)) is None]
+            if unknown:
+                why = f"{', '.join(unknown)}: neither inputs, weights nor outputs by the name"
+                self.left[f"{name}.{key}"] = AccountEntry(f"{name}.{key}", "not taken", why)
+
+    def _account(self, node: Mapping[str, Any]) -> None:
+        """Note what is not taken of a node besides its attributes."""
+        name = str(node.get("name", node.get("class", "")))
+        constraints = node.get("constraints")
+        entries = [
+            AccountEntry(f"{name}.constraints.{key}", "not taken", LOOPS)
+            for key in (constraints if isinstance(constraints, Mapping) else {})
+            if key != "dataspace"
+        ]
+        for key, value in node.items():
+            if key == "sparse_optimizations" or (key == "enabled" and value is False):
+                why = "all is dense here" if value else "a part that is switched off"
+                entries.append(AccountEntry(f"{name}.{key}", "not taken", why, macs=None))
+            elif key not in _NODE_KEYS:
+                entries.append(AccountEntry(f"{name}.{key}", "not taken", "not read"))
+        self.left |= {entry.name: entry for entry in entries}
+
+
+@dataclass(frozen=True)
+class _Where:
+    """A place in the document: its path, instances there, attributes that it inherits."""
+
+    path: str
+    count: int = 1
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    columns: int | None = None
+
+    def within(self, node: Mapping[str, Any]) -> _Where:
+        own = node.get("attributes")
+        found = {**self.attributes, **(own if isinstance(own, Mapping) else {})}
+        return _Where(self.path, self.count, found, self.columns)
+
+    def at(self, path: str, count: int) -> _Where:
+        return _Where(path, self.count * count, self.attributes, self.columns)
+
+
+def roles(given: object) -> frozenset[Role]:
+    """Return the roles that data spaces are, by their names.
+
+    >>> sorted(roles(["Inputs", "Outputs"]))
+    ['input', 'output']
+    """
+    found = (role_of(str(one)) for one in _list(given))
+    return frozenset(one for one in found if one is not None)
+
+
+def role_of(name: str) -> Role | None:
+    """Return the role that a name speaks of.
+
+    >>> role_of("weights_spad"), role_of("psum_spad"), role_of("pe_spad")
+    ('weight', 'output', None)
+    """
+    lower = name.lower()
+    return next((role for role, words in _NAMES.items() if any(map(lower.count, words))), None)
+
+
+def _count(node: Mapping[str, Any]) -> int:
+    match = _RANGE.match(str(node.get("name", "")))
+    return max(1, int(match[3]) - int(match[2]) + 1) if match else 1
+
+
+def _kind(text: str) -> Literal["dram", "storage", "compute", "other"]:
+    if "dram" in text:
+        return "dram"
+    if any(map(text.count, _STORAGES)):
+        return "storage"
+    return "compute" if any(map(text.count, _COMPUTE)) else "other"
+
+
+def _list(given: object) -> list[Any]:
+    return given if isinstance(given, list) else []

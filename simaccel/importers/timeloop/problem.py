@@ -1,0 +1,296 @@
+"""Timeloop problems (`problem: {shape: ..., instance: ...}`) as workloads of one einsum.
+
+A data space that is `read_write` is the output, the others are inputs. A dimension of a projection
+is a sum of products, each a rank alone or with a coefficient: `[[R, Wdilation], [P, Wstride]]`.
+Of the shapes of Timeloop's library that files name, `cnn-layer` (with output channels M or K, by
+the sizes) and `gemm-ABZ` are known; old files that name none have a `cnn-layer`. Densities are
+accounted for: all is dense. A size that nothing uses is a fault, if it isn't 1, or of the input
+(H, W and their pads), which Timeloop takes from the projections. How large elements are no problem
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from simaccel.errors import ABSENT, Fault, InputError, suggest
+from simaccel.files.accounting import AccountEntry, FileAccount, account_keys
+from simaccel.workload.documents import einsums_document
+from simaccel.workload.einsum import AffineDimension, Einsum, Kind, Operand, Tensor
+from simaccel.workload.sizes import size_faults
+from simaccel.workload.workload import Workload
+
+_CNN_LAYER: Final[Mapping[str, Any]] = {
+    "name": "CNN-Layer",
+    "dimensions": ["C", "M", "R", "S", "N", "P", "Q"],
+    "coefficients": [
+        {"name": name, "default": 1} for name in ("Wstride", "Hstride", "Wdilation", "Hdilation")
+    ],
+    "data_spaces": [
+        {"name": "Weights", "projection": [[["C"]], [["M"]], [["R"]], [["S"]]]},
+        {
+            "name": "Inputs",
+            "projection": [
+                [["N"]],
+                [["C"]],
+                [["R", "Wdilation"], ["P", "Wstride"]],
+                [["S", "Hdilation"], ["Q", "Hstride"]],
+            ],
+        },
+        {
+            "name": "Outputs",
+            "projection": [[["N"]], [["M"]], [["Q"]], [["P"]]],
+            "read_write": True,
+        },
+    ],
+}
+"""The convolution of Timeloop's library (problem-shapes/cnn-layer.yaml)."""
+_GEMM: Final[Mapping[str, Any]] = {
+    "name": "gemm-ABZ",
+    "dimensions": ["M", "N", "K"],
+    "data_spaces": [
+        {"name": "A", "projection": [[["M"]], [["K"]]]},
+        {"name": "B", "projection": [[["N"]], [["K"]]]},
+        {"name": "Z", "projection": [[["M"]], [["N"]]], "read_write": True},
+    ],
+}
+"""The product of its library (problem-shapes/gemm-ABZ.yaml)."""
+_NAMED: Final[Mapping[str, Mapping[str, Any]]] = {
+    **dict.fromkeys(("cnn-layer", "conv"), _CNN_LAYER),
+    "gemm-abz": _GEMM,
+}
+_INPUT_SIZES: Final = dict.fromkeys(
+    ("H", "W", "Hpad", "Wpad"), "inputs are as large as the projections reach, with their padding"
+)
+_OF_PROBLEM: Final = ("version", "shape", "name")
+_OF_SHAPE: Final = ("name", "dimensions", "coefficients", "data_spaces", "data-spaces")
+_OF_SPACE: Final = ("name", "projection", "read_write", "read-write")
+_OF_HARDWARE: Final = (
+    "architecture",
+    "arch",
+    "components",
+    "mapper",
+    "mapping",
+    "variables",
+    "globals",
+    "constraints",
+    "architecture_constraints",
+    "mapspace_constraints",
+    "mapspace",
+)
+_DENSITIES: Final = ("densities", "commonDensity", "common_density")
+_LOOKS = "this looks like a Timeloop problem, whose {} must be {}"
+
+
+def is_timeloop(document: Mapping[Any, Any]) -> bool:
+    """Return whether a document is a Timeloop problem, or a part of one."""
+    shape = document.get("shape")
+    alone = isinstance(shape, Mapping) and bool({"data_spaces", "data-spaces"} & {*shape})
+    return "kind" not in document and (isinstance(document.get("problem"), Mapping | list) or alone)
+
+
+def timeloop_problem(document: Mapping[Any, Any], source: str) -> Workload:
+    """Return a problem as a workload; how large elements are is assumed.
+
+    Raises:
+        InputError: what it lacks, or what isn't read.
+
+    """
+    problem = document.get("problem", ABSENT)
+    if not isinstance(problem, Mapping):
+        allowed = "a mapping with a shape and its sizes; several shapes are a workload of einsums"
+        raise InputError([Fault(source, "problem", problem, allowed)])
+    instance = _instance(problem, source)
+    shape = _shape(problem, source, instance)
+    spaces = shape.get("data_spaces", shape.get("data-spaces"))
+    ranks, coefficients = _sizes(shape, instance, source)
+    if not isinstance(spaces, list) or not spaces:
+        raise _fault(source, "problem.shape.data_spaces", spaces, "a list of data spaces")
+    operands, written = [], []
+    for at, space in enumerate(spaces):
+        path = f"problem.shape.data_spaces[{at}]"
+        if not isinstance(space, Mapping) or not isinstance(space.get("name"), str):
+            raise _fault(source, path, space, "a mapping with name and projection")
+        operands.append(_operand(space, ranks, coefficients, (source, path)))
+        writes = space.get("read_write", space.get("read-write", False))
+        if not isinstance(writes, bool):
+            raise _fault(source, f"{path}.read_write", writes, "true or false")
+        written.append(writes)
+    if written.count(True) != 1:
+        raise _fault(source, "problem.shape.data_spaces", written, "one that is read_write")
+    name = str(shape.get("name", "problem"))
+    out = operands[written.index(True)]
+    read = [operand for operand, write in zip(operands, written, strict=True) if not write]
+    inputs = tuple(sorted(read, key=lambda operand: _kind(operand) == "weight"))  # the second role
+    einsum = Einsum("problem", ranks, inputs, out)
+    kinds: dict[str, Kind] = {operand.tensor: _kind(operand) for operand in inputs}
+    kinds[out.tensor] = "output"
+    tensors = {tensor: Tensor(tensor, kind=kind, assumed=True) for tensor, kind in kinds.items()}
+    parameters = einsums_document(name, (einsum,), tensors.values())
+    taken = AccountEntry("problem", "taken", "an einsum", macs=einsum.macs)
+    entries = (taken, *_entries(document, shape, instance, {**ranks, **coefficients}))
+    account = FileAccount(source, entries)
+    return Workload(name, (einsum,), tensors, parameters=parameters, account=account)
+
+
+def _shape(
+    problem: Mapping[Any, Any], source: str, instance: Mapping[Any, Any]
+) -> Mapping[Any, Any]:
+    """Return the shape of a problem, one of the library's if it is named, or says nothing."""
+    named = problem.get("shape", ABSENT if "instance" in problem else "cnn-layer")
+    if not isinstance(named, str):
+        return _section(problem, "shape", "a mapping with dimensions and data_spaces", source)
+    known = _NAMED.get(named.lower().removesuffix(".yaml").replace("_", "-"))
+    if known is None:
+        allowed = (
+            f"a mapping with dimensions and data_spaces, or a named shape, {' or '.join(_NAMED)}; "
+            f"of others in Timeloop's library write out the file of problem-shapes ({named})"
+        )
+        raise InputError([Fault(source, "problem.shape", named, allowed)])
+    if known is not _CNN_LAYER or "M" in instance or "K" not in instance:
+        return known
+    return _with_rank(known, "M", "K")
+
+
+def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
+    """Return a shape with a rank of another name."""
+
+    def renamed(part: Any) -> Any:  # noqa: ANN401 - lists of names
+        return [renamed(one) for one in part] if isinstance(part, list) else part_of.get(part, part)
+
+    part_of = {old: new}
+    spaces = [
+        {**space, "projection": renamed(space["projection"])} for space in shape["data_spaces"]
+    ]
+    return {**shape, "dimensions": renamed(shape["dimensions"]), "data_spaces": spaces}
+
+
+def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:
+    """Return the sizes: of a section, or (as in old files) beside the shape."""
+    if "instance" in problem:
+        return _section(problem, "instance", "a mapping of sizes", source)
+    found = {name: size for name, size in problem.items() if name not in _OF_PROBLEM}
+    if not found:
+        raise _fault(source, "problem.instance", ABSENT, "a mapping of sizes")
+    return found
+
+
+def _entries(
+    document: Mapping[Any, Any],
+    shape: Mapping[Any, Any],
+    instance: Mapping[Any, Any],
+    sizes: Mapping[str, int],
+) -> Iterator[AccountEntry]:
+    """Yield what became of every key."""
+    others = dict.fromkeys(_OF_HARDWARE, "no part of the problem")
+    yield from account_keys(document, ("problem",), others, macs=0)
+    problem, flat = document["problem"], "instance" not in document["problem"]
+    names = (*_OF_PROBLEM, "instance", *(instance if flat else ()))
+    yield from account_keys(problem, names, within="problem", macs=None)
+    if "shape" not in problem:
+        yield AccountEntry("problem.shape", "harmless", "none: cnn-layer, as Timeloop has it")
+    if isinstance(problem.get("shape"), Mapping):
+        yield from _shape_entries(shape)
+    for name, value in instance.items():
+        path = f"problem.instance.{name}"
+        if name in sizes:
+            yield AccountEntry(path, "taken", "a size")
+        elif name in _DENSITIES:
+            yield AccountEntry(path, "not taken", "all is dense here", macs=None)
+        elif name in _INPUT_SIZES:
+            yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
+        elif value == 1:
+            yield AccountEntry(path, "harmless", "1, of nothing that there is")
+
+
+def _shape_entries(shape: Mapping[Any, Any]) -> Iterator[AccountEntry]:
+    """Yield what became of every key of a shape and of its data spaces."""
+    yield from account_keys(shape, _OF_SHAPE, within="problem.shape", macs=None)
+    for space in shape.get("data_spaces", shape.get("data-spaces")):
+        within = f"problem.shape.data_spaces.{space['name']}"
+        yield from account_keys(space, _OF_SPACE, within=within, macs=None)
+
+
+def _kind(given: Operand) -> Kind:
+    return "weight" if "weight" in given.tensor.lower() else "input"
+
+
+def _section(problem: Mapping[Any, Any], name: str, what: str, source: str) -> Mapping[Any, Any]:
+    found = problem.get(name, ABSENT)
+    if not isinstance(found, Mapping):
+        raise _fault(source, f"problem.{name}", found, what)
+    assert isinstance(found, Mapping)  # noqa: S101 - narrows the type
+    return found
+
+
+def _fault(source: str, field: str, value: object, what: str) -> InputError:
+    allowed = _LOOKS.format(field.rpartition(".")[2], what)
+    return InputError([Fault(source, field, value, allowed)])
+
+
+def _sizes(
+    shape: Mapping[Any, Any], instance: Mapping[Any, Any], source: str
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the sizes of ranks, and the coefficients."""
+    names = shape.get("dimensions", ABSENT)
+    if not isinstance(names, list) or not all(isinstance(rank, str) for rank in names):
+        raise _fault(source, "problem.shape.dimensions", names, "a list of names")
+    ranks = {name: instance.get(name, ABSENT) for name in names}
+    coefficients: dict[str, object] = {}
+    listed = shape.get("coefficients", [])
+    for entry in listed if isinstance(listed, list) else [listed]:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+            allowed = "a list of mappings such as {name: Wstride, default: 1}"
+            raise _fault(source, "problem.shape.coefficients", entry, allowed)
+        coefficients[entry["name"]] = instance.get(entry["name"], entry.get("default", 1))
+    known = {**ranks, **coefficients}
+    faults = size_faults(source, {f"problem.instance.{name}": n for name, n in known.items()})
+    used = {str(name) for term in _terms(shape) for name in term}
+    for name, value in instance.items():
+        if name in _DENSITIES or value == 1 or (name in known and name in {*ranks, *used}):
+            continue
+        if name in _INPUT_SIZES and name not in used:
+            continue
+        near = "it is in a projection only" if name in used else suggest(name, sorted(used))
+        why = f"a size of a dimension, or of a coefficient in a projection; {near}"
+        faults.append(Fault(source, f"problem.instance.{name}", value, why))
+    if faults:
+        raise InputError(faults)
+    return ranks, coefficients  # type: ignore[return-value]
+
+
+def _terms(shape: Mapping[Any, Any]) -> Iterator[list[Any]]:
+    """Yield the factors of each term of the projections, as far as they are such."""
+    spaces = shape.get("data_spaces", shape.get("data-spaces"))
+    for space in spaces if isinstance(spaces, list) else []:
+        dims = space.get("projection") if isinstance(space, Mapping) else None
+        for dim in dims if isinstance(dims, list) else []:
+            for term in dim if isinstance(dim, list) else []:
+                yield term if isinstance(term, list) else [term]
+
+
+def _operand(
+    space: Mapping[Any, Any],
+    ranks: Mapping[str, int],
+    coefficients: Mapping[str, int],
+    where: tuple[str, str],
+) -> Operand:
+    source, path = where
+    dims = space.get("projection")
+    if not isinstance(dims, list):
+        raise _fault(source, f"{path}.projection", dims, "a list of dimensions")
+    projection = []
+    for number, dim in enumerate(dims):
+        terms: dict[str, int] = {}
+        for term in dim if isinstance(dim, list) else [None]:
+            names = term if isinstance(term, list) else [term]
+            known = [name for name in names if isinstance(name, str) and name in ranks]
+            factors = [coefficients.get(str(name)) for name in names if name not in ranks]
+            if len(known) != 1 or len(factors) > 1 or None in factors:
+                what = "sums of a rank, or of a rank and a coefficient: [[R, Wdilation], [P]]"
+                raise _fault(source, f"{path}.projection[{number}]", dim, what)
+            factor = next((number for number in factors if number is not None), 1)
+            terms[known[0]] = terms.get(known[0], 0) + factor
+        projection.append(AffineDimension(tuple(terms.items())))
+    return Operand(space["name"], tuple(projection))

@@ -1,0 +1,140 @@
+"""Workloads from files of any kind: YAML, ONNX, SCALE-Sim, Timeloop, MAESTRO, Hugging Face.
+
+What a kind of file does not take is refused with the reason; nothing that is given is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Unpack
+
+from simaccel.errors import Fault, InputError
+from simaccel.files.accounting import AccountEntry
+from simaccel.workload.building import WorkloadSizes, build, require_taken, sized
+from simaccel.workload.language import transformer
+from simaccel.workload.workload import Workload
+
+
+def load_workload(
+    name_or_path: str | Path, *, allow_unmodelled: bool = False, **sizes: Unpack[WorkloadSizes]
+) -> Workload:
+    """Return the workload of a name (see `simaccel.workload.build`) or of a file of any kind.
+
+    Files: YAML (of simaccel, or a Timeloop problem), a SCALE-Sim topology (.csv), an ONNX model
+    (.onnx), a MAESTRO description (.m). ``WorkloadSizes`` says what else can be given. What of a
+    file is not taken is in the workload's ``account``; more than 1% of its MACs runs only if
+    ``allow_unmodelled``.
+
+    Raises:
+        InputError: all faults of the file, of the sizes, or a name that nothing has.
+        PluginError: the plug-in that has the name is broken.
+
+    """
+    name = str(name_or_path)
+    kind = kind_of_file(name)
+    if kind is None:
+        return build(name, **sizes)
+    _refuse_look(name, kind)
+
+    def read(options: dict[str, Any]) -> Workload:
+        require_taken(name, kind, options)
+        return _READERS[kind](name, **options)
+
+    workload = sized(read, sizes)
+    return replace(workload, account=replace(workload.account, allowed=allow_unmodelled))
+
+
+def kind_of_file(name: str) -> str | None:
+    """Return the kind of the file at a path (a key of ``REFUSED``); None if it is no path."""
+    if not is_file(name):
+        return None
+    from simaccel.importers.file_kinds import look_of  # noqa: PLC0415 - a parser
+
+    look = look_of(Path(name))
+    if look is not None and look in _READERS:
+        return look
+    endings = {".onnx": "onnx", ".csv": "topology", ".m": "description", ".json": "config"}
+    return endings.get(Path(name).suffix.lower(), "document")
+
+
+def _refuse_look(name: str, kind: str) -> None:
+    """Refuse a file by what it looks like, where that is nothing that is read here."""
+    from simaccel.importers.file_kinds import WORDS, look_of  # noqa: PLC0415 - a parser
+
+    look = look_of(Path(name))
+    if look is not None and look != kind:
+        allowed = f"a workload; this looks like {WORDS[look]}"
+        raise InputError([Fault(name, "document", look, allowed)])
+
+
+def is_file(name: str) -> bool:
+    """Return whether a name is the path of a file, which need not exist."""
+    endings = (".yaml", ".yml", ".m", ".csv", ".onnx", ".json")
+    return name.lower().endswith(endings) or "/" in name or os.sep in name
+
+
+def is_described(name: str) -> bool:
+    """Return whether a file is a MAESTRO description, by its content or else by its ending."""
+    return kind_of_file(name) == "description"
+
+
+def _onnx(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.importers.onnx_files import load_onnx  # noqa: PLC0415 - onnx is optional, and slow
+
+    if named := given.pop("bytes_by_tensor", None):
+        allowed = "a number for all tensors of an ONNX model"
+        raise InputError([Fault("workload", "bytes_per_element", ", ".join(named), allowed)])
+    return load_onnx(path, **given).workload
+
+
+def _topology(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.importers.scalesim.topology import load_topology  # noqa: PLC0415 - seldom needed
+
+    return load_topology(path, **given)
+
+
+def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.maestro.dataflows.described import load_described  # noqa: PLC0415 - seldom needed
+
+    return load_described(path, **given)
+
+
+def _config(path: str, **options: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.importers.hugging_face.config import load_config  # noqa: PLC0415 - seldom needed
+    from simaccel.importers.hugging_face.configuration import PART  # noqa: PLC0415
+
+    model, account = load_config(path)
+    made = transformer(model, **options)
+    entries = [AccountEntry("sizes", "taken", "a transformer", "model", made.macs)]
+    whole = made.parameters["scope"] == "model"
+    for entry in account.entries:
+        macs = entry.macs if whole or entry.kind != PART else 0
+        entries.append(replace(entry, macs=macs, elements=0))
+    return replace(made, account=replace(account, entries=tuple(entries)))
+
+
+def _document(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+    from simaccel.workload.files import load_document  # noqa: PLC0415 - has forms of all kinds
+
+    return load_document(path, _parse, **given)
+
+
+def _parse(document: Mapping[Any, Any], source: str) -> Workload:
+    from simaccel.importers.timeloop.problem import is_timeloop, timeloop_problem  # noqa: PLC0415
+    from simaccel.workload.files import parse_workload  # noqa: PLC0415
+
+    if is_timeloop(document):
+        return timeloop_problem(document, source)
+    return parse_workload(document, source)
+
+
+_READERS: Final[Mapping[str, Callable[..., Workload]]] = {
+    "onnx": _onnx,
+    "topology": _topology,
+    "description": _described,
+    "config": _config,
+    "document": _document,
+}

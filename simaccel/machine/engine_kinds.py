@@ -1,0 +1,74 @@
+"""Kinds of engines: those that a program runs on, and which of them runs a command."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from simaccel.hardware import Accelerator
+from simaccel.program.program import (
+    Command,
+    Link,
+    Load,
+    Program,
+    Reserve,
+    Sfu,
+    Store,
+    between_tiles,
+    commands,
+)
+
+ARRAY = "array"
+LEAST_QUEUES = 3
+"""DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
+of the NoC into PEs with memories: so many, or as many as the program names."""
+
+
+class EngineKind(Enum):
+    """A kind of engine."""
+
+    DMA_IN = auto()
+    NOC_IN = auto()
+    ARRAY = auto()
+    SFU = auto()
+    LINK = auto()
+    NOC_OUT = auto()
+    DMA_OUT = auto()
+
+
+def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, EngineKind]:
+    """Return the engines that a program runs on by name, in the order that breaks ties.
+
+    Those of the NoC are there where tiles are brought to PEs.
+    """
+    queues = {False: LEAST_QUEUES, True: LEAST_QUEUES}
+    has_noc = False
+    for command in commands(program.body):
+        noc = between_tiles(command)
+        has_noc |= noc
+        if isinstance(command, Load | Reserve):
+            queues[noc] = max(queues[noc], command.queue + 1)
+    single = accelerator.dma.in_queues == "single"
+    names = ["dma_in"] if single else [f"dma_in{i}" for i in range(queues[False])]
+    kinds = dict.fromkeys(names, EngineKind.DMA_IN)
+    if has_noc:
+        kinds |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
+    kinds |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
+    if any(isinstance(command, Link) for command in commands(program.body)):
+        kinds["link"] = EngineKind.LINK
+    if has_noc:
+        kinds["noc_out"] = EngineKind.NOC_OUT
+    return kinds | {"dma_out": EngineKind.DMA_OUT}
+
+
+def engine_of(command: Command, accelerator: Accelerator) -> str:
+    """Name the engine that runs a command."""
+    if isinstance(command, Load | Reserve):
+        if between_tiles(command):
+            return f"noc_in{command.queue}"
+        single = accelerator.dma.in_queues == "single"
+        return "dma_in" if single else f"dma_in{command.queue}"
+    if isinstance(command, Store):
+        return "noc_out" if between_tiles(command) else "dma_out"
+    if isinstance(command, Link):
+        return "link"
+    return "sfu" if isinstance(command, Sfu) else ARRAY

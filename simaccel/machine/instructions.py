@@ -1,0 +1,280 @@
+"""Instructions of engines: in loops, with waits and releases around uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, auto
+
+from simaccel.hardware.dram.tile import TileRows
+from simaccel.machine.accounts import Cause
+from simaccel.machine.folds import FoldEdge
+from simaccel.program.program import BUFFER, Command, Tile
+
+Amounts = tuple[tuple[tuple[str, str], int], ...]
+"""What one execution of an instruction moves: ((level and direction, tensor), bytes), ..."""
+
+
+class Action(IntEnum):
+    """An action of an instruction."""
+
+    LOOP = auto()
+    END = auto()
+    CLAIM = auto()
+    RELEASE = auto()
+    WAIT = auto()
+    POST = auto()
+    GATE = auto()
+    MEET = auto()
+    COMMAND = auto()
+
+
+@dataclass(frozen=True)
+class TokenStream:
+    """A stream of tokens of one tile from one engine to another."""
+
+    operator: str
+    """None ("") for the slots of a FIFO, which operators share."""
+    tile: str
+    kind: str
+    source: str
+    target: str
+    place: str = BUFFER
+    """The memory of the tile."""
+    stepped: bool = False
+    """Whether PEs that go through a block in steps use the tile: its data pass the NoC on the way
+    from one engine to the other, and not within the command as those of folds do."""
+    tensor_kind: str = ""
+    """Class of the tile's tensor, which says in which memory it lives."""
+
+
+@dataclass(eq=False, slots=True)
+class Instruction:
+    """One instruction of an engine; cycles are those of service, without any waiting.
+
+    `make_walks` says what it does and what it waits for, `make_plan` what it costs.
+    """
+
+    act: Action
+    site: int = 0
+    """Place in the program: the same loop has the same site in every walk."""
+    trips: int = 0
+    operator: str = ""
+    works: bool = False
+    links: bool = False
+    """Whether the operator that ends there is an exchange over links."""
+    tokens: TokenStream | None = None
+    tile: str = ""
+    n_bytes: int = 0
+    place: str = BUFFER
+    command: Command | None = None
+    touches: tuple[str, ...] = ()
+    """Names of the tiles of the command."""
+    within: tuple[int, ...] = ()
+    """Sites of loops around it in whose first iteration alone (a wait), or last one, it is done."""
+    before: frozenset[str] = frozenset()
+    """Tiles of which it uses those of the iteration before, beside which the next have begun."""
+    alike: tuple[bool, ...] = ()
+    """By loop over cores around a load that is read once whether it is the same on all of them."""
+    renews: bool = False
+    """Whether it is the first of an iteration to use such a tile: the one there is from before."""
+    depth: int = 0
+    depths: tuple[int, ...] = ()
+    """Of the loops ``within``."""
+    target: int = 0
+    cycles: int = 0
+    latency_cycles: int = 0
+    """In which the first or last word is on its way through the NoC, after ``cycles``."""
+    distribution_cycles: int = 0
+    collection_cycles: int = 0
+    read_cycles: int = 0
+    write_cycles: int = 0
+    memory: str = "dram"
+    """The memory of a transfer of ``dram_bytes``."""
+    dram_bytes: int = 0
+    dram_rows: TileRows | None = None
+    """Where a transfer lies in DRAM, for a model with banks."""
+    root: Cause | None = None
+    """Whom those blame that wait for the transfer; None: the engine's own."""
+    port: str = ""
+    """The channel on the chip that a DMA transfer uses, for ``port_cycles``."""
+    port_cycles: int = 0
+    macs: int = 0
+    native_macs: int = 0
+    elements: int = 0
+    amounts: Amounts = ()
+    begins: FoldEdge | None = None
+    ends: FoldEdge | None = None
+    empty: bool = False
+    """Whether it reserves a slot, or passes on one that was reserved: no data are on their way."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The tiles that it has to do with; the slots of a FIFO have a name of their own."""
+        tokens = {self.tokens.tile} if self.tokens is not None else set()
+        return frozenset(self.touches) | ({self.tile} if self.tile else tokens)
+
+
+@dataclass(frozen=True)
+class InstructionLoop:
+    """A loop with the instructions of all engines."""
+
+    site: int
+    trips: int
+    items: tuple[Item, ...]
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class PlacedInstruction:
+    """An instruction, and the engine whose it is."""
+
+    engine: str
+    op: Instruction
+    behind: bool = False
+    """Whether it stands in the part of a pipelined body that runs an iteration later."""
+
+
+Item = InstructionLoop | PlacedInstruction
+
+
+def project(items: Sequence[Item], engine: str) -> list[Instruction]:
+    """Return the walk of one engine."""
+    ops: list[Instruction] = []
+    for item in items:
+        if isinstance(item, PlacedInstruction):
+            if item.engine == engine:
+                ops.append(item.op)
+            continue
+        inner = project(item.items, engine)
+        if not inner or item.trips == 0:
+            continue
+        if item.trips == 1:
+            ops += inner
+        else:
+            ops.append(Instruction(Action.LOOP, item.site, item.trips))
+            ops += [*inner, Instruction(Action.END, item.site, item.trips)]
+    return ops
+
+
+def engines_touching(item: Item, name: str) -> list[str]:
+    """Engines that touch a tile, in program order, neighbours merged."""
+    if isinstance(item, PlacedInstruction):
+        return [item.engine] if name in item.op.touches else []
+    found: list[str] = []
+    for inner in item.items:
+        for engine in engines_touching(inner, name):
+            if not found or found[-1] != engine:
+                found.append(engine)
+    return found
+
+
+def is_cyclic(item: InstructionLoop, name: str) -> bool:
+    """Return whether a tile goes round in a loop, from one engine to another."""
+    engines = engines_touching(item, name)
+    return len(set(engines)) > 1 and engines[0] != engines[-1]
+
+
+def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
+    """Put a wait or claim directly before the first use of a tile in an item.
+
+    In a loop it is done in the first iteration, before those of the loop's own tiles. A tile that
+    goes round in the loop is waited for outside of it.
+    """
+    item = items[at]
+    if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
+        inner = list(item.items)
+        first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
+        do.op.within += (item.site,)
+        put_before(inner, first, do, tile)
+        items[at] = replace(item, items=tuple(inner))
+        return
+    while do.op.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
+        at -= 1
+    items.insert(at, replace(do, behind=item.behind))
+
+
+def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
+    """Put a post or release directly after the last use of a tile, as ``put_before``."""
+    item = items[at]
+    if isinstance(item, InstructionLoop) and not is_cyclic(item, tile.name):
+        inner = list(item.items)
+        last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
+        do.op.within += (item.site,)
+        put_after(inner, last, do, tile)
+        items[at] = replace(item, items=tuple(inner))
+        return
+    while (
+        do.op.within
+        and at + 1 < len(items)
+        and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
+    ):
+        at += 1
+    items.insert(at + 1, replace(do, behind=item.behind))
+
+
+def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
+    """Let an engine wait for the operator before where it first touches what is not early.
+
+    ``site``: the operator's, to which its start belongs.
+    """
+    for at, item in enumerate(items):
+        if not _loads_only(item, engine, early):
+            items.insert(at, PlacedInstruction(engine, Instruction(Action.GATE, site)))
+            return
+
+
+def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
+    """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, InstructionLoop):
+            found.append(replace(item, items=tuple(gated(item.items, engine, ahead))))
+            continue
+        found.append(item)
+        tokens = item.op.tokens if item.op.act is Action.POST else None
+        if item.engine == engine and tokens is not None and tokens.tile not in ahead:
+            found.append(PlacedInstruction(engine, Instruction(Action.GATE), item.behind))
+    return found
+
+
+def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+    """Let an engine know where an iteration first uses some tiles: it claims or waits for them."""
+    renewed: list[Item] = []
+    left = set(tiles)
+    for item in items:
+        if isinstance(item, InstructionLoop):
+            inside = {name for name in left if engine in engines_touching(item, name)}
+            renewed.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
+            left -= inside
+            continue
+        own = item.op.names & left if item.engine == engine else frozenset()
+        renewed.append(replace(item, op=replace(item.op, renews=True)) if own else item)
+        left -= own
+    return renewed
+
+
+def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+    """Let an engine use those of some tiles that are of the iteration before."""
+    found: list[Item] = []
+    for item in items:
+        if isinstance(item, InstructionLoop):
+            inner = with_those_before(item.items, engine, tiles)
+            found.append(replace(item, items=tuple(inner)))
+        elif item.engine == engine and (mine := item.op.names & set(tiles)):
+            found.append(replace(item, op=replace(item.op, before=frozenset(mine))))
+        else:
+            found.append(item)
+    return found
+
+
+def _loads_only(item: Item, engine: str, tiles: Collection[str]) -> bool:
+    """Return whether an engine has to do with no other tiles in an item."""
+    if isinstance(item, InstructionLoop):
+        return all(_loads_only(inner, engine, tiles) for inner in item.items)
+    return item.engine != engine or item.op.names <= set(tiles)
+
+
+def _is(item: Item, engine: str, *acts: Action) -> bool:
+    """Return whether an item is one of some steps of an engine."""
+    return isinstance(item, PlacedInstruction) and item.engine == engine and item.op.act in acts

@@ -1,0 +1,75 @@
+"""Pareto fronts: points that no other one equals or beats in all figures; smaller is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Point = TypeVar("Point")
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+_Rows = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Front(Generic[Point]):
+    """Points that no other one beats, the smallest in the first figure first.
+
+    ``seen``: the points of the space; ``more``: points on the front of which those here lie evenly;
+    ``proved``: no point of the space beats one of these.
+    """
+
+    points: tuple[Point, ...] = ()
+    seen: int = 0
+    proved: bool = False
+    more: int = 0
+
+    @property
+    def points_in_all(self) -> int:
+        """Number of points on the front, here or not."""
+        return len(self.points) + self.more
+
+
+def undominated(rows: _Rows) -> _Ints:
+    """Return the numbers of the rows that no other row equals or beats in all columns.
+
+    Of equal rows the first stays, and none that is infinite in the last column of two. In the order
+    of the columns.
+
+    >>> undominated(np.array([[3, 1], [1, 3], [2, 3], [1, 3]])).tolist()
+    [1, 0]
+    """
+    order = np.lexsort(rows.T[::-1])
+    if rows.shape[1] <= 2:  # noqa: PLR2004 - then what came before has to be beaten in the last one
+        last = rows[order, -1]
+        better = last < np.inf
+        better[1:] &= last[1:] < np.minimum.accumulate(last)[:-1]
+        return np.asarray(order[better], dtype=np.int64)
+    kept: list[int] = []
+    while order.size:
+        first = order[0]
+        kept.append(int(first))
+        order = order[(rows[order] < rows[first]).any(axis=1)]
+    return np.asarray(kept, dtype=np.int64)
+
+
+def beaten(rows: _Rows, by: _Rows) -> _Bools:
+    """Return which rows some other row equals or beats in all columns."""
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for other in by:
+        found |= (rows >= other).all(axis=1)
+    return found
+
+
+def evenly(numbers: _Ints, most: int) -> _Ints:
+    """Return at most so many numbers, which lie evenly between the first and the last.
+
+    >>> evenly(np.arange(10), 4)
+    array([0, 3, 6, 9])
+    """
+    if numbers.size <= most:
+        return numbers
+    return numbers[np.unique(np.linspace(0, numbers.size - 1, most).astype(np.int64))]

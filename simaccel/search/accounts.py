@@ -1,0 +1,180 @@
+"""The account of a search: its space, what left it and why, what ran, and what came second.
+
+A scheduler hands an account of each group that it searches to `Goal.note`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Counts
+from dataclasses import dataclass, field
+from typing import Final
+
+from simaccel.analytic.native import native_macs
+from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
+from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Group, Mapping, WorkloadReference
+from simaccel.search.mapspace.costs import Objective
+from simaccel.workload import Workload
+
+SAME: Final = "same"
+ASKED: Final = "not asked"
+ROOM: Final = "too large"
+BOUND: Final = "by bound"
+RULES: Final = (SAME, ASKED, ROOM, BOUND)
+"""By which a candidate leaves a search without running.
+
+It is the same as another but for loops of one trip, not as asked, too large for a memory, or its
+bound is no better than what is found.
+"""
+Curve = tuple[tuple[int, float], ...]
+"""(candidates that ran until then, best objective) at each improvement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAccount:
+    """One search. The objective is smaller where it is better.
+
+    ``space``: candidates, all of them; ``pruned``: how many a rule took out; ``ran``: on the
+    machine, some of them ``near`` candidates that the space lacks. ``value``: objective of the
+    chosen one; ``runner_up``: of the next best that ran. ``left``: no candidate of the space is
+    below; one near it may be. ``complete``: the space has all sizes that its scheduler allows.
+    ``floor``: no mapping at all is below. Both are 0 where nothing is known.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    space: int
+    pruned: Counts[str, int] = field(default_factory=dict)
+    near: int = 0
+    ran: int = 0
+    value: float = float("inf")
+    runner_up: float | None = None
+    left: float = 0.0
+    complete: bool = False
+    floor: float = 0.0
+    ended: str = ""
+    curve: Curve = ()
+    left_out: str = ""
+    """Why no tree of these operators is in the search; then there is nothing else."""
+
+    @property
+    def none_below(self) -> float:
+        """A value that neither the chosen one nor any candidate is below; 0 if not known."""
+        return min(self.left, self.value) or self.floor
+
+    @property
+    def gap(self) -> float | None:
+        """The optimality gap: how far the chosen one may be above its space; None if not known."""
+        return max(self.value / self.left - 1, 0.0) if self.left > 0 else None
+
+    @property
+    def says(self) -> str:
+        """Distance of the chosen one from optimal, on the machine, or the reason for none."""
+        if self.left_out:
+            return f"left out: {self.left_out}"
+        if self.left >= self.value:
+            return f"optimal in its {'space' if self.complete else 'grid'}"
+        if self.left > 0:
+            return f"at most {_above(self.value / self.left, 2)} above its space"
+        if self.floor > 0:
+            return f"at most {_above(self.value / self.floor, 1)} above any mapping"
+        return "not known"
+
+
+def _above(ratio: float, places: int) -> str:
+    """Return by how much a ratio is above one, in percent, rounded up: never none of a little.
+
+    >>> _above(1.00002, 2), _above(1.05, 2), _above(1.0, 1)
+    ('0.01%', '5.00%', '0.0%')
+    """
+    scale: int = 100 * 10**places
+    steps = round((ratio - 1) * scale, 6)
+    return f"{max(math.ceil(steps), int(ratio > 1)) / scale:.{places}%}"
+
+
+@dataclass(frozen=True)
+class ObjectiveLosses:
+    """Losses of a mapping against the best one: near-ties are decided by what else matters."""
+
+    cycles: float = 0.0
+    dram_bytes: float = 0.0
+    energy_pj: float = 0.0
+
+    def __add__(self, other: ObjectiveLosses) -> ObjectiveLosses:
+        """Return both together."""
+        return ObjectiveLosses(
+            self.cycles + other.cycles,
+            self.dram_bytes + other.dram_bytes,
+            self.energy_pj + other.energy_pj,
+        )
+
+    def times(self, count: int) -> ObjectiveLosses:
+        """Return it so many times."""
+        return ObjectiveLosses(count * self.cycles, count * self.dram_bytes, count * self.energy_pj)
+
+
+Gave = Callable[[ObjectiveLosses], None]
+Note = Callable[[SearchAccount], None]
+
+
+def ungiven(_gave: ObjectiveLosses) -> None:
+    """Tell nobody."""
+
+
+def unnoted(_account: SearchAccount) -> None:
+    """Tell nobody."""
+
+
+def together(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
+    """Return the account of several spaces that were searched for the same operators."""
+    ran, best, curve = 0, float("inf"), []
+    for part in parts:
+        for at, value in part.curve:
+            if value < best:
+                best = value
+                curve.append((ran + at, value))
+        ran += part.ran
+    values = sorted(
+        value
+        for account in parts
+        for value in (account.value, account.runner_up)
+        if value is not None
+    )
+    return SearchAccount(
+        name=name,
+        operators=parts[0].operators,
+        space=sum(account.space for account in parts),
+        pruned={rule: sum(account.pruned.get(rule, 0) for account in parts) for rule in RULES},
+        near=sum(account.near for account in parts),
+        ran=ran,
+        value=values[0],
+        runner_up=next((value for value in values[1:] if math.isfinite(value)), None),
+        left=min(account.left for account in parts),
+        complete=all(account.complete for account in parts),
+        ended=", ".join(dict.fromkeys(account.ended for account in parts)),
+        curve=tuple(curve),
+    )
+
+
+def floor_of_group(
+    workload: Workload, operators: Sequence[str], accelerator: Accelerator, objective: Objective
+) -> float:
+    """Return what no mapping of operators as one group is below; 0 where nothing is known.
+
+    Cycles: those of the MACs on all PEs, or of the bytes that cross DRAM, and the memories beside
+    it, at least.
+    """
+    if objective not in ("cycles", "dram-bytes"):
+        return 0.0
+    alone = workload.alone(operators)
+    reference = WorkloadReference(name=alone.name, fingerprint=alone.fingerprint)
+    group = Group(operators=tuple(operators), tree=())
+    mapping = Mapping(workload=reference, dataflow="", body=(group,))
+    least = floor_of(alone, mapping, on_chip_bytes(accelerator)).least_bytes
+    if objective == "dram-bytes":
+        return float(least)
+    rate = accelerator.bytes_per_cycle
+    moved = 0 if rate is None else math.ceil(least / rate)
+    return float(max(-(-native_macs(alone, accelerator) // accelerator.pes), moved))

@@ -1,0 +1,371 @@
+"""The candidates of a group: counts, bounds and energies of all of them, in columns.
+
+The objective of a candidate is never below its bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.core_totals import GroupTotals, family_totals
+from simaccel.analytic.family import (
+    Bools,
+    Family,
+    FamilyLoops,
+    Ints,
+    branches_of,
+    ints,
+    take,
+    tree_of,
+)
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import held_around
+from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
+from simaccel.search.judge import Body, Judge
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.neighbours import Limit, limits_of
+from simaccel.search.repeats import repeats
+from simaccel.workload import Workload
+
+UNLIMITED = 2**62
+PATIENCE: Final = 24
+"""Runs without a gain after which a search ends, unless all sizes are few."""
+EXACT: Final = 512
+"""Spaces of so many candidates that fit, with all sizes, are searched without a gap."""
+_EXPOSED: Final = 0.4
+"""The part of the DRAM's work that is likely to wait."""
+Values = npt.NDArray[np.float64]
+
+
+class NothingFitsError(SimaccelError):
+    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
+
+
+def capacity(accelerator: Accelerator) -> int:
+    """Return the buffer's capacity in bytes; a very large number if unlimited."""
+    size = accelerator.buffer.capacity_bytes
+    return UNLIMITED if size is None else size
+
+
+def leakage(accelerator: Accelerator) -> float:
+    """Return the energy in pJ that all cores leak in a cycle."""
+    return accelerator.prices.leakage_pj_per_cycle * accelerator.cores.count
+
+
+@dataclass(frozen=True)
+class ScoredTree:
+    """A candidate that ran: its tree, objective, cycles, bytes to and from DRAM, buffer bytes.
+
+    ``energy_pj``: 0 where energies are unknown, or nothing depends on them. ``instead``: the best,
+    where this one was preferred to it as a near-tie.
+    """
+
+    tree: Tree
+    value: float
+    cycles: int
+    dram_bytes: int
+    buffer_bytes: int
+    energy_pj: float = 0.0
+    instead: ScoredTree | None = None
+
+    @property
+    def least(self) -> ScoredTree:
+        """The one with the least objective: itself, or what it was preferred to."""
+        return self.instead or self
+
+    @property
+    def rank(self) -> tuple[float, int, int, int]:
+        """Figures that decide: the objective, then cycles, bytes moved, bytes kept."""
+        return self.value, self.cycles, self.dram_bytes, self.buffer_bytes
+
+
+def with_one_slot(tree: Tree) -> Tree:
+    """Return a tree whose tiles have one slot each."""
+    return tuple(
+        replace(node, slots=1)
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(with_one_slot, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
+@dataclass(eq=False)
+class CandidateSet:
+    """All candidates of some families of one group, in one row; they run when needed.
+
+    ``group``: without a tree. ``allows``: which candidates of a family are as a user constrains
+    them. ``tolerance``: of the best objective, what may be given up (`near_ties`).
+    """
+
+    group: Group
+    families: Sequence[Family]
+    judge: Judge
+    objective: Objective = "cycles"
+    allows: Callable[[Family], Bools] | None = None
+    tolerance: float = 0.0
+    limits: Sequence[Sequence[Limit]] = ()
+    """Of the numbers of each family; those of its own candidates where none are given."""
+    totals: list[GroupTotals] = field(default_factory=list)
+    """Of the first families, if they are known already."""
+
+    def __post_init__(self) -> None:
+        """Count all candidates."""
+        self.limits = self.limits or [limits_of(family) for family in self.families]
+        columns: list[list[npt.NDArray[Any]]] = []
+        again, allowed = [], []
+        priced = self.objective in ("energy", "edp") or (
+            self.tolerance > 0 and not self.accelerator.unknown_energies
+        )
+        for number, family in enumerate(self.families):
+            if number == len(self.totals):
+                self.totals.append(family_totals(family, self.accelerator))
+            totals, shape = self.totals[number], family.shape
+            bound = totals.bound
+            energy = totals.energy(bound) if priced else np.zeros(())
+            space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
+            rows = [
+                np.broadcast_to(column, shape).ravel()
+                for column in (bound, totals.dram_bytes, space, energy)
+            ]
+            size = rows[0].size
+            columns.append([*rows, np.full(size, number), np.arange(size)])
+            again.append(repeats(family, shape))
+            may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
+            allowed.append(np.broadcast_to(may, shape).ravel())
+        self.bounds, self.dram, self.space, self.energy, self.family, self.place = (
+            np.concatenate(column) for column in zip(*columns, strict=True)
+        )
+        self.again, self.allowed = np.concatenate(again), np.concatenate(allowed)
+        self.first = np.flatnonzero(~self.again & self.allowed)
+        self._alone: dict[int, tuple[Family, Tree]] = {}
+
+    def __len__(self) -> int:
+        """Count the candidates."""
+        return len(self.bounds)
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that the candidates are for."""
+        return self.judge.accelerator
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The operators of the group alone."""
+        return self.families[0].space.workload.alone(self.group.operators)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the objective has cycles in it."""
+        return self.objective in ("cycles", "edp")
+
+    def is_complete(self) -> bool:
+        """Return whether the families have all sizes of tiles between their smallest and largest.
+
+        A rank that is not cut, or in units of a head's rows, is a constraint of the scheduler.
+        """
+        loops = (
+            node
+            for family in self.families
+            for node in branches_of(family.branch)
+            if isinstance(node, FamilyLoops)
+        )
+        return all(_has_no_gap(tile) for node in loops for tile in node.tiles)
+
+    def fitting(self, room: int) -> Ints:
+        """Return the numbers of the different candidates that fit into ``room`` bytes."""
+        found: Ints = self.first[self.space[self.first] <= room]
+        return found
+
+    def values(self, which: Ints, cycles: Ints | Values) -> Values:
+        """Return the objective of candidates that take so many cycles."""
+        if self.objective == "cycles":
+            return cycles.astype(np.float64)
+        if self.objective in ("energy", "edp"):
+            more = np.where(np.isfinite(cycles), cycles, 0) - self.bounds[which]
+            energy: Values = self.energy[which] + self._leakage * more.clip(0)
+            return energy * cycles if self.objective == "edp" else energy
+        column: Ints = self.dram if self.objective == "dram-bytes" else self.space
+        return column[which].astype(np.float64)
+
+    @property
+    def _leakage(self) -> float:
+        return leakage(self.accelerator)
+
+    def run(self, which: Ints, below: float = float("inf")) -> Values:
+        """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
+        bodies = [self.body(self.tree(int(number))) for number in which]
+        return np.array(self.judge.cycles(self.workload, bodies, below), dtype=np.float64)
+
+    def body(self, tree: Tree) -> Body:
+        """Return one mapping of the group, with what is kept around it."""
+        group, around = replace(self.group, tree=tree), tuple(self._around())
+        return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
+
+    def _around(self) -> Iterator[Keep]:
+        """Yield what is kept around, by the group's own tensor where that is made in it."""
+        family, tensors = self.families[0], self.workload.tensors
+        for keep in family.around:
+            own = (
+                name
+                for name in (keep.tensor, *tensors)
+                if name in tensors
+                and held_around(family.space.workload, name, family.around) == keep.tensor
+            )
+            yield from (replace(keep, tensor=name) for name in islice(own, 1))
+
+    def extended(self, families: Sequence[Family]) -> CandidateSet:
+        """Return these candidates, and those of more families of the same group."""
+        if not families:
+            return self
+        return replace(self, families=[*self.families, *families], limits=(), totals=[*self.totals])
+
+    @property
+    def cuts(self) -> int:
+        """Number of different cuts for cores; that for one core is one, too."""
+        return len({family.cut and family.cut.spreads for family in self.families})
+
+    def on_fewer_cores(self) -> CandidateSet | None:
+        """Return the candidates of families that don't take the most cores; None if all do."""
+        cores = [family.cores for family in self.families]
+        some = [at for at, count in enumerate(cores) if count < max(cores)]
+        if not some:
+            return None
+        return replace(
+            self,
+            families=[self.families[at] for at in some],
+            limits=[self.limits[at] for at in some],
+            totals=[self.totals[at] for at in some],
+        )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether cores have pieces in some candidates."""
+        return any(family.cut for family in self.families)
+
+    def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
+        """Return candidates of another family of the same group; ``limits`` of its numbers."""
+        return replace(self, families=[family], limits=[limits], totals=[])
+
+    def alone(self, number: int) -> Family:
+        """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
+        return self._taken(number)[0]
+
+    def tree(self, number: int) -> Tree:
+        """Return a candidate's tree."""
+        return self._taken(number)[1]
+
+    def _taken(self, number: int) -> tuple[Family, Tree]:
+        if number not in self._alone:
+            family = self.families[int(self.family[number])]
+            one = take(family, index_of(self.place[number : number + 1], family.shape))
+            self._alone[number] = one, tree_of(take(one, (ints(0),)))
+        return self._alone[number]
+
+    def scored(self, number: int, cycles: float) -> ScoredTree:
+        """Return a candidate by its number, with its cycles."""
+        which = ints([number])
+        leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
+        return ScoredTree(
+            tree=self.tree(number),
+            value=float(self.values(which, np.array([cycles]))[0]),
+            cycles=int(cycles),
+            dram_bytes=int(self.dram[number]),
+            buffer_bytes=int(self.space[number]),
+            energy_pj=float(self.energy[number] + leaked),
+        )
+
+    def likely(self, which: Ints) -> Values:
+        """Return about the cycles of candidates: a part of the DRAM's work waits, too.
+
+        No bound knows it; there is more of it where there is more to move.
+        """
+        rate = self.accelerator.bytes_per_cycle
+        waits = 0.0 if rate is None else _EXPOSED / float(rate)
+        found: Values = self.bounds[which] + waits * self.dram[which]
+        return found
+
+    def most_cycles(self, which: Ints, value: float) -> float:
+        """Return cycles in which candidates have at least an objective of so much."""
+        if self.objective == "edp" and which.size:
+            return value / max(float(self.energy[which].min()), 1e-9)
+        return value
+
+    def bound(self, room: int) -> float:
+        """Return what the objective of no candidate that fits is below; infinite if none fits."""
+        return self.promise(room)[0]
+
+    def promise(self, room: int) -> tuple[float, float]:
+        """Return the bound, and the least DRAM bytes of those that have it; infinite if none fit.
+
+        No objective of a candidate that fits into ``room`` bytes is below the bound.
+        """
+        fits = self.fitting(room)
+        if not fits.size:
+            return float("inf"), float("inf")
+        values = self.values(fits, self.bounds[fits])
+        best = float(values.min())
+        return best, float(self.dram[fits[values == best]].min())
+
+    def fewest(self, room: int, value: float) -> float:
+        """Return the fewest bytes that candidates move whose bound is not above an objective."""
+        fits = self.fitting(room)
+        fits = fits[self.values(fits, self.bounds[fits]) <= value]
+        return float(self.dram[fits].min()) if fits.size else float("inf")
+
+    @property
+    def smallest(self) -> int:
+        """Buffer bytes of the smallest candidate.
+
+        Raises:
+            NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
+
+        """
+        if not self.first.size:
+            raise NothingFitsError(f"{self.group.name}: no candidate is as --constrain asks for")
+        n_bytes = int(self.space[self.first].min())
+        if n_bytes > UNLIMITED:
+            raise NothingFitsError(
+                f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "
+                "allowed: larger ones, or none"
+            )
+        return n_bytes
+
+
+def joined(sets: Sequence[CandidateSet]) -> CandidateSet:
+    """Return the candidates of several sets of one group as one."""
+    first, *others = sets
+    if not others:
+        return first
+    return replace(
+        first,
+        families=[family for one in sets for family in one.families],
+        limits=[limits for one in sets for limits in one.limits],
+        totals=[totals for one in sets for totals in one.totals],
+    )
+
+
+_SMALL = {
+    False: "array.accumulator.capacity_bytes takes the sums",
+    True: "array.accumulator.capacity_bytes and memories.*.staging_bytes take sums and operands",
+}
+
+
+def _has_no_gap(tiles: Ints) -> bool:
+    """Return whether sizes are all multiples of a unit from the smallest to the largest."""
+    sizes = np.unique(tiles)
+    return bool((np.diff(sizes) == np.gcd.reduce(sizes)).all())
+
+
+def index_of(places: Ints, shape: tuple[int, ...]) -> tuple[Ints, ...]:
+    """Return where candidates stand in a family of a shape; a family of one has none."""
+    return tuple(map(ints, np.unravel_index(places, shape))) if shape else ()

@@ -1,0 +1,158 @@
+"""Fronts of mappings: those that no other beats in all figures asked for.
+
+The figures are kept as *parts* that add up over the operators of a workload (cycles, energy, DRAM
+bytes) or whose largest counts (buffer bytes), each the smaller the better. Utilisation follows from
+the cycles, energy times delay from energy and cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.family import Ints
+from simaccel.pareto import beaten, evenly, undominated
+from simaccel.search.judge import Body
+
+Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
+FIGURES: Final[tuple[Figure, ...]] = (
+    "cycles",
+    "utilisation",
+    "energy",
+    "edp",
+    "dram-bytes",
+    "footprint",
+)
+"""What a front may be of. Utilisation is better if larger, all others if smaller."""
+_CYCLES, _ENERGY, _DRAM, _SPACE = range(4)
+_PARTS: Final[dict[Figure, tuple[int, ...]]] = {
+    "cycles": (_CYCLES,),
+    "utilisation": (_CYCLES,),
+    "energy": (_ENERGY,),
+    "edp": (_ENERGY, _CYCLES),
+    "dram-bytes": (_DRAM,),
+    "footprint": (_SPACE,),
+}
+_CLOSE: Final = 0.001
+"""Of many candidates, one that may be better by less than this is not looked at (decision 0029)."""
+_MANY: Final = 4096
+"""So many candidates are looked at in all detail."""
+_CHUNK: Final = 1024
+"""Candidates that are judged in one go, at least, while there are as many.
+
+Of a BERT attention of 128 tokens 256 take twice the time; 8,192 too, as more are judged.
+"""
+_MOST: Final = 2048
+"""Mappings of some operators that are kept; of more, some that lie evenly between the ends."""
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FrontFigures:
+    """Two figures of which a front is made."""
+
+    x: Figure
+    y: Figure
+
+    @property
+    def parts(self) -> list[int]:
+        """The columns of parts that decide."""
+        return sorted({*_PARTS[self.x], *_PARTS[self.y]})
+
+    @property
+    def timed(self) -> bool:
+        """Whether cycles decide, or energy, of which leakage in these cycles is a part."""
+        return bool({_CYCLES, _ENERGY} & {*self.parts})
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A way to map some consecutive operators, with its figures.
+
+    ``energy_pj`` has the leakage in ``cycles``; ``buffer_bytes`` are what the tiles need.
+    """
+
+    body: Body
+    cycles: int
+    energy_pj: float
+    dram_bytes: int
+    buffer_bytes: int
+
+    @property
+    def parts(self) -> tuple[float, float, float, float]:
+        """Cycles, energy, DRAM bytes and buffer bytes."""
+        return self.cycles, self.energy_pj, self.dram_bytes, self.buffer_bytes
+
+    def followed(self, other: Alternative) -> Alternative:
+        """Return this and, behind it, another."""
+        return Alternative(
+            (*self.body, *other.body),
+            self.cycles + other.cycles,
+            self.energy_pj + other.energy_pj,
+            self.dram_bytes + other.dram_bytes,
+            max(self.buffer_bytes, other.buffer_bytes),
+        )
+
+
+def front_of(
+    least: Floats, judge: Callable[[Ints], Floats], *, chunk: int = _CHUNK
+) -> tuple[Ints, Floats]:
+    """Return the numbers of a front, and the figures of all that were judged (else infinite).
+
+    ``least``: what the figures of each candidate are not below, in columns; ``judge`` returns the
+    figures of some. Candidates are judged, some ``chunk`` at a time, until no other one's ``least``
+    is unbeaten.
+    """
+    figures = np.full(least.shape, np.inf)
+    left = np.arange(len(least))
+    slack = 1 + _CLOSE if len(least) > _MANY else 1.0
+    front = np.empty(0, dtype=np.int64)
+    while left.size:
+        layer = _layers(least, left, chunk)
+        figures[layer] = judge(layer)
+        front = np.concatenate([front, layer])
+        front = front[undominated(figures[front])]
+        front = front[np.isfinite(figures[front]).all(axis=1)]
+        left = left[~np.isin(left, layer)]
+        left = left[~beaten(least[left] * slack, figures[front])]
+    return front, figures
+
+
+def _layers(least: Floats, left: Ints, size: int) -> Ints:
+    """Return what no other one's ``least`` beats, then what only those beat, and so on."""
+    found = np.empty(0, dtype=np.int64)
+    while left.size and found.size < size:
+        layer = left[undominated(least[left])]
+        found = np.concatenate([found, layer])
+        left = left[~np.isin(left, layer)]
+    return found
+
+
+def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternative]:
+    """Return the alternatives that no other one equals or beats."""
+    if not found:
+        return []
+    rows = np.array([one.parts for one in found], dtype=np.float64)[:, asked.parts]
+    kept = undominated(rows)
+    return [found[int(at)] for at in evenly(kept, _MOST)]
+
+
+def joined(
+    asked: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
+) -> list[Alternative]:
+    """Return the front of all pairs: an alternative of the first operators, and one of the next."""
+    if not first or not second:
+        return []
+    ones, others = (
+        np.array([alternative.parts for alternative in alternatives], dtype=np.float64)
+        for alternatives in (first, second)
+    )
+    rows = ones[:, None, :] + others[None, :, :]
+    rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
+    kept = undominated(rows.reshape(-1, ones.shape[1])[:, asked.parts])
+    pairs = (divmod(int(at), len(second)) for at in evenly(kept, _MOST))
+    return [first[left].followed(second[other]) for left, other in pairs]

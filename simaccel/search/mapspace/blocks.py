@@ -1,0 +1,240 @@
+"""One block of a search: mappings by number, drawn, or like the best so far; and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.family import Ints
+from simaccel.search.mapspace.candidates import TilingBatch
+from simaccel.search.mapspace.costs import Floats, Objective, Setting, score
+from simaccel.search.mapspace.ordering import best_orders
+from simaccel.search.mapspace.space import EinsumMapspace, Genes
+
+Score = tuple[float, float]
+"""The objective and what decides between equals: the smaller the better."""
+ELITE: Final = 128
+"""Mappings in a population, at most."""
+_BLOCK: Final = 2048
+"""Mappings in a drawn block."""
+_NEW: Final = 0.125
+"""The part of a block that is drawn from everywhere once there are parents."""
+_CROSSED, _KEPT_ANEW = 0.5, 0.1
+"""How often a child has chains of a second parent, and roles of its own."""
+_OF_OTHER: Final = 0.5
+"""The part of the ranks that a crossed child has from the second parent."""
+_MIX: Final = 1_000_003
+
+
+@dataclass(frozen=True)
+class MapspaceProblem:
+    """The mapspaces of one einsum that are searched.
+
+    ``known``: mappings to start from, those of the mapspaces that are nearest to them.
+    """
+
+    setting: Setting
+    spaces: tuple[EinsumMapspace, ...]
+    known: TilingBatch | None = None
+
+
+@dataclass(frozen=True)
+class Population:
+    """Good and different mappings, the best first.
+
+    ``values`` of the objective, ``ties`` that decide between equals, and ``niches``: numbers of the
+    ways to spread the work over the spatial levels.
+    """
+
+    values: Floats
+    ties: Floats
+    niches: Ints
+    genes: Genes
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.values)
+
+    @property
+    def best(self) -> Score:
+        """The score of the best mapping."""
+        return float(self.values[0]), float(self.ties[0])
+
+    def take(self, which: Ints | slice) -> Population:
+        """Return some of them."""
+        return Population(
+            self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
+        )
+
+    def joined(self, other: Population | None) -> Population:
+        """Return the elite of both."""
+        if other is None:
+            return self
+        return Population(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.ties, other.ties]),
+            np.concatenate([self.niches, other.niches]),
+            Genes.concatenate([self.genes, other.genes]),
+        ).elite()
+
+    def elite(self) -> Population:
+        """Return the best of every niche, then the second best of every niche, and so on."""
+        order = np.lexsort((self.ties, self.values, self.niches))
+        columns = [column[order] for column in (self.niches, self.values, self.ties)]
+        again = [np.concatenate([[False], column[1:] == column[:-1]]) for column in columns]
+        different = ~(again[0] & again[1] & again[2])
+        order, niches = order[different], columns[0][different]
+        place = np.arange(len(niches)) - np.searchsorted(niches, niches)
+        values, ties = self.values[order], self.ties[order]
+        chosen = order[np.lexsort((ties, values, place))[:ELITE]]
+        return self.take(chosen[np.lexsort((self.ties[chosen], self.values[chosen]))])
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """One block: ``start`` to ``stop`` of a complete search, drawn mappings, or given ones."""
+
+    problem: MapspaceProblem
+    objective: Objective
+    space: int
+    """Which mapspace of the problem."""
+    start: int = 0
+    stop: int = 0
+    seed: tuple[int, ...] | None = None
+    refine: bool = True
+    """Judge each tiling in its best orders, and draw more perfect chains than there are."""
+    parents: Genes | None = None
+    genes: Genes | None = None
+    """Mappings within the fan-outs."""
+    gone: int = 0
+    """How many those were drawn among, that are not known."""
+
+
+@dataclass(frozen=True)
+class BlockOutcome:
+    """The result of a block: how many mappings, its improvements, and its best.
+
+    A tiling is judged with all its orders: it is one that is drawn, but as many mappings.
+    """
+
+    space: int
+    drawn: int
+    """Tilings gone through, those beyond fan-outs included."""
+    gone: int
+    """Mappings judged, invalid ones included."""
+    tilings: int = 0
+    valid: int = 0
+    steps: tuple[tuple[int, int, float], ...] = ()
+    """(tilings, mappings until then, objective) of each improvement in the block; valid ones."""
+    found: Population | None = None
+
+
+def run_block(task: BlockTask) -> BlockOutcome:
+    """Evaluate one block."""
+    space = task.problem.spaces[task.space]
+    if task.genes is not None:
+        return judge(task, task.gone, *space.fitting(task.genes))
+    if task.seed is None:
+        return judge(task, *space.block(task.start, task.stop))
+    return judge(task, *drawn(task))
+
+
+def drawn(task: BlockTask) -> tuple[int, Genes, Ints]:
+    """Return how many mappings a block draws, and those within the fan-outs with their factors."""
+    space = task.problem.spaces[task.space]
+    found = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
+    return len(found), *space.fitting(found)
+
+
+def joined(tasks: Sequence[BlockTask]) -> BlockTask:
+    """Return given mappings of one mapspace as one block."""
+    genes = Genes.concatenate([task.genes for task in tasks if task.genes is not None])
+    return replace(tasks[0], genes=genes, gone=sum(task.gone for task in tasks))
+
+
+def judge(task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockOutcome:
+    """Evaluate mappings, and give the best of them."""
+    setting, space = task.problem.setting, task.problem.spaces[task.space]
+    orders = space.book.counts(factors) if task.refine else np.ones_like(genes.orders)
+    copies = orders.prod(axis=1)
+    judged = int(copies.sum()) if task.refine and task.genes is not None else gone
+    if not len(genes):
+        return BlockOutcome(task.space, gone, judged)
+    candidates = space.candidates(genes, factors)
+    fits = setting.fits(space, candidates)
+    if not fits.any():
+        return BlockOutcome(task.space, gone, judged)
+    genes, candidates, copies = genes.take(fits), candidates.take(fits), copies[fits]
+    if task.refine:
+        best = best_orders(setting, space, candidates, task.objective)
+        value, tie, genes = best.values, best.ties, replace(genes, orders=best.orders)
+    else:
+        value, tie = score(task.objective, setting.costs(space, candidates))
+    falls = np.flatnonzero(value < np.concatenate([[np.inf], np.minimum.accumulate(value)[:-1]]))
+    until = np.cumsum(copies)
+    population = Population(value, tie, _niches(space, candidates.factors), genes)
+    return BlockOutcome(
+        task.space,
+        gone,
+        judged,
+        len(genes),
+        int(until[-1]),
+        tuple((int(at) + 1, int(until[at]), float(value[at])) for at in falls),
+        population.elite(),
+    )
+
+
+def in_all_orders(problem: MapspaceProblem, objective: Objective, at: int, genes: Genes) -> Genes:
+    """Return the best of some tilings' mappings, all their orders counted: a population's.
+
+    So several orders of one tiling may be among them, as if each mapping had been judged alone.
+    """
+    setting, space = problem.setting, problem.spaces[at]
+    every, factors = space.in_all_orders(*space.fitting(genes))
+    candidates = space.candidates(every, factors)
+    value, tie = score(objective, setting.costs(space, candidates))
+    return Population(value, tie, _niches(space, candidates.factors), every).elite().genes
+
+
+def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
+    """Number the ways to spread work over the spatial levels; different ones may share a number.
+
+    On a systolic array, where only tiles and sides are chosen, each mapping is a way of its own.
+    """
+    hierarchy = space.hierarchy
+    ends_at_pes = hierarchy.temporal[-1] > hierarchy.inside
+    found = np.zeros(len(factors), dtype=np.int64)
+    for level in hierarchy.spatial if ends_at_pes else range(len(hierarchy.levels)):
+        for rank in range(factors.shape[2]):
+            found = found * _MIX + factors[:, level, rank]
+    return found
+
+
+def _drawn(space: EinsumMapspace, task: BlockTask, rng: np.random.Generator) -> Genes:
+    if task.parents is None:
+        return space.random(rng, _BLOCK, perfect=task.refine)
+    new = int(_BLOCK * _NEW)
+    drawn = space.random(rng, new, perfect=task.refine)
+    return Genes.concatenate([drawn, _children(space, task.parents, _BLOCK - new, rng)])
+
+
+def _children(space: EinsumMapspace, parents: Genes, n: int, rng: np.random.Generator) -> Genes:
+    """Cross good mappings and change a little of them: the best of them most often."""
+    children = parents.take(np.floor(np.square(rng.random(n)) * len(parents)).astype(np.int64))
+    other = parents.take(rng.integers(0, len(parents), n))
+    chains = children.chains.copy()
+    n_ranks = chains.shape[1]
+    crossed = (rng.random(n) < _CROSSED)[:, np.newaxis] & (rng.random((n, n_ranks)) < _OF_OTHER)
+    np.copyto(chains, other.chains, where=crossed)
+    free = np.flatnonzero(np.array(space.chain_counts()) > 1)
+    changed = rng.random((n, len(free))) < rng.integers(0, 4, (n, 1)) / max(len(free), 1)
+    if len(free):
+        changed[np.arange(n), rng.integers(0, len(free), n)] = True
+    for at, rank in enumerate(free.tolist()):
+        rows = np.flatnonzero(changed[:, at])
+        chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
+    keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), children.keeps)
+    return Genes(chains, children.orders, keeps)

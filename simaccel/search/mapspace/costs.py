@@ -1,0 +1,236 @@
+"""Costs of candidates: the closed form, asked for many at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.evaluation import FamilyTotals, evaluate
+from simaccel.analytic.family import Bools, Family, family_of, ints, take
+from simaccel.errors import SimaccelError
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.levels import Hierarchy
+from simaccel.mapping.space import IterationSpace as Ranks
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.search.mapspace.candidates import (
+    INPUTS,
+    TilingBatch,
+    family_of_candidates,
+    held,
+    tile_bytes,
+    tree_of_one,
+    two_slots,
+)
+from simaccel.search.mapspace.space import EinsumMapspace
+from simaccel.workload import Einsum, Tensor, Workload
+
+MOST_MACS: Final = 2**50
+"""Beyond, accesses in 64-bit integers could wrap."""
+_BLOCK: Final = 1 << 13
+Floats = npt.NDArray[np.float64]
+Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
+OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
+
+
+class NotNestableError(SimaccelError):
+    """An einsum that mapspaces don't take; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Costs of candidates: the most cycles that any resource works, energy, and bytes.
+
+    ``dram_bytes`` move to and from DRAM, ``buffer_bytes`` are what the tiles need in the buffer.
+    """
+
+    cycles: npt.NDArray[np.int64]
+    energy_pj: Floats
+    dram_bytes: npt.NDArray[np.int64]
+    buffer_bytes: npt.NDArray[np.int64]
+
+    @property
+    def edp(self) -> Floats:
+        """Energy times delay in pJ cycles."""
+        return self.energy_pj * self.cycles
+
+    @classmethod
+    def of(cls, totals: FamilyTotals) -> Self:
+        """Return the costs that follow from counts."""
+        cycles, counts = totals.resource_bound(), totals.counts
+        return cls(
+            cycles=cycles,
+            energy_pj=np.asarray(sum(totals.energy_pj(cycles).values())),
+            dram_bytes=counts.total("dram_read") + counts.total("dram_write"),
+            buffer_bytes=totals.buffer_bytes(),
+        )
+
+
+def score(objective: Objective, costs: Costs) -> tuple[Floats, Floats]:
+    """Return the objective of each candidate, and what decides between equals."""
+    cycles = costs.cycles.astype(np.float64)
+    if objective == "cycles":
+        return cycles, costs.energy_pj
+    if objective == "energy":
+        return costs.energy_pj, cycles
+    if objective == "dram-bytes":
+        return costs.dram_bytes.astype(np.float64), cycles
+    if objective == "footprint":
+        return costs.buffer_bytes.astype(np.float64), cycles
+    return costs.edp, cycles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One einsum on one accelerator; ``hierarchy`` has the room that mappings may take.
+
+    ``stationarity``: what the PEs of a systolic array hold.
+    """
+
+    einsum: Einsum
+    tensors: Mapping[str, Tensor]
+    accelerator: Accelerator
+    hierarchy: Hierarchy
+    stationarity: Stationarity | None = None
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The einsum alone."""
+        einsum, out = self.einsum, self.einsum.output.tensor
+        tensors = {operand.tensor: self._given(operand.tensor) for operand in einsum.inputs}
+        tensors[out] = replace(self.tensors[out], kind="output")
+        return Workload("einsum", (einsum,), tensors)
+
+    def _given(self, name: str) -> Tensor:
+        """Return a tensor as it comes to the einsum alone: a weight, or another input."""
+        tensor = self.tensors[name]
+        return tensor if tensor.kind == "weight" else replace(tensor, kind="input")
+
+    @property
+    def leaf(self) -> Do:
+        """The leaf that does the work."""
+        systolic = isinstance(self.accelerator.array, ArraySpec)
+        return Do(self.einsum.name, "array" if systolic else "mac", self.stationarity)
+
+    def empty(self, space: EinsumMapspace) -> Group:
+        """Return the group of a mapspace without a tree."""
+        ranks = self.einsum.ranks
+        padded = {rank: size for rank, size in space.einsum.ranks.items() if size != ranks[rank]}
+        return Group(operators=(self.einsum.name,), tree=(), padded=padded)
+
+    def ranks(self, space: EinsumMapspace) -> Ranks:
+        """Return the ranks as a group sees them."""
+        key = tuple(space.einsum.ranks.values())
+        if key not in self._ranks:
+            self._ranks[key] = space_of(self.workload, self.empty(space))
+        return self._ranks[key]
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[int, ...], Ranks]:
+        return {}
+
+    def tile_bytes(self, space: EinsumMapspace, candidates: TilingBatch) -> Floats:
+        """Return the bytes of full tiles by (temporal level, role, candidate)."""
+        ranks = self.ranks(space)
+        tiles = candidates.tiles(list(space.einsum.ranks.values())).astype(np.float64)
+        seen = ranks.operators[0]
+        return tile_bytes(seen, list(ranks.sizes), self.hierarchy, candidates.keeps, tiles)
+
+    def fits(self, space: EinsumMapspace, candidates: TilingBatch) -> Bools:
+        """Return which candidates fit the memories, and their staging, with one slot a tile."""
+        tiles = self.tile_bytes(space, candidates)
+        found = held(self.hierarchy, tiles)
+        for at, roles, most in self._staging:
+            found &= tiles[at, roles].sum(axis=0) <= most
+        return found
+
+    @cached_property
+    def _staging(self) -> list[tuple[int, list[int], int]]:
+        """The buffer's level, roles of a memory beside the DRAM, and bytes that they may take."""
+        at = next((n for n, one in enumerate(self.hierarchy.memories) if one.name == BUFFER), None)
+        operands = [*self.einsum.inputs, self.einsum.output]
+        names = [one.tensor for one in operands]
+        found: dict[str, list[int]] = {}
+        for position, name in enumerate(names):
+            role = position if position < len(names) - 1 else INPUTS
+            found.setdefault(self.workload.tensors[name].kind, []).append(role)
+        limits = self.accelerator.staging
+        pairs = ((roles, limits.get(kind)) for kind, roles in found.items())
+        return [(at, roles, most) for roles, most in pairs if at is not None and most is not None]
+
+    def family(
+        self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
+    ) -> Family:
+        """Return candidates as a family of trees; ``double``: two slots where there is room."""
+        slots = None
+        if double:
+            held_bytes = self.tile_bytes(space, candidates)
+            slots = two_slots(self.hierarchy, candidates.keeps, held_bytes)
+            for at, roles, most in self._staging:
+                taken = (held_bytes[at, roles] * slots[at, roles]).sum(axis=0)
+                slots[at, roles] = np.where(taken <= most, slots[at, roles], 1)
+        return family_of_candidates(self.ranks(space), self.leaf, self.hierarchy, candidates, slots)
+
+    def group(
+        self, space: EinsumMapspace, candidates: TilingBatch, *, double: bool = False
+    ) -> Group:
+        """Return the first candidate as a group of a mapping."""
+        first = candidates.take(slice(0, 1))
+        one = take(self.family(space, first, double=double), ints(0))
+        empty = self.empty(space)
+        return Group(operators=empty.operators, tree=tree_of_one(one), padded=empty.padded)
+
+    def evaluate(self, space: EinsumMapspace, candidates: TilingBatch) -> FamilyTotals:
+        """Count candidates with the closed form."""
+        return evaluate(self.family(space, candidates), self.accelerator)
+
+    def totals(self, group: Group) -> FamilyTotals:
+        """Count one mapping with the closed form."""
+        return evaluate(family_of(space_of(self.workload, group), group), self.accelerator)
+
+    def costs(self, space: EinsumMapspace, candidates: TilingBatch) -> Costs:
+        """Return what candidates cost."""
+        cycles, dram, buffer = np.empty((3, len(candidates)), dtype=np.int64)
+        energy = np.empty(len(candidates))
+        for start in range(0, len(candidates), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            some = Costs.of(self.evaluate(space, candidates.take(part)))
+            cycles[part], energy[part] = some.cycles, some.energy_pj
+            dram[part], buffer[part] = some.dram_bytes, some.buffer_bytes
+        return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)
+
+    def require(self) -> None:
+        """Refuse an einsum that mapspaces don't take, or that is too large to count.
+
+        Raises:
+            NotNestableError: says what it is that they don't take.
+
+        """
+        einsum = self.einsum
+        if len(einsum.inputs) > INPUTS:
+            raise NotNestableError(f"{einsum}: {len(einsum.inputs)} inputs; allowed: 1 or 2")
+        for operand in (*einsum.inputs, einsum.output):
+            terms = [rank for dim in operand.projection for rank, _ in dim.terms]
+            if len(set(terms)) < len(terms):
+                raise NotNestableError(f"{einsum}: a rank twice in {operand}; allowed: once")
+        if not einsum.output.is_unit:
+            raise NotNestableError(f"{einsum}: index of {einsum.output}; allowed: single ranks")
+        require_countable(einsum)
+
+
+def require_countable(einsum: Einsum) -> None:
+    """Refuse an einsum whose counts may not fit 64-bit integers.
+
+    Raises:
+        NotNestableError: names the MACs and the limit.
+
+    """
+    macs = math.prod(einsum.ranks.values())
+    if macs > MOST_MACS:
+        raise NotNestableError(f"{einsum.name}: {macs} MACs; allowed: at most 2^50")

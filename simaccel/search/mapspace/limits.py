@@ -1,0 +1,219 @@
+"""Constraints against one einsum and one hierarchy: what is allowed per rank and level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.dataflow import Constraints, LevelConstraint
+from simaccel.hardware.levels import ROLES, Hierarchy, Level, Role, SpatialLevel, TemporalLevel
+from simaccel.search.mapspace.chains import SplitLimit
+from simaccel.workload import Einsum
+
+Keep = tuple[tuple[bool, ...], ...]
+"""Which roles (inner) each temporal level (outer) keeps."""
+_FREE = LevelConstraint()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingLimits:
+    """Limits of mappings: hashable, and small to send to another process."""
+
+    splits: tuple[tuple[SplitLimit, ...], ...]
+    """By rank, then by level from the innermost to the one below the outermost."""
+    fixed: tuple[tuple[int, ...], ...]
+    """By temporal level: ranks whose loops have this order."""
+    keeps: tuple[Keep, ...]
+    """All that levels may keep."""
+
+
+def limits(
+    einsum: Einsum, hierarchy: Hierarchy, dataflow: Constraints, asked: Constraints
+) -> MappingLimits:
+    """Combine a dataflow with what the user asked for; the user's word counts.
+
+    Ranks of a dataflow that the einsum lacks are for other operators; those that the user names
+    have to exist.
+
+    Raises:
+        InputError: unknown levels and ranks, factors that can't fit, and what a level can't do.
+
+    """
+    faults = [*_unknown_levels(hierarchy, dataflow, "dataflow")]
+    faults += [*_unknown_levels(hierarchy, asked, "--constrain")]
+    faults += [*_unknown_ranks(einsum, asked), *_contradictions(einsum, asked)]
+    if faults:
+        raise InputError(faults)
+    both = {
+        name: _known(einsum, dataflow.get(name, _FREE)).under(
+            _known(einsum, asked.get(name, _FREE))
+        )
+        for name in hierarchy.names
+    }
+    for level in hierarchy.levels:
+        said = _said(_known(einsum, asked.get(level.name, _FREE)))
+        if level is hierarchy.levels[0]:
+            faults += _at_outermost(level.name, both[level.name], said)
+        faults += _impossible(einsum, level, both[level.name], said)
+    if faults:
+        raise InputError(faults)
+    return MappingLimits(
+        splits=tuple(
+            tuple(
+                _split(einsum, rank, level, both[level.name]) for level in hierarchy.levels[:0:-1]
+            )
+            for rank in einsum.ranks
+        ),
+        fixed=tuple(
+            tuple(list(einsum.ranks).index(rank) for rank in both[level.name].order)
+            for level in hierarchy.memories
+        ),
+        keeps=tuple(_keeps(einsum, hierarchy, both)),
+    )
+
+
+def rank_of(einsum: Einsum, name: str) -> str | None:
+    """Find a rank by its name in either case."""
+    if name in einsum.ranks:
+        return name
+    return next((rank for rank in einsum.ranks if rank.lower() == name.lower()), None)
+
+
+def _unknown_levels(hierarchy: Hierarchy, given: Constraints, source: str) -> Iterator[Fault]:
+    for name in given:
+        if name not in hierarchy.names:
+            yield Fault(source, "level", name, suggest(name, hierarchy.names))
+
+
+def _unknown_ranks(einsum: Einsum, given: Constraints) -> Iterator[Fault]:
+    for level, constraint in given.items():
+        named = [*(constraint.ranks or ()), *constraint.factors, *constraint.most]
+        for rank in (*named, *constraint.order):
+            if rank_of(einsum, rank) is None:
+                allowed = suggest(rank.lower(), einsum.ranks)
+                yield Fault("--constrain", f"{level}: rank", rank, allowed)
+
+
+def _known(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
+    """Return ranks the einsum's names, without those that it lacks."""
+    fields = {name: getattr(given, name) for name in given.model_fields_set}
+    for name in {"ranks", "order"} & fields.keys():
+        if fields[name] is not None:
+            found = (rank_of(einsum, rank) for rank in fields[name])
+            fields[name] = tuple(rank for rank in found if rank is not None)
+    for name in {"factors", "most"} & fields.keys():
+        renamed = {rank_of(einsum, rank): pieces for rank, pieces in fields[name].items()}
+        fields[name] = {rank: n for rank, n in renamed.items() if rank is not None}
+    return LevelConstraint.model_validate(fields)
+
+
+def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
+    """Find what the user asks for in two ways; over a dataflow the user's word counts."""
+    for level, constraint in asked.items():
+        given = _known(einsum, constraint)
+        for rank, pieces in given.factors.items():
+            if given.ranks is not None and rank not in given.ranks and pieces != 1:
+                allowed = f"1, as {level}={','.join(given.ranks) or 'none'} leaves it out"
+                yield Fault("--constrain", f"{level}.{rank}", pieces, allowed)
+        if len(set(given.order)) < len(given.order):
+            yield Fault("--constrain", f"{level}.order", ",".join(given.order), "each rank once")
+
+
+def _said(given: LevelConstraint) -> frozenset[str]:
+    """Return the ranks and the kinds of constraints that are given."""
+    return frozenset({*given.factors, *given.model_fields_set})
+
+
+def _source(said: frozenset[str], *names: str) -> str:
+    return "--constrain" if said & {*names} else "dataflow"
+
+
+def _impossible(
+    einsum: Einsum, level: Level, limits: LevelConstraint, said: frozenset[str]
+) -> Iterator[Fault]:
+    """Find what a level can't do; ``said``: what of it the user said, and not a dataflow."""
+    if isinstance(level, TemporalLevel):
+        for role in limits.keep or ():
+            if role not in level.roles:
+                source = _source(said, "keep")
+                yield Fault(source, f"{level.name}.keep", role, _one_of(level.roles))
+    elif limits.order or limits.keep is not None:
+        source = _source(said, "order", "keep")
+        yield Fault(source, level.name, "order or keep", "ranks and factors; no memory here")
+    for rank, pieces in limits.factors.items():
+        most = _most(einsum, rank, level, limits)
+        if pieces != "all" and pieces > most:
+            allowed = f"1 to {most}" if most > 1 else "1"
+            if _adds_in_vain(einsum, rank, level):
+                allowed = f"1, as {level.name} can't add sums and {rank} is summed over"
+            yield Fault(_source(said, rank), f"{level.name}.{rank}", pieces, allowed)
+
+
+def _at_outermost(name: str, given: LevelConstraint, said: frozenset[str]) -> Iterator[Fault]:
+    if given.factors or given.most or given.ranks is not None:
+        shown = next(text for text, _ in given.parts())
+        source = _source(said, "factors", "most", "ranks")
+        yield Fault(source, name, f"{name}{shown}", "none; it takes what is left")
+    if given.keep is not None and set(given.keep) != set(ROLES):
+        source = _source(said, "keep")
+        yield Fault(source, f"{name}.keep", ",".join(given.keep), "all; nothing is outside")
+
+
+def _one_of(roles: frozenset[Role]) -> str:
+    return f"one of {', '.join(role for role in ROLES if role in roles)}"
+
+
+def _most(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
+    """Return the largest number of pieces of a rank at a level."""
+    most = min(einsum.ranks[rank], given.most.get(rank, einsum.ranks[rank]))
+    if not isinstance(level, SpatialLevel):
+        return most
+    return 1 if _adds_in_vain(einsum, rank, level) else min(most, level.fanout)
+
+
+def _adds_in_vain(einsum: Einsum, rank: str, level: Level) -> bool:
+    if not isinstance(level, SpatialLevel) or level.reduces:
+        return False
+    return rank not in einsum.output.ranks
+
+
+def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> SplitLimit:
+    spatial = isinstance(level, SpatialLevel)
+    most = _most(einsum, rank, level, given)
+    limit = None if most == einsum.ranks[rank] else most
+    pieces = given.factors.get(rank)
+    if pieces is None:
+        barred = given.ranks is not None and rank not in given.ranks
+        pieces = 1 if barred or most == 1 else None
+    if pieces == "all":
+        return SplitLimit(spatial=spatial, most=limit, whole=True)
+    return SplitLimit(spatial=spatial, most=limit, exactly=pieces)
+
+
+def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterator[Keep]:
+    """Return all choices of what to keep: the outermost keeps all, so does the innermost memory.
+
+    There is no choice for a second input that isn't there.
+    """
+    choices: list[tuple[bool, ...]] = []
+    there = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
+    for at, level in enumerate(hierarchy.memories):
+        inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & there}
+        choices += [_kept(level, limits[level.name], role, at, inside) for role in ROLES]
+    width = len(ROLES)
+    for bits in product(*choices):
+        yield tuple(bits[at : at + width] for at in range(0, len(bits), width))
+
+
+def _kept(
+    level: TemporalLevel, given: LevelConstraint, role: Role, at: int, inside: set[Role]
+) -> tuple[bool, ...]:
+    if at == 0:
+        return (True,)
+    if given.keep is not None:
+        return (role in given.keep,)
+    if role not in level.roles:
+        return (False,)
+    return (True, False) if role in inside else (True,)

@@ -1,0 +1,262 @@
+"""The tables behind a mapspace: chains by rank, orders by level and ranks that have loops there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.family import Ints
+from simaccel.hardware.levels import ROLES, Hierarchy
+from simaccel.search.mapspace.chain_table import ChainTable, chain_table
+from simaccel.search.mapspace.chains import Mapspace
+from simaccel.search.mapspace.limits import MappingLimits
+from simaccel.search.mapspace.orders import (
+    Dependence,
+    dependences,
+    distinct_orders,
+    moves,
+    undominated,
+)
+from simaccel.workload import Einsum
+
+_LISTED: Final = 1 << 15
+"""Chains of a rank that are held as a list; of more, only the table."""
+
+
+class MapspaceTables:
+    """The tables of one mapspace; what they hold is made when it is first asked for."""
+
+    def __init__(
+        self, einsum: Einsum, hierarchy: Hierarchy, mapspace: Mapspace, limits: MappingLimits
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.tables: tuple[ChainTable, ...] = tuple(
+            chain_table(size, splits, mapspace)
+            for size, splits in zip(einsum.ranks.values(), limits.splits, strict=True)
+        )
+        self.extents = np.array(list(einsum.ranks.values()), dtype=np.int64)
+        self.keeps = np.array(limits.keeps, dtype=bool)
+        memories = hierarchy.memories
+        operands = dependences(einsum)
+        self._levels = tuple(
+            _Orders(
+                {
+                    role: operands[role]
+                    for role in range(len(ROLES))
+                    if self.keeps[:, at + 1 :, role].any()
+                },
+                limits.fixed[at],
+                len(self.extents),
+            )
+            for at in range(len(memories))
+        )
+
+    @cached_property
+    def _listed(self) -> list[Ints | None]:
+        """The chains of each rank, a column each from the outermost level in, if they are few."""
+        few = [table.count <= _LISTED for table in self.tables]
+        return [
+            np.ascontiguousarray(table.at(np.arange(table.count))[:, ::-1].T) if is_few else None
+            for table, is_few in zip(self.tables, few, strict=True)
+        ]
+
+    def chains(self, rank: int, numbers: Ints) -> Ints:
+        """Return chains of a rank by number, a row each as of `ChainTable.at`."""
+        listed = self._listed[rank]
+        if listed is None:
+            return self.tables[rank].at(numbers)
+        return listed[::-1, numbers].T
+
+    def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
+        """Draw perfect chains of a rank that has some."""
+        perfect, numbers = self.perfect[rank], self._perfect_numbers[rank]
+        drawn = rng.integers(0, perfect.count, n)
+        return self.tables[rank].numbers(perfect.at(drawn)) if numbers is None else numbers[drawn]
+
+    @cached_property
+    def perfect(self) -> list[ChainTable]:
+        """The perfect chains of each rank."""
+        return [chain_table(table.size, table.splits, "pfm") for table in self.tables]
+
+    @cached_property
+    def _perfect_numbers(self) -> list[Ints | None]:
+        """The numbers of the perfect chains of each rank, if they are few."""
+        return [
+            table.numbers(perfect.at(np.arange(perfect.count)))
+            if perfect.count <= _LISTED
+            else None
+            for table, perfect in zip(self.tables, self.perfect, strict=True)
+        ]
+
+    def factors(self, chains: Ints) -> Ints:
+        """Return the factors (mapping, level, rank) of chains by number (mapping, rank)."""
+        n_levels = len(self.hierarchy.levels)
+        found = np.empty((n_levels, len(self.tables), len(chains)), dtype=np.int64)
+        for rank in range(len(self.tables)):
+            found[::-1, rank] = self.chains(rank, chains[:, rank]).T
+        return found.transpose(2, 0, 1)
+
+    def keys(self, factors: Ints, orders: Ints) -> Ints:
+        """Return the keys of orders (mapping, temporal level, rank), as of `orders`."""
+        temporal = self.hierarchy.temporal
+        found = [
+            self._levels[at].find(factors[:, level] > 1, orders[:, at])
+            for at, level in enumerate(temporal)
+        ]
+        return np.stack(found, axis=1)
+
+    def orders(self, factors: Ints, keys: Ints) -> Ints:
+        """Return the orders (mapping, temporal level, rank): of all that differ, number ``key``."""
+        temporal = self.hierarchy.temporal
+        found = np.empty((len(temporal), factors.shape[2], len(factors)), dtype=np.int64)
+        for at, level in enumerate(temporal):
+            found[at] = self._levels[at].pick(factors[:, level] > 1, keys[:, at]).T
+        return found.transpose(2, 0, 1)
+
+    def best(self, factors: Ints, keeps: npt.NDArray[np.bool_]) -> list[BestOrders]:
+        """Return the orders of tilings that no other one beats, by temporal level."""
+        temporal = self.hierarchy.temporal
+        return [
+            self._levels[at].best(factors[:, level] > 1, self._moved_by(at, factors, keeps))
+            for at, level in enumerate(temporal)
+        ]
+
+    def _moved_by(self, at: int, factors: Ints, keeps: npt.NDArray[np.bool_]) -> Ints:
+        """Return which tensors the order of a level has a say in, as bits by tiling.
+
+        What the next memory that keeps a tensor gets is brought by loops outside of it; where
+        those of a level further in bring another tile each time, the order here says nothing.
+        """
+        changes = np.zeros(len(factors), dtype=np.int64)
+        for bit, (role, tensor) in enumerate(self._levels[at].tensors.items()):
+            still = np.ones(len(factors), dtype=np.bool_)
+            for inner in range(at + 1, keeps.shape[1]):
+                changes |= (still & keeps[:, inner, role]).astype(np.int64) << bit
+                active = factors[:, self.hierarchy.temporal[inner], sorted(tensor.ranks)] > 1
+                still &= ~keeps[:, inner, role] & ~active.any(axis=1)
+        return changes
+
+    def counts(self, factors: Ints) -> Ints:
+        """Count the distinct orders of each mapping at each temporal level."""
+        temporal = self.hierarchy.temporal
+        found = [self._levels[at].count(factors[:, i] > 1) for at, i in enumerate(temporal)]
+        return np.stack(found, axis=1)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of mappings, from the chains of each rank by the levels where they loop."""
+        marked = [at for at, orders in enumerate(self._levels) if orders.tensors]
+        bit = {self.hierarchy.temporal[at]: 1 << i for i, at in enumerate(marked)}
+        n_levels = len(self.hierarchy.levels)
+        marks = [bit.get(level, 0) for level in reversed(range(n_levels))]
+        ranks = [table.by_loops(marks) for table in self.tables]
+        total = 0
+        for unions in product(*ranks):
+            chains = prod(table[union] for table, union in zip(ranks, unions, strict=True))
+            for i, at in enumerate(marked):
+                active = np.array([[bool(union >> i & 1) for union in unions]])
+                chains *= int(self._levels[at].count(active)[0])
+            total += chains
+        return total * len(self.keeps)
+
+
+@dataclass(frozen=True)
+class BestOrders:
+    """Orders of one level that no other one beats, for tilings.
+
+    ``case`` (tiling): which of the cases below; ``counts`` (case): its orders; ``keys`` (case,
+    number), again from the first on where there are fewer; ``places`` (rank, case, number): where
+    loops stand.
+    """
+
+    case: Ints
+    counts: Ints
+    keys: Ints
+    places: Ints
+
+
+class _Orders:
+    """The distinct orders of one level for each set of ranks that have loops there."""
+
+    def __init__(
+        self, tensors: dict[int, Dependence], fixed: tuple[int, ...], n_ranks: int
+    ) -> None:
+        self.tensors = tensors
+        self.fixed = fixed
+        self._bits = 1 << np.arange(n_ranks, dtype=np.int64)
+        self._counts = np.zeros(1 << n_ranks, dtype=np.int64)
+        self._first = np.zeros(1 << n_ranks, dtype=np.int64)
+        self._rows = np.zeros((0, n_ranks), dtype=np.int64)
+        self._best: dict[tuple[int, int], Ints] = {}
+
+    def count(self, active: npt.NDArray[np.bool_]) -> Ints:
+        """Count the orders for each row of active ranks."""
+        found: Ints = self._counts[self._known(active)]
+        return found
+
+    def pick(self, active: npt.NDArray[np.bool_], keys: Ints) -> Ints:
+        """Return an order of all ranks for each row: the active ones first."""
+        sets = self._known(active)
+        found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
+        return found
+
+    def best(self, active: npt.NDArray[np.bool_], moved: Ints) -> BestOrders:
+        """Return the orders for each row of active ranks that no other one beats.
+
+        ``moved``: bits of the tensors that count.
+        """
+        sets = self._known(active)
+        cases = sets << len(self.tensors) | moved
+        different, case = np.unique(cases, return_inverse=True)
+        moves = [self._keys(*divmod(code, 1 << len(self.tensors))) for code in different.tolist()]
+        most = max(map(len, moves), default=1)
+        keys = np.array([np.resize(row, most) for row in moves]).reshape(-1, most)
+        counts = np.array([len(row) for row in moves], dtype=np.int64)
+        places = np.argsort(self._rows[self._first[sets[:0]]], axis=1)
+        if moves:
+            first = self._first[different >> len(self.tensors)]
+            places = np.argsort(self._rows[first[:, np.newaxis] + keys], axis=2)
+        return BestOrders(case, counts, keys, np.moveaxis(places, -1, 0))
+
+    def _keys(self, one: int, moved: int) -> Ints:
+        """Return the keys of a set's orders that no other one beats, for the tensors that count."""
+        if (one, moved) not in self._best:
+            inside = one.bit_count()
+            rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
+            some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
+            self._best[one, moved] = undominated(rows, some)
+        return self._best[one, moved]
+
+    def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
+        """Return for each row the number of the order that costs the same, 0 if there is none."""
+        numbers, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
+        for row, bits in enumerate(self._known(active).tolist()):
+            inside = [rank for rank in orders[row].tolist() if bits >> rank & 1]
+            first, count = int(self._first[bits]), int(self._counts[bits])
+            kinds = [
+                moves(tuple(order[: len(inside)]), tensors)
+                for order in self._rows[first : first + count].tolist()
+            ]
+            wanted = moves(tuple(inside), tensors)
+            numbers[row] = kinds.index(wanted) if wanted in kinds else 0
+        return numbers
+
+    def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
+        sets = np.zeros(len(active), dtype=np.int64)
+        for rank, bit in enumerate(self._bits.tolist()):
+            sets += active[:, rank] * np.int64(bit)
+        missing = np.unique(sets[self._counts[sets] == 0])
+        for bits in missing.tolist():
+            inside = tuple(rank for rank in range(len(self._bits)) if bits >> rank & 1)
+            outside = [rank for rank in range(len(self._bits)) if not bits >> rank & 1]
+            orders = distinct_orders(inside, tuple(self.tensors.values()), self.fixed)
+            rest = np.broadcast_to(np.array(outside, dtype=np.int64), (len(orders), len(outside)))
+            self._first[bits], self._counts[bits] = len(self._rows), len(orders)
+            self._rows = np.concatenate([self._rows, np.concatenate([orders, rest], axis=1)])
+        return sets

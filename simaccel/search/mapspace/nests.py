@@ -1,0 +1,219 @@
+"""Mapping one einsum: mapspace, search, and what is wrong if nothing is found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from simaccel.analytic.evaluation import FamilyTotals
+from simaccel.errors import SimaccelError, WorkerDiedError
+from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware.dataflow import Constraints, merged, single
+from simaccel.hardware.hierarchy import levels
+from simaccel.hardware.levels import Hierarchy
+from simaccel.mapping.tree import Group
+from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
+from simaccel.search.mapspace.candidates import TilingBatch, candidates_of
+from simaccel.search.mapspace.costs import Setting
+from simaccel.search.mapspace.search import Each, Effort, MapspaceResult, Watch, search
+from simaccel.search.mapspace.space import Strategy, spaces
+from simaccel.workload import Einsum, Tensor
+
+_TRIES = 8
+"""Blocks drawn to see whether a mapspace has any valid mapping."""
+
+
+class EmptyMapspaceError(SimaccelError):
+    """No mapping is left; the message says which constraint leaves none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MappingTarget:
+    """An einsum on an accelerator, with the constraints of its mappings.
+
+    ``stationarity``: what a systolic array holds. ``room``: the accelerator's levels with less
+    room than they have. ``known``: mappings to start from; none that is in the mapspace is better
+    than what is found.
+    """
+
+    einsum: Einsum
+    tensors: Mapping[str, Tensor]
+    accelerator: Accelerator
+    strategy: Strategy
+    dataflow: Constraints
+    asked: Constraints
+    stationarity: Stationarity | None = None
+    room: Hierarchy | None = None
+    known: tuple[Group, ...] = ()
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The levels of the accelerator, with the room that mappings may take."""
+        return self.room or levels(self.accelerator)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """The einsum and its accelerator."""
+        return Setting(
+            einsum=self.einsum,
+            tensors=self.tensors,
+            accelerator=self.accelerator,
+            hierarchy=self.hierarchy,
+            stationarity=self.stationarity,
+        )
+
+    def problem(self) -> MapspaceProblem:
+        """Return the mapspaces of this.
+
+        Raises:
+            InputError: constraints that can't be, a known mapping of something else.
+            NotNestableError: an einsum that mapspaces don't take.
+
+        """
+        setting = self.setting
+        setting.require()
+        searched = spaces(self.einsum, self.hierarchy, self.strategy, self.dataflow, self.asked)
+        known: TilingBatch | None = None
+        if self.known:
+            seen = setting.ranks(searched[0]).operators[0]
+            known = candidates_of(self.einsum.ranks, seen, self.hierarchy, self.known)
+        return MapspaceProblem(setting, searched, known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NestResult:
+    """The best mapping of an einsum, its counts, and how it was found."""
+
+    target: MappingTarget
+    group: Group
+    totals: FamilyTotals
+    """Of one candidate, with one slot a tile."""
+    found: MapspaceResult
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the busiest resource: what the search goes by."""
+        return int(self.totals.resource_bound())
+
+    @property
+    def steps(self) -> int:
+        """Cycles of the array."""
+        return int(self.totals.resources["array"])
+
+    @property
+    def energy_pj(self) -> float:
+        """Energy of all levels in pJ."""
+        if self.target.accelerator.unknown_energies:
+            return math.nan
+        by_level = self.totals.energy_pj(self.totals.resource_bound())
+        return sum(float(energy) for energy in by_level.values())
+
+    @property
+    def edp(self) -> float:
+        """Energy times delay in pJ cycles."""
+        return self.energy_pj * self.cycles
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, those of padding among them."""
+        return int(self.totals.counts.macs)
+
+    @property
+    def ineffectual(self) -> int:
+        """Multiply-accumulates of padding."""
+        return self.macs - self.target.einsum.macs
+
+    @property
+    def utilisation(self) -> float:
+        """Effectual MACs over those that all PEs could do in these cycles."""
+        return self.target.einsum.macs / (self.cycles * self.target.hierarchy.macs_per_cycle)
+
+    @property
+    def bounds(self) -> tuple[str, ...]:
+        """The limit of the cycles: ``compute``, or a resource such as ``dram``."""
+        cycles = self.cycles
+        return tuple(
+            "compute" if name == "array" else name
+            for name, work in self.totals.resources.items()
+            if int(work) == cycles
+        )
+
+
+def map_einsum(
+    target: MappingTarget,
+    effort: Effort,
+    each: Each = map,
+    watch: Watch = lambda _done, _note: None,
+) -> NestResult:
+    """Find the best mapping of an einsum.
+
+    Raises:
+        InputError: constraints that can't be.
+        EmptyMapspaceError: no mapping satisfies them, or none fits.
+        WorkerDiedError: a process of ``each`` died; it names the einsum.
+
+    """
+    problem = target.problem()
+    problem = replace(problem, spaces=tuple(s for s in problem.spaces if s.combinations))
+    if not problem.spaces:
+        raise EmptyMapspaceError(_why(target))
+    try:
+        result = search(problem, effort, each, watch)
+    except WorkerDiedError as error:
+        raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
+    if result.best is None and result.ended == "budget":
+        what = f"{target.einsum.name}: no {target.strategy} mapping was found"
+        raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
+    if result.best is None:
+        raise EmptyMapspaceError(_why(target))
+    return mapped_as(target, result)
+
+
+def mapped_as(target: MappingTarget, found: MapspaceResult) -> NestResult:
+    """Return all figures of a mapping that was found."""
+    assert found.best is not None  # noqa: S101 - narrows the type
+    setting = target.setting
+    group = setting.group(found.space, found.best)
+    return NestResult(
+        target=target,
+        group=group,
+        totals=setting.totals(group),
+        found=found,
+    )
+
+
+def _why(target: MappingTarget) -> str:
+    """Find the constraints without which there are mappings, one at a time."""
+    every = merged(target.dataflow, target.asked)
+    parts = single(every)
+    guilty = []
+    for text, _, _ in parts:
+        rest: Constraints = {}
+        for other, level, part in parts:
+            if other != text:
+                rest = merged(rest, {level: part})
+        if _has_mappings(replace(target, dataflow=rest, asked={})):
+            guilty.append(text)
+    what = f"{target.einsum.name}: no {target.strategy} mapping"
+    if guilty:
+        return f"{what} within the constraints; without {' or without '.join(guilty)} there are"
+    if parts and _has_mappings(replace(target, dataflow={}, asked={})):
+        texts = ", ".join(text for text, _, _ in parts)
+        return (
+            f"{what} within the constraints {texts}; without any one of them there is none either"
+        )
+    return f"{what} fits the memories and fan-outs"
+
+
+def _has_mappings(target: MappingTarget) -> bool:
+    problem = target.problem()
+    for at, space in enumerate(problem.spaces):
+        if not space.combinations:
+            continue
+        for block in range(_TRIES):
+            seed = (0, block)
+            if run_block(BlockTask(problem, "edp", at, seed=seed)).valid:
+                return True
+    return False

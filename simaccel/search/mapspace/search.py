@@ -1,0 +1,341 @@
+"""Searching mapspaces: all of them where they are few, else at random and nearby.
+
+Work is cut into blocks of a fixed number of mappings. A block's random numbers come from the seed
+and the block's number, blocks are judged in their order, and what one round of blocks found is
+known only to the next round; so the result doesn't depend on how many processes work on them. What
+was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
+which is judged in all its orders (`ordering`); without ``refine`` single mappings.
+
+The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
+the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
+each way to spread the work over the spatial levels, so that not all end in the same local optimum.
+
+A mapspace that has smaller ones inside (perfect factorisations in Ruby-S, Ruby-S in Ruby) is
+searched after those, each by the same rules as it would be alone, and starts from what they found.
+So a larger mapspace never comes out worse than a smaller one with the same effort.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from simaccel.analytic.family import Ints
+from simaccel.search.mapspace.blocks import (
+    BlockOutcome,
+    BlockTask,
+    MapspaceProblem,
+    Population,
+    Score,
+    drawn,
+    in_all_orders,
+    joined,
+    judge,
+    run_block,
+)
+from simaccel.search.mapspace.candidates import TilingBatch
+from simaccel.search.mapspace.chains import MAPSPACES
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.search.mapspace.visited_set import VisitedSet, codes
+
+_ROWS: Final = 1 << 16
+"""Mappings in a block of a complete search, at most."""
+_ROUND: Final = 4
+"""Blocks with the same parents."""
+_TOGETHER: Final = 2
+"""Of those so many are judged as one: a few thousand mappings take little longer than one."""
+_WORST: Final[Score] = (float("inf"), float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """Time of a search, and its objective; smaller mapspaces inside get the same once more each.
+
+    ``patience``: valid tilings without an improvement after which a random search ends, each with
+    all its orders (without ``refine``: with one of them);
+    ``exhaustive``: mapspaces of at most that many mappings are searched completely; ``most``:
+    mappings to evaluate at most. With ``budget_seconds``, which is for all together, the result
+    depends on the machine's speed; otherwise it follows from the seed. ``refine``: also look near
+    the best so far, and first in the smaller mapspaces.
+    """
+
+    objective: Objective | None = None
+    patience: int = 25_000
+    exhaustive: int = 1_000_000
+    most: int | None = None
+    budget_seconds: float | None = None
+    seed: int = 0
+    refine: bool = True
+
+    @property
+    def aim(self) -> Objective:
+        """The figure that is made small: edp where nothing is asked for."""
+        return self.objective or "edp"
+
+
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Runs tasks, perhaps in parallel; gives the outcomes in the order of the tasks."""
+Watch = Callable[[float, str], None]
+"""Told the part that is done, from 0 to 1, and how it stands."""
+Ended = Literal["all seen", "patience", "budget", "most"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapspaceResult:
+    """The best mapping and how it was found; ``best`` is None if none was valid.
+
+    ``good``: the best ones that spread the work differently over the spatial levels; the best of
+    all is the first of them.
+    """
+
+    space: EinsumMapspace
+    best: TilingBatch | None
+    good: TilingBatch | None
+    score: float
+    size: int
+    """Mappings in the mapspace."""
+    gone: int
+    valid: int
+    complete: bool
+    ended: Ended
+    curve: tuple[tuple[int, float], ...]
+    """(valid mappings until then, best objective) at each improvement."""
+    inside: tuple[MapspaceResult, ...] = ()
+    """What was found in the smaller mapspaces that were searched before."""
+
+
+def search(
+    problem: MapspaceProblem,
+    effort: Effort,
+    each: Each = map,
+    watch: Watch = lambda _done, _note: None,
+) -> MapspaceResult:
+    """Find the best mapping; ``each`` may run blocks in other processes."""
+    started = time.monotonic()
+    stages = _stages(problem, effort)
+    done: dict[tuple[EinsumMapspace, ...], _Standing] = {}
+    seen = _Seen()
+    before: list[MapspaceResult] = []
+    for number, spaces in enumerate(stages):
+        standing = _Standing(replace(problem, spaces=spaces), effort, seen)
+        if effort.budget_seconds is not None:
+            standing.until = started + effort.budget_seconds * (number + 1) / len(stages)
+        standing.watch = _part(watch, number, len(stages))
+        inside = [done[(part,)] for space in spaces for part in space.inside if (part,) in done]
+        standing.known = VisitedSet([smaller.known for smaller in inside])
+        standing.start(inside)
+        _search(standing, each)
+        done[spaces] = standing
+        before.append(standing.found(seen))
+    return replace(before[-1], inside=tuple(before[:-1]))
+
+
+def _stages(problem: MapspaceProblem, effort: Effort) -> list[tuple[EinsumMapspace, ...]]:
+    """Return what is searched one after the other: the smaller mapspaces inside first."""
+    stages: list[tuple[EinsumMapspace, ...]] = []
+
+    def add(spaces: tuple[EinsumMapspace, ...]) -> None:
+        if effort.refine and sum(space.size() for space in spaces) > effort.exhaustive:
+            for space in spaces:
+                for inner in space.inside:
+                    if inner.combinations:
+                        add((inner,))
+        if spaces not in stages:
+            stages.append(spaces)
+
+    add(problem.spaces)
+    return stages
+
+
+def _part(watch: Watch, number: int, of: int) -> Watch:
+    return lambda done, note: watch((number + done) / of, note)
+
+
+def _search(standing: _Standing, each: Each) -> None:
+    """Search the mapspaces of one stage."""
+    rounds = 0
+    while not standing.ended:
+        tasks = list(_every(standing)) if standing.small else _drawn(standing, rounds)
+        for outcome in each(run_block, tasks):
+            standing.add(outcome)
+            if standing.ended:
+                break
+        rounds += 1
+        if standing.small and not standing.ended:
+            standing.ended = "all seen"
+
+
+def _every(standing: _Standing) -> Iterator[BlockTask]:
+    problem, objective = standing.problem, standing.effort.aim
+    for at, space in enumerate(problem.spaces):
+        width = max(1, _ROWS // len(space.limits.keeps))
+        for start in range(0, space.combinations, width):
+            stop = min(start + width, space.combinations)
+            yield BlockTask(problem, objective, at, start, stop)
+
+
+def _drawn(standing: _Standing, rounds: int) -> list[BlockTask]:
+    """Draw the blocks of a round, and leave out what was drawn before."""
+    problem, effort = standing.problem, standing.effort
+    tasks: dict[tuple[int, int], list[BlockTask]] = {}
+    for at in range(_ROUND):
+        number = rounds * _ROUND + at
+        space = number % len(problem.spaces)
+        elite = standing.elite.get(space) if effort.refine else None
+        task = BlockTask(
+            problem,
+            effort.aim,
+            space,
+            seed=(effort.seed, MAPSPACES.index(problem.spaces[space].mapspace), number),
+            refine=effort.refine,
+            parents=None if elite is None else elite.genes,
+        )
+        new = standing.new(task, *drawn(task))
+        tasks.setdefault((space, at // _TOGETHER), []).append(new)
+    return [joined(group) for group in tasks.values()]
+
+
+@dataclass
+class _Seen:
+    """The mappings that all stages so far went through."""
+
+    gone: int = 0
+    valid: int = 0
+    best: float = float("inf")
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class _Standing:
+    """The state of the search in the mapspaces of one stage."""
+
+    problem: MapspaceProblem
+    effort: Effort
+    seen: _Seen
+    watch: Watch = lambda _done, _note: None
+    until: float = float("inf")
+    best: Score = _WORST
+    space: int = 0
+    gone: int = 0
+    valid: int = 0
+    drawn: int = 0
+    tilings: int = 0
+    improved: int = 0
+    """Valid tilings until the last improvement."""
+    ended: Ended | Literal[""] = ""
+    elite: dict[int, Population] = field(default_factory=dict)
+    """The parents, by mapspace."""
+    known: VisitedSet = field(default_factory=VisitedSet)
+    """Mappings that were drawn."""
+    again: int = 0
+    """How often one was drawn that was known, since the last improvement."""
+
+    def __post_init__(self) -> None:
+        """Count the mappings."""
+        self.size = sum(space.size() for space in self.problem.spaces)
+        self.small = self.size <= self.effort.exhaustive
+
+    def start(self, inside: Sequence[_Standing]) -> None:
+        """Begin with what is known, and what smaller mapspaces inside have found."""
+        if self.small:
+            return
+        starts = [] if self.problem.known is None else [self.problem.known]
+        winners = [candidates for smaller in inside for candidates in smaller.winners()]
+        for at, space in enumerate(self.problem.spaces):
+            task = BlockTask(self.problem, self.effort.aim, at, refine=self.effort.refine)
+            for candidates in starts:
+                genes, factors = space.fitting(space.near(candidates))
+                self.add(run_block(self.new(task, len(candidates), genes, factors)))
+            for candidates in winners:
+                outcome = judge(task, 0, *space.fitting(space.near(candidates)))
+                self.add(BlockOutcome(at, 0, 0, found=outcome.found))  # they have been counted
+
+    def new(self, task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockTask:
+        """Return a block with those of its mappings that are not known; now they are."""
+        own = codes(self.problem.spaces[task.space], genes, factors, orders=not task.refine)
+        fresh = self.known.fresh(own + np.uint64(task.space))
+        again = len(genes) - len(fresh)
+        self.again += again
+        return replace(task, genes=genes.take(fresh), gone=gone - again, parents=None, seed=None)
+
+    def winners(self) -> list[TilingBatch]:
+        """Return the best of each mapspace."""
+        return [self._candidates(space, elite.genes) for space, elite in self.elite.items()]
+
+    def _candidates(self, at: int, genes: Genes) -> TilingBatch:
+        space = self.problem.spaces[at]
+        return space.candidates(*space.fitting(genes))
+
+    def add(self, outcome: BlockOutcome) -> None:
+        """Take in a block; end the search if it is time."""
+        for tiling, at, value in outcome.steps:
+            if value < self.best[0]:
+                self.improved, self.again = self.tilings + tiling, 0
+            if value < self.seen.best:
+                self.seen.best = value
+                self.seen.curve.append((self.seen.valid + at, value))
+        if outcome.found is not None:
+            if outcome.found.best < self.best:
+                self.best, self.space = outcome.found.best, outcome.space
+            elite = self.elite.get(outcome.space)
+            self.elite[outcome.space] = outcome.found.joined(elite)
+        for seen in (self, self.seen):
+            seen.gone += outcome.gone
+            seen.valid += outcome.valid
+        self.drawn += outcome.drawn
+        self.tilings += outcome.tilings
+        self._judge()
+        self._tell()
+
+    def _judge(self) -> None:
+        effort = self.effort
+        if effort.most is not None and self.valid >= effort.most:
+            self.ended = "most"
+        elif time.monotonic() >= self.until:
+            self.ended = "budget"
+        elif not self.small and self._idle() >= effort.patience:
+            self.ended = "patience"
+
+    def _idle(self) -> int:
+        """Return the mappings since the last improvement.
+
+        Those that were known count a quarter, so that a small mapspace ends, too; where none is
+        valid, invalid ones count a tenth.
+        """
+        new = self.tilings - self.improved if self.valid else self.drawn // 10
+        return new + self.again // 4
+
+    def _tell(self) -> None:
+        effort, spent = self.effort, max(time.monotonic() - self.seen.started, 1e-9)
+        done = self.gone / self.size if self.small else self._idle() / effort.patience
+        if effort.budget_seconds is not None:
+            done = max(done, spent / effort.budget_seconds)
+        note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.aim} "
+        self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
+
+    def found(self, seen: _Seen) -> MapspaceResult:
+        """Return the result."""
+        elite, good = self.elite.get(self.space), None
+        if elite is not None:
+            genes = elite.genes
+            if self.effort.refine or self.small:
+                genes = in_all_orders(self.problem, self.effort.aim, self.space, genes)
+            good = self._candidates(self.space, genes)
+        return MapspaceResult(
+            space=self.problem.spaces[self.space],
+            best=None if good is None else good.take(slice(0, 1)),
+            good=good,
+            score=self.best[0],
+            size=self.size,
+            gone=seen.gone,
+            valid=seen.valid,
+            complete=self.ended == "all seen",
+            ended=self.ended or "all seen",
+            curve=tuple(seen.curve),
+        )

@@ -1,0 +1,303 @@
+"""The mapspace of an einsum on a hierarchy: all mappings, counted, by number and at random.
+
+A mapping is a chain of tiles per rank, a loop order per memory and the roles that each memory
+keeps; the mapspace is their product. It is never made: chains have numbers (`ChainTable`), orders
+and keeps too, so any block of mappings can be made by itself.
+
+What is left out because something else costs the same: of two chains with the same numbers of tiles
+the one with larger tiles (`chains.imperfect`), orders of loops of one trip, and orders that make
+the same loops move the same tensors (`orders`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from math import prod
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.family import Ints
+from simaccel.hardware.dataflow import Constraints
+from simaccel.hardware.levels import Hierarchy, SpatialLevel
+from simaccel.search.mapspace.candidates import TilingBatch, rows
+from simaccel.search.mapspace.chains import MAPSPACES, Mapspace
+from simaccel.search.mapspace.limits import MappingLimits, limits
+from simaccel.search.mapspace.mapspace_tables import MapspaceTables
+from simaccel.workload import Einsum
+
+Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
+STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
+INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
+    "pfm": (),
+    "ruby-s": ("pfm",),
+    "ruby-t": ("pfm",),
+    "ruby": ("ruby-s", "ruby-t"),
+}
+"""The mapspaces that are part of one, and of none that is smaller than it."""
+_PERFECT: Final = 0.5
+_FAR: Final = 0.5
+"""How often a chain that moves gets any number of pieces at a level, not one near the old."""
+_KEYS: Final = 2**40
+"""Random numbers of orders: far more than orders, so that all are about as likely."""
+
+
+@dataclass(frozen=True)
+class Genes:
+    """Mappings as numbers, a row each.
+
+    ``chains`` (rank) of the table of each rank, ``orders`` (temporal level) modulo the number of
+    distinct orders, ``keeps`` of `MappingLimits.keeps`.
+    """
+
+    chains: Ints
+    orders: Ints
+    keeps: Ints
+
+    def __len__(self) -> int:
+        """Count the mappings."""
+        return len(self.chains)
+
+    def take(self, which: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> Genes:
+        """Return some of them."""
+        return Genes(self.chains[which], self.orders[which], self.keeps[which])
+
+    @classmethod
+    def concatenate(cls, parts: list[Genes]) -> Genes:
+        """Put several behind each other."""
+        return cls(
+            np.concatenate([part.chains for part in parts]),
+            np.concatenate([part.orders for part in parts]),
+            np.concatenate([part.keeps for part in parts]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EinsumMapspace:
+    """A mapspace; small, hashable, and the same in every process.
+
+    ``einsum`` has the sizes that are run, padding included.
+    """
+
+    einsum: Einsum
+    hierarchy: Hierarchy
+    mapspace: Mapspace
+    limits: MappingLimits
+
+    @cached_property
+    def book(self) -> MapspaceTables:
+        """The tables, which are made once in a process."""
+        return _book(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the tables behind: another process makes its own."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def chain_counts(self) -> tuple[int, ...]:
+        """Count the chains of each rank, within the constraints and the fan-out of each level."""
+        return tuple(table.count for table in self.book.tables)
+
+    def size(self) -> int:
+        """Count the mappings: chains, distinct orders and keeps.
+
+        Capacities, and fan-outs that several ranks share, may make some of them invalid.
+        """
+        return self.book.size
+
+    def random(self, rng: np.random.Generator, n: int, *, perfect: bool = False) -> Genes:
+        """Draw mappings, uniformly over the chains of each rank.
+
+        ``perfect``: every other chain is a perfect one where there are any. They are few among
+        chains with remainders, and good more often.
+        """
+        chains = np.zeros((len(self.einsum.ranks), n), dtype=np.int64)
+        perfect = perfect and self.mapspace != "pfm"
+        for rank, table in enumerate(self.book.tables):
+            if table.count > 1:
+                chains[rank] = rng.integers(0, table.count, n)
+            if table.count > 1 and perfect and self.book.perfect[rank].count:
+                drawn = self.book.draw_perfect(rng, rank, n)
+                np.copyto(chains[rank], drawn, where=rng.random(n) < _PERFECT)
+        return Genes(chains.T, self.random_orders(rng, n), self.random_keeps(rng, n))
+
+    def random_orders(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw keys of orders (mapping, temporal level)."""
+        return rng.integers(0, _KEYS, (n, len(self.hierarchy.memories)))
+
+    def random_keeps(self, rng: np.random.Generator, n: int) -> Ints:
+        """Draw what memories keep."""
+        return rng.integers(0, len(self.limits.keeps), n)
+
+    @property
+    def inside(self) -> tuple[EinsumMapspace, ...]:
+        """The mapspaces that are part of this one, and of none that is smaller than this."""
+        return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
+
+    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+        """Draw chains of a rank that are near the given ones.
+
+        One level makes more or fewer pieces; what it loses another one gets, or the outermost.
+        """
+        table, n = self.book.tables[rank], len(numbers)
+        chains = self.book.chains(rank, numbers)
+        levels = np.flatnonzero([split.exactly is None for split in self.limits.splits[rank]])
+        each, level = np.arange(n), levels[rng.integers(0, len(levels), n)]
+        other = rng.integers(0, chains.shape[1], n)
+        old = chains[each, level]
+        near = old * np.exp2(rng.normal(size=n))
+        new = np.where(rng.random(n) < _FAR, table.size ** rng.random(n), near)
+        gets = np.maximum(np.rint(chains[each, other] * (old / new)), 1)
+        chains[each, other] = gets
+        chains[each, level] = np.maximum(np.rint(new), 1)
+        return table.numbers(chains)
+
+    def near(self, candidates: TilingBatch) -> Genes:
+        """Return the mappings of this mapspace that are nearest to given ones.
+
+        A mapping that is in the mapspace, or costs the same as one that is, gives that one.
+        """
+        known = self.book
+        chains = np.stack(
+            [
+                table.numbers(candidates.factors[:, ::-1, rank])
+                for rank, table in enumerate(known.tables)
+            ],
+            axis=1,
+        )
+        keeps = [np.flatnonzero((known.keeps == row).all(axis=(1, 2))) for row in candidates.keeps]
+        return Genes(
+            chains,
+            known.keys(known.factors(chains), candidates.orders),
+            np.array([keep[0] if len(keep) else 0 for keep in keeps], dtype=np.int64),
+        )
+
+    def fitting(self, genes: Genes) -> tuple[Genes, Ints]:
+        """Keep the mappings within the fan-outs; give them with their factors."""
+        factors = self.book.factors(genes.chains)
+        fits = self._within_fan_outs(factors)
+        return genes.take(fits), rows(factors, fits)
+
+    def _within_fan_outs(self, factors: Ints) -> npt.NDArray[np.bool_]:
+        fits: npt.NDArray[np.bool_] = np.ones(len(factors), dtype=bool)
+        for at in self.hierarchy.spatial:
+            level = self.hierarchy.levels[at]
+            assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
+            fits &= factors[:, at].prod(axis=1, dtype=np.float64) <= level.fanout
+        return fits
+
+    def candidates(self, genes: Genes, factors: Ints) -> TilingBatch:
+        """Write mappings out as arrays."""
+        return TilingBatch(
+            factors=factors,
+            orders=self.book.orders(factors, genes.orders),
+            keeps=self.book.keeps[genes.keeps],
+        )
+
+    def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, TilingBatch]]:
+        """Give all mappings within the fan-outs, and how many were gone through, block by block."""
+        for start in range(0, self.combinations, block):
+            gone, genes, factors = self.block(start, min(start + block, self.combinations))
+            yield gone, self.candidates(*self.in_all_orders(genes, factors))
+
+    @property
+    def combinations(self) -> int:
+        """The number of combinations of chains: what `block` counts."""
+        return prod(self.chain_counts())
+
+    def block(self, start: int, stop: int) -> tuple[int, Genes, Ints]:
+        """Return the tilings of some combinations of chains that are within the fan-outs.
+
+        First how many mappings of `size` are gone through, then as of `fitting`.
+        """
+        left = np.arange(start, stop, dtype=np.int64)
+        chains = np.empty((len(left), len(self.chain_counts())), dtype=np.int64)
+        for rank, count in reversed(list(enumerate(self.chain_counts()))):
+            left, chains[:, rank] = np.divmod(left, count)
+        keeps, orders = len(self.limits.keeps), len(self.hierarchy.memories)
+        factors = self.book.factors(chains)
+        gone = int(self.book.counts(factors).prod(axis=1).sum()) * keeps
+        fits = self._within_fan_outs(factors)
+        chains, factors = chains[fits], rows(factors, fits)
+        row = np.repeat(np.arange(len(chains)), keeps)
+        kept = np.tile(np.arange(keeps), len(chains))
+        none = np.zeros((len(row), orders), dtype=np.int64)
+        return gone, Genes(chains[row], none, kept), rows(factors, row)
+
+    def in_all_orders(self, genes: Genes, factors: Ints) -> tuple[Genes, Ints]:
+        """Return tilings with each of their orders."""
+        counts = self.book.counts(factors)
+        copies = counts.prod(axis=1)
+        row = np.repeat(np.arange(len(genes)), copies)
+        within = np.arange(len(row)) - np.repeat(np.cumsum(copies) - copies, copies)
+        orders = np.empty((len(row), counts.shape[1]), dtype=np.int64)
+        for at in range(counts.shape[1]):
+            within, orders[:, at] = np.divmod(within, counts[row, at])
+        return Genes(genes.chains[row], orders, genes.keeps[row]), factors[row]
+
+
+@lru_cache(64)
+def _book(space: EinsumMapspace) -> MapspaceTables:
+    """Return the tables of a mapspace; they are made once."""
+    return MapspaceTables(space.einsum, space.hierarchy, space.mapspace, space.limits)
+
+
+def spaces(
+    einsum: Einsum,
+    hierarchy: Hierarchy,
+    strategy: Strategy,
+    dataflow: Constraints | None = None,
+    asked: Constraints | None = None,
+) -> tuple[EinsumMapspace, ...]:
+    """Return the mapspaces of a strategy: one, except where there is a choice of what to pad.
+
+    Padding: at every spatial level one rank that may be split there is padded to a multiple of the
+    fan-out, and all is factorised perfectly; each choice of ranks is a mapspace.
+
+    Raises:
+        InputError: constraints that can't be.
+
+    """
+    allowed = limits(einsum, hierarchy, dataflow or {}, asked or {})
+    if strategy != "padded":
+        return (
+            EinsumMapspace(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),
+        )
+    made = []
+    for padded in _padded(einsum, hierarchy, allowed):
+        again = limits(padded, hierarchy, dataflow or {}, asked or {})
+        made.append(
+            EinsumMapspace(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again)
+        )
+    return tuple(made)
+
+
+def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: MappingLimits) -> list[Einsum]:
+    """Pad one rank for each spatial level, in all ways."""
+    n_levels = len(hierarchy.levels)
+    choices: list[list[tuple[int, int]]] = []
+    for at in hierarchy.spatial:
+        level = hierarchy.levels[at]
+        assert isinstance(level, SpatialLevel)  # noqa: S101 - narrows the type
+        able = [
+            (rank, level.fanout)
+            for rank, (splits, size) in enumerate(
+                zip(allowed.splits, einsum.ranks.values(), strict=True)
+            )
+            if splits[n_levels - 1 - at].exactly is None and size > 1
+        ]
+        choices.append(able or [(0, 1)])
+    by_sizes: dict[tuple[int, ...], Einsum] = {}
+    for chosen in product(*choices):
+        multiples = dict.fromkeys(range(len(einsum.ranks)), 1)
+        for rank, fanout in chosen:
+            multiples[rank] *= fanout
+        sizes = {
+            rank: -(-size // multiples[at]) * multiples[at]
+            for at, (rank, size) in enumerate(einsum.ranks.items())
+        }
+        by_sizes.setdefault(tuple(sizes.values()), replace(einsum, ranks=sizes))
+    return list(by_sizes.values())

@@ -1,0 +1,165 @@
+"""Problems of a scheduler: a workload's operators, alone or as attentions."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.energy.required import require_energies
+from simaccel.mapping.structure import together
+from simaccel.mapping.tree import Group, Mapping
+from simaccel.search.accounts import Gave, Note, ungiven, unnoted
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.mapspace.search import Each, Effort, Watch
+from simaccel.workload import Einsum, Vector, Workload
+
+WITHIN: Final = 0.01
+"""Of the best objective, what is given up by default for what else matters."""
+_NO_TIME = 1e-9
+"""Seconds of a search whose time is up: it takes what it sees first."""
+
+
+def unwatched(_done: float, _note: str) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a scheduler.
+
+    ``pipeline``: allow the softmax of one row block to overlap L of the next (two slots).
+    ``objective``: what a dataflow makes small. ``stationarity``: what the array holds (None: free).
+    ``constraints`` as on the command line; ``patience``: runs without an improvement after which a
+    dataflow's search ends; ``tolerance``: of all mappings within it of the best (relative) the one
+    is taken that a user would choose (`near_ties`), and ``gave`` is told what that gives up;
+    ``each`` may run pieces of work in other processes; ``note`` is handed the account of each
+    search. Of mapspaces: ``effort`` of a search, and ``watch`` that is told how it stands; the
+    effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
+    clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
+    (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
+    groups that share experts. Of several cores: ranks that are to be spread, such as
+    ``n=cores:4``.
+    """
+
+    pipeline: bool = False
+    objective: Objective = "cycles"
+    stationarity: Stationarity | None = None
+    effort: Effort = field(default_factory=Effort)
+    constraints: tuple[str, ...] = ()
+    patience: int | None = None
+    tolerance: float = WITHIN
+    each: Each = map
+    note: Note = unnoted
+    gave: Gave = ungiven
+    watch: Watch = unwatched
+    tensor_parallel: int | None = None
+    data_parallel: int | None = None
+    expert_parallel: int | None = None
+    spread: tuple[str, ...] = ()
+    ends: float | None = None
+
+    def until(self) -> float | None:
+        """Return the time of the monotonic clock at which a search that goes on now is to end."""
+        budget = self.effort.budget_seconds
+        if budget is None or self.ends is not None:
+            return self.ends
+        return time.monotonic() + budget
+
+    def share(self, searches: int) -> Options:
+        """Return what the first of so many searches is told: its part of the time that is left."""
+        until = self.until()
+        if until is None:
+            return self
+        now = time.monotonic()
+        seconds = max(until - now, _NO_TIME) / searches
+        effort = replace(self.effort, budget_seconds=seconds)
+        return replace(self, effort=effort, ends=now + seconds)
+
+
+def settled(options: Options, accelerator: Accelerator) -> Options:
+    """Return options with what an accelerator says where nothing is asked for.
+
+    That is the stationarity of its array, and what mapspaces make small where its energies are
+    unknown: cycles. A budget of time begins now.
+
+    Raises:
+        InputError: an objective that needs energies which the accelerator doesn't have.
+
+    """
+    effort, array = options.effort, accelerator.array
+    require_energies(accelerator, options.objective)
+    if effort.objective is None:
+        effort = replace(effort, objective="cycles" if accelerator.unknown_energies else effort.aim)
+    require_energies(accelerator, effort.aim)
+    held = options.stationarity
+    if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
+        held = array.stationarity
+    return replace(options, effort=effort, stationarity=held, ends=options.until())
+
+
+Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
+Attention = tuple[str, str, str]
+"""L, softmax and A."""
+
+
+def attention_of(workload: Workload, names: Sequence[str]) -> Attention | None:
+    """Return operators as an attention, if they are one."""
+    operators = [workload.operator(name) for name in names]
+    if len(operators) == 3 and _is_attention(workload, operators):  # noqa: PLR2004 - L, softmax, A
+        return operators[0].name, operators[1].name, operators[2].name
+    return None
+
+
+def parts(workload: Workload) -> list[str | Attention]:
+    """Return the operators in order, those of an attention together."""
+    problems: list[str | Attention] = []
+    operators = list(workload.operators)
+    at = 0
+    while at < len(operators):
+        three = operators[at : at + 3]
+        if _is_attention(workload, three):
+            problems.append((three[0].name, three[1].name, three[2].name))
+            at += 3
+        else:
+            problems.append(operators[at].name)
+            at += 1
+    return problems
+
+
+def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
+    """Return whether operators are L, softmax and A, and nobody else needs what is between them."""
+    if len(three) < 3:  # noqa: PLR2004 - L, softmax, A
+        return False
+    logit, softmax, attend = three
+    between = logit.output.tensor, softmax.output.tensor
+    return (
+        isinstance(logit, Einsum)
+        and len(logit.inputs) == 2  # noqa: PLR2004 - Q and K
+        and isinstance(softmax, Vector)
+        and softmax.kind == "softmax"
+        and isinstance(attend, Einsum)
+        and softmax.input.tensor == between[0]
+        and attend.inputs[0].tensor == between[1]
+        and softmax.axis not in attend.output.ranks
+        and all(_is_inside(workload, name) for name in between)
+        and not together(
+            workload, Group(operators=tuple(operator.name for operator in three), tree=())
+        )
+    )
+
+
+def _is_inside(workload: Workload, tensor: str) -> bool:
+    """Return whether one operator alone reads a tensor, which is no output."""
+    reads = [given for one in workload.operators for given in one.inputs]
+    alone = [given.tensor for given in reads].count(tensor) == 1
+    return alone and workload.tensors[tensor].kind == "intermediate"
+
+
+def heads_per_sample(workload: Workload, merged: Sequence[str], logit: str) -> int:
+    """Return the heads of one sample: the sizes of all merged ranks but the first."""
+    ranks = workload.operator(logit).ranks
+    return math.prod(ranks.get(rank, 1) for rank in tuple(merged)[1:])

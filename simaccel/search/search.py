@@ -1,0 +1,375 @@
+"""One search for all schedulers: a grid of candidates, and what is near the best of it.
+
+Candidates run on the machine (`candidates`), those of the grid of a scheduler's families first,
+then their neighbours (`neighbours`), until nothing near is better.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
+from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
+from simaccel.mapping.tree import Group
+from simaccel.search.accounts import (
+    ASKED,
+    BOUND,
+    ROOM,
+    SAME,
+    Gave,
+    Note,
+    SearchAccount,
+    floor_of_group,
+    together,
+    ungiven,
+    unnoted,
+)
+from simaccel.search.candidates import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
+from simaccel.search.judge import Judge
+from simaccel.search.mapspace.costs import Objective
+from simaccel.search.near_ties import GroupLosses, decides, settled
+from simaccel.search.neighbours import neighbours
+from simaccel.search.problems import Options, parts
+from simaccel.search.tree_constraints import NOTHING, TreeConstraints
+from simaccel.search.walk import GAP, CandidateWalk, StoppingRule
+from simaccel.workload import Workload
+
+_STARTS = 3
+"""Candidates whose neighbours are looked at."""
+_NEAR_PATIENCE = 48
+"""Runs of neighbours without a gain after which a round ends."""
+_MOST_NEAR = 256
+"""Runs of neighbours of all families and rooms, about."""
+_ROUNDS = 6
+"""Rounds at most; each begins with the best of the one before."""
+_LADDER = 3
+"""Smaller rooms, each half of the one before, that are searched, too.
+
+A mapping that fits half of a buffer fits the whole one: so a larger buffer is never worse, where
+the smaller one is a power of two (and nothing is held between groups).
+"""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """An objective on an accelerator, and the constraints of who searches.
+
+    ``judge``: runs mappings. ``stationarity``: what the array holds, if that is not free;
+    ``asked``: other constraints; ``patience``: runs without a gain after which a search ends, in
+    place of the optimality gap; ``until``: monotonic time at which it does; ``note`` is handed the
+    account of each search.
+    """
+
+    judge: Judge
+    objective: Objective = "cycles"
+    stationarity: Stationarity | None = None
+    asked: TreeConstraints = NOTHING
+    patience: int | None = None
+    until: float | None = None
+    note: Note = unnoted
+    held_bytes: int = 0
+    """Of the buffer, for what is kept around what is searched."""
+    slack: float = 0.0
+    """Of the objective, what a search may leave: little of what a whole workload takes."""
+    tolerance: float = 0.0
+    """Of the best objective, what is given up for what else matters (`near_ties`), relative."""
+    trades: GroupLosses = field(default_factory=GroupLosses)
+    gave: Gave = ungiven
+    """Told what the whole workload gives up."""
+    is_spread: bool = True
+    """Whether cores have pieces of what is searched, if there are several."""
+
+    @classmethod
+    def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
+        """Return what a user asks for, of a workload.
+
+        Raises:
+            InputError: constraints that no tree of a systolic array has.
+
+        """
+        return cls(
+            Judge(accelerator, options.each),
+            options.objective,
+            options.stationarity,
+            TreeConstraints.of(options.constraints, options.spread, accelerator.cores.count),
+            options.patience,
+            options.until(),
+            options.note,
+            slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
+            tolerance=options.tolerance,
+            gave=options.gave,
+        )
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that mappings are for."""
+        return self.judge.accelerator
+
+    def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
+        """Return the candidates of a group's families, held by the array as a user asks."""
+        return self.candidates(group, self._as_asked(families))
+
+    def extended(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
+        """Return a grid and the candidates of more families, held as a user asks."""
+        return grid.extended(self._as_asked(families))
+
+    def _as_asked(self, families: Sequence[Family]) -> list[Family]:
+        if self.stationarity is not None:
+            which = ints(STATIONARITIES.index(self.stationarity))
+            families = [
+                replace(family, held=dict.fromkeys(family.held, which)) for family in families
+            ]
+        return [self.asked.cut(family) for family in families]
+
+    def candidates(self, group: Group, families: Sequence[Family]) -> CandidateSet:
+        """Return the candidates of families that meet the user's constraints."""
+        allows = self.asked.allows if self.asked else None
+        return CandidateSet(group, families, self.judge, self.objective, allows, self.tolerance)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of the search is used up."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    @property
+    def room(self) -> int:
+        """Bytes of the buffer, less what is kept in it all along."""
+        return capacity(self.accelerator) - self.held_bytes
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether cycles have a part in the objective."""
+        return self.objective in ("cycles", "edp")
+
+    @property
+    def gap(self) -> float:
+        """The optimality gap; half of what is given up anyway, so that the choice is within it."""
+        return max(GAP, self.tolerance / 2 if decides(self.objective, self.tolerance) else 0.0)
+
+    def stopping(self, grid: CandidateSet, room: int) -> StoppingRule:
+        """Return when the walk through a grid ends.
+
+        Small ones that are complete have no gap, but for what is given up anyway.
+        """
+        if self.patience is not None:
+            return StoppingRule(0.0, self.patience, gain=0.0, until=self.until)
+        if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
+            return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
+        patience = PATIENCE // self.hurry
+        return StoppingRule(self.gap, patience, self.slack, self.gap / 2, self.until)
+
+    @property
+    def most_near(self) -> int:
+        """Runs of neighbours after which no other family, and no smaller room, has any."""
+        return _MOST_NEAR if self.gap == GAP else _MOST_NEAR // 4
+
+    @property
+    def near(self) -> StoppingRule:
+        """When the walk through neighbours ends; sooner where much is given up anyway."""
+        patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
+        return StoppingRule(self.gap, patience // self.hurry, gain=self.gap / 2, until=self.until)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several cores are searched for together."""
+        return self.is_spread and self.accelerator.cores.count > 1
+
+    @property
+    def hurry(self) -> int:
+        """By what patience is divided: as cores wait for one another, bounds end few walks."""
+        return 2 if self.is_shared else 1
+
+
+def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
+    """Return what the search of a part of a workload may leave: `GAP` of the whole, by parts.
+
+    Nothing of a single part: that is the whole.
+    """
+    each = [one if isinstance(one, str) else one[0] for one in parts(workload)]
+    if objective != "cycles" or len(each) == 1:
+        return 0.0
+    operators = [operator.name for operator in workload.operators]
+    floor = floor_of_group(workload, operators, accelerator, objective)
+    return GAP * floor / sum(workload.times(name) for name in each)
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best candidate of a search, None if none fits or is below the limit, and its account.
+
+    ``sets``: the candidates that were looked at.
+    """
+
+    best: ScoredTree | None
+    account: SearchAccount
+    sets: tuple[CandidateSet, ...] = ()
+
+    def settled(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
+        """Return the best, or a near-tie that a user would choose, below the limit."""
+        return self.best and settled(self.best, self.sets, room, limit, self.account.left)
+
+
+def search(
+    grid: CandidateSet, goal: Goal, limit: float = float("inf"), name: str = ""
+) -> SearchResult:
+    """Return the best candidate of a grid, or near it, that fits.
+
+    ``limit``: what its objective is to be below; ``name``: what the account calls the search. What
+    takes fewer cores is searched on its own where it may be better by more than is given up: so
+    more cores are not slower than fewer.
+    """
+    result, fewer = _searched(grid, goal, limit, name), grid.on_fewer_cores()
+    if fewer is None or goal.is_over:
+        return result
+    best = result.best
+    enough = limit if best is None else best.value * (1 - goal.tolerance) - goal.slack
+    if fewer.bound(goal.room) >= enough:
+        return result
+    other = search(fewer, replace(goal, is_spread=fewer.is_shared), name=name)
+    some = [one for one in (best, other.best) if one is not None and one.value < limit]
+    account = together(name, [result.account, other.account])
+    account = replace(account, space=len(grid), left=result.account.left)
+    least = min(some, key=lambda one: one.rank, default=None)
+    return SearchResult(least, account, (*result.sets, *other.sets))
+
+
+def _searched(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
+    climb = _Climb(grid, goal, limit)
+    once = goal.held_bytes or goal.is_shared
+    for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
+        if not (climb.walks and goal.is_over):
+            climb.go(room)
+    return SearchResult(climb.best, climb.account(name), climb.sets)
+
+
+def floored(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
+    """Return an account with what no mapping of the operators at all is below."""
+    if goal.held_bytes:  # what is held between groups need not move
+        return account
+    operators, workload = grid.group.operators, grid.workload
+    floor = floor_of_group(workload, operators, goal.accelerator, goal.objective)
+    return replace(account, floor=floor)
+
+
+@dataclass
+class _Climb:
+    """The walks of a search: through the grid, then near the best, in one room after the other."""
+
+    grid: CandidateSet
+    goal: Goal
+    limit: float
+    best: ScoredTree | None = None
+    walks: list[CandidateWalk] = field(default_factory=list)
+
+    @property
+    def below(self) -> float:
+        """The value that the next candidate's objective is to be below."""
+        return self.limit if self.best is None else self.best.value
+
+    @property
+    def near(self) -> int:
+        """Candidates that ran and that the grid lacks."""
+        near = (walk for walk in self.walks if walk.candidates is not self.grid)
+        return sum(len(walk.cycles) for walk in near)
+
+    def go(self, room: int) -> None:
+        """Walk through what fits into a room, and climb from the best."""
+        walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
+        promising = [*walk.numbers(), *map(int, walk.first)]
+        starts = _different(self.grid, promising, _STARTS)
+        for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
+            beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
+            for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
+                limits = self.grid.limits[family]
+                near = neighbours(beam, limits, self.goal.accelerator)
+                if near is None:
+                    break
+                candidates = self.grid.others(near, limits)
+                enough = 1 if self.goal.patience else 1 - self.goal.gap
+                if candidates.bound(room) >= self.below * enough - self.goal.slack:
+                    break
+                before = self.below
+                walked = self._walk(candidates, room, self.goal.near)
+                if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
+                    break
+                numbers = _different(candidates, walked.numbers(), _STARTS)
+                beam = [candidates.alone(number) for number in numbers]
+
+    def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
+        walk = CandidateWalk(candidates)
+        walk.go(room, stopping, self.below)
+        for number in walk.numbers()[:1]:
+            best = walk.scored(number)
+            if best.value < self.limit and (self.best is None or best.rank < self.best.rank):
+                self.best = best
+        self.walks.append(walk)
+        return walk
+
+    @property
+    def sets(self) -> tuple[CandidateSet, ...]:
+        """All candidates that were walked through."""
+        return tuple({id(walk.candidates): walk.candidates for walk in self.walks}.values())
+
+    def account(self, name: str) -> SearchAccount:
+        """Return how the search went."""
+        grid, first = self.grid, self.walks[0]
+        of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
+        fits = grid.fitting(self.goal.room).size
+        values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
+        return SearchAccount(
+            name=name,
+            operators=grid.group.operators,
+            space=len(grid),
+            pruned={
+                SAME: int(np.count_nonzero(grid.again & grid.allowed)),
+                ASKED: int(np.count_nonzero(~grid.allowed)),
+                ROOM: len(grid.first) - fits,
+                BOUND: fits - len(of_grid),
+            },
+            ran=len(of_grid) + self.near,
+            near=self.near,
+            value=float("inf") if self.best is None else self.best.value,
+            runner_up=values[1] if len(values) > 1 else None,
+            left=first.left,
+            complete=grid.is_complete(),
+            ended=first.ended,
+            curve=_joined_curves(self.walks),
+        )
+
+
+def _joined_curves(walks: Sequence[CandidateWalk]) -> tuple[tuple[int, float], ...]:
+    """Return the improvements of walks one after the other, by the candidates that ran."""
+    before, best, found = 0, float("inf"), []
+    for walk in walks:
+        for at, value in walk.curve:
+            if value < best:
+                best = value
+                found.append((before + at, value))
+        before += len(walk.cycles)
+    return tuple(found)
+
+
+def _rooms(room: int, accelerator: Accelerator) -> list[int]:
+    """Return the room, and powers of two below it where a buffer has a size at all."""
+    if accelerator.buffer.capacity_bytes is None:
+        return [room]
+    below = 1 << (max(room - 1, 1).bit_length() - 1)
+    return [room, *(below >> at for at in range(_LADDER) if below >> at > 0)]
+
+
+def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[int]:
+    """Return candidates, at most so many, no two with the same tiles."""
+    found: dict[tuple[int, ...], int] = {}
+    for number in numbers:
+        tiles = tuple(
+            int(tile.ravel()[0])
+            for node in branches_of(grid.alone(number).branch)
+            if isinstance(node, FamilyLoops)
+            for tile in node.tiles
+        )
+        found.setdefault(tiles, number)
+    return list(found.values())[:most]

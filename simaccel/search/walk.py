@@ -1,0 +1,174 @@
+"""A walk through candidates, which run on the machine.
+
+From the lowest bound on, of about equal ones those first that move least, until no bound is below
+the best by more than the optimality gap.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from simaccel.analytic.family import Ints, ints
+from simaccel.search.candidates import PATIENCE, CandidateSet, ScoredTree, Values
+
+GAP: Final = 0.001
+"""The optimality gap: by so much, relative to its bound, the best may be above what is left."""
+GAIN: Final = 0.0005
+"""The least that counts as a gain, relative to the best."""
+NEAR: Final = 1.01
+"""How much worse than the best a run may be before it is given up, and still be looked near to."""
+_BY_BOUND: Final = 8
+"""Candidates that run in the order of their bounds, before others run, too."""
+_OF_EACH: Final = 3
+"""Candidates of each family that run first where cores have pieces."""
+_AT_ONCE: Final = 4
+"""Candidates that run at once after the first few, whether one process runs them or several."""
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too.
+
+    ``until``: the monotonic time at which it does in any case, in seconds.
+    """
+
+    gap: float = GAP
+    patience: float = PATIENCE
+    slack: float = 0.0
+    gain: float = GAIN
+    until: float | None = None
+
+    def allowed(self, best: float) -> float:
+        """Return what the lowest bound left may be below the best."""
+        return max(best * self.gap, self.slack)
+
+
+@dataclass
+class CandidateWalk:
+    """A walk through the candidates that fit into a room, from the lowest bound on.
+
+    ``cycles``: of those that ran, by number; infinite where they are no better than what was known.
+    ``left``: no candidate that fits is below this. ``ended``: why the walk did.
+    """
+
+    candidates: CandidateSet
+    cycles: dict[int, float] = field(default_factory=dict)
+    best: float = float("inf")
+    left: float = float("inf")
+    ended: str = "all judged"
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    first: Ints = field(default_factory=lambda: ints([]))
+    """The first few in the order of the walk, whether they ran or not."""
+
+    def go(self, room: int, stopping: StoppingRule, below: float = float("inf")) -> None:
+        """Run candidates until none can be better by much, or ``below`` something that is known."""
+        candidates = self.candidates
+        fits = candidates.fitting(room)
+        bounds = candidates.values(fits, candidates.bounds[fits])
+        inside = bounds < below
+        fits, bounds = fits[inside], bounds[inside]
+        self.best, self.left = below, below
+        if not fits.size:
+            return
+        if not candidates.is_timed:
+            self._take(fits, bounds)
+            return
+        order = self._order(fits, bounds, stopping.gap)
+        fits, bounds = fits[order], bounds[order]
+        self.first = fits[:_BY_BOUND]
+        each = self._each(fits)
+        lowest = np.minimum.accumulate(bounds[::-1])[::-1]
+        at, idle = 0, 0
+        while at < fits.size and not self._is_over(lowest[at], stopping, idle):
+            step = 1 if at < _AT_ONCE else _AT_ONCE
+            turn = fits[at : at + step][bounds[at : at + step] < self.best]
+            gained = self._run(turn, stopping.gain)
+            idle = 0 if gained or at < each else idle + len(turn)
+            at += step
+        self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
+
+    def _is_over(self, lowest: float, stopping: StoppingRule, idle: int) -> bool:
+        if lowest >= self.best:
+            self.ended = "bounds"
+        elif lowest >= self.best - stopping.allowed(self.best) and self.cycles:
+            self.ended = "close"
+        elif idle >= stopping.patience:
+            self.ended = "patience"
+        elif self.cycles and stopping.until is not None and time.monotonic() >= stopping.until:
+            self.ended = "budget"
+        else:
+            return False
+        return True
+
+    def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
+        """Return the order of about the lowest bound, then least bytes, then the largest tiles.
+
+        Where cores have pieces, of each family a few before all others. After the first few every
+        second one is the next of those that are likely the fastest.
+        """
+        candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
+        moved, space = candidates.dram[fits], candidates.space[fits]
+        about = np.floor((bounds - bounds.min()) / width)
+        order = np.lexsort((-space, moved, about))
+        if candidates.is_shared:
+            family = candidates.family[fits[order]]
+            few = [np.flatnonzero(family == one)[:_OF_EACH] for one in np.unique(family)]
+            each = np.sort(np.concatenate(few))
+            order = np.concatenate([order[each], np.delete(order, each)])
+        if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
+            return np.asarray(order, dtype=np.int64)
+        waiting = np.lexsort((-space, moved, candidates.likely(fits)))
+        rest = np.stack([waiting, order]).T.ravel()
+        both = np.concatenate([order[: max(_BY_BOUND, self._each(fits))], rest])
+        _, first = np.unique(both, return_index=True)
+        return np.asarray(both[np.sort(first)], dtype=np.int64)
+
+    def _each(self, fits: Ints) -> int:
+        """Return how many candidates run before others: a few of each family.
+
+        Where cores wait for one another, bounds say less of which is the fastest.
+        """
+        candidates = self.candidates
+        if not candidates.is_shared:
+            return 0
+        _, counts = np.unique(candidates.family[fits], return_counts=True)
+        return int(np.minimum(counts, _OF_EACH).sum())
+
+    def _take(self, fits: Ints, values: Values) -> None:
+        """Take what is best by counts alone; of about equals the fastest."""
+        candidates = self.candidates
+        self.best = self.left = float(values.min())
+        equal = fits[values == self.best]
+        keys = (candidates.space[equal], candidates.dram[equal], candidates.bounds[equal])
+        fastest = float("inf")
+        for number in equal[np.lexsort(keys)][:PATIENCE]:
+            if candidates.bounds[number] >= fastest:
+                break
+            cycles = float(candidates.run(ints([number]), fastest)[0])
+            self.cycles[int(number)] = cycles
+            fastest = min(fastest, cycles)
+
+    def _run(self, which: Ints, gain: float) -> bool:
+        """Run candidates; return whether the best is better by more than ``gain``."""
+        candidates, before = self.candidates, self.best
+        ran = candidates.run(which, candidates.most_cycles(which, before) * NEAR)
+        values = candidates.values(which, ran)
+        for number, cycles, value in zip(which, ran, values, strict=True):
+            self.cycles[int(number)] = float(cycles)
+            if value < self.best:
+                self.best = float(value)
+                self.curve.append((len(self.cycles), self.best))
+        return self.best < before * (1 - gain)
+
+    def numbers(self) -> list[int]:
+        """Return the candidates that ran and are no worse than what was known, the best first."""
+        ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]
+        return sorted(ran, key=lambda number: self.scored(number).rank)
+
+    def scored(self, number: int) -> ScoredTree:
+        """Return a candidate that ran."""
+        return self.candidates.scored(number, self.cycles[number])

@@ -1,0 +1,131 @@
+"""Attentions as ONNX Runtime's domain has them, which exports of language models consist of.
+
+Expected values by hand: L and A have a MAC each for every head, row, key and element of a head;
+every element of queries, keys, values and of what is made is touched once.
+"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from simaccel import load_accelerator, simulate
+from simaccel.analytic.orojenesis.distinct import distinct_bytes
+from simaccel.experiment.check import check
+from simaccel.importers.onnx_files import load_onnx
+from simaccel.workload import Workload
+from tests.importers.onnx_files.models import Type, save
+
+F32, I32 = TensorProto.FLOAT, TensorProto.INT32
+EDGE = load_accelerator("edge_tpu")
+
+
+def _runtime(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:  # noqa: ANN401
+    return helper.make_node(kind, inputs, outputs, None, None, "com.microsoft", **attributes)
+
+
+def _read(
+    path: Path,
+    nodes: list[Any],
+    inputs: dict[str, list[int]],
+    constants: dict[str, Any],
+    **kept: list[int] | None,
+) -> Workload:
+    """Read a model of outputs `y` and ``kept``; its naive mapping runs with the right values."""
+    kinds: dict[str, Type] = {
+        name: (I32 if name.startswith("length") else F32, shape) for name, shape in inputs.items()
+    }
+    outputs: dict[str, Any] = {"y": (F32, None)} | {name: (F32, kept[name]) for name in kept}
+    save(path, nodes, kinds, outputs, constants, domains={"com.microsoft": 1})
+    workload = load_onnx(path).workload
+    workload.account.require_modelled()
+    result = simulate(workload, EDGE, "naive")
+    assert check(workload, result.mapping, result.program)
+    return workload
+
+
+def test_queries_keys_and_values_in_all_their_forms(tmp_path: Path) -> None:
+    """Four heads of 8 (values of 6 in the first), 6 tokens that see 10, or each other."""
+    cases: list[tuple[dict[str, list[int]], int, int]] = [
+        ({"q": [1, 6, 32], "k": [1, 10, 32], "v": [1, 10, 24]}, 10, 6),
+        ({"q": [1, 6, 32], "k": [1, 10, 4, 2, 8]}, 10, 8),
+        ({"q": [1, 6, 4, 3, 8]}, 6, 8),
+        ({"q": [1, 6, 32], "k": [1, 4, 10, 8], "v": [1, 4, 10, 8]}, 10, 8),
+    ]
+    for number, (inputs, keys, size) in enumerate(cases):
+        node = _runtime("MultiHeadAttention", [*inputs], ["y"], num_heads=4)
+        workload = _read(tmp_path / f"{number}.onnx", [node], inputs, {})
+        assert workload.macs == 4 * 6 * keys * (8 + size)
+        every = sum(map(np.prod, inputs.values())) + 6 * 4 * size
+        assert distinct_bytes(workload) == 4 * every
+
+
+@pytest.mark.parametrize(("room", "window", "seen"), [(9, -1, 10), (64, -1, 64), (9, 4, 4)])
+def test_a_token_sees_those_before(tmp_path: Path, room: int, window: int, seen: int) -> None:
+    """Two of four heads share keys; a cache with room for more is as long as it is."""
+    total = room if room == 64 else room + 1
+    inputs = {"q": [1, 1, 32], "k": [1, 1, 16], "v": [1, 1, 16]}
+    inputs |= {"pk": [1, 2, room, 8], "pv": [1, 2, room, 8], "length": [1], "length2": []}
+    node = _runtime(
+        "GroupQueryAttention",
+        [*inputs],
+        ["y", "nk", "nv"],
+        num_heads=4,
+        kv_num_heads=2,
+        local_window_size=window,
+    )
+    kept = [1, 2, total, 8]
+    workload = _read(tmp_path / "m.onnx", [node], inputs, {}, nk=kept, nv=kept)
+    assert workload.macs == 4 * seen * (8 + 8)
+    assert distinct_bytes(workload) == 4 * (32 + 2 * 2 * seen * 8 + 32)
+
+
+def test_products_around_an_attention_that_turns(tmp_path: Path) -> None:
+    """Keys that are made go out turned, as the values do: they are outputs of the graph."""
+    weights = {"wq": (32, 32), "wk": (32, 16), "wv": (32, 16), "wo": (32, 32)}
+    constants: dict[str, Any] = {name: np.zeros(one, np.float32) for name, one in weights.items()}
+    constants |= {name: np.zeros((100, 4), np.float32) for name in ("cos", "sin")}
+    nodes = [helper.make_node("MatMul", ["x", f"w{one}"], [one]) for one in "qkv"]
+    nodes += [
+        _runtime(
+            "GroupQueryAttention",
+            ["q", "k", "v", "", "", "length", "length2", "cos", "sin"],
+            ["a", "nk", "nv"],
+            num_heads=4,
+            kv_num_heads=2,
+            do_rotary=1,
+        ),
+        helper.make_node("MatMul", ["a", "wo"], ["y"]),
+    ]
+    inputs = {"x": [1, 6, 32], "length": [1], "length2": []}
+    workload = _read(tmp_path / "m.onnx", nodes, inputs, constants, nk=None, nv=None)
+    assert workload.macs == 6 * 32 * (32 + 16 + 16 + 32) + 4 * 6 * 6 * (8 + 8)
+    turned = [dict(one.ranks) for one in workload.operators if ".rotary." in one.name]
+    assert [math.prod(ranks.values()) for ranks in turned] == [6 * 32, 6 * 16]
+    unread = [one.elements for one in workload.account.of("not taken") if "angles" in one.why]
+    assert unread == [400, 400]
+
+
+def test_an_attention_with_its_own_weights(tmp_path: Path) -> None:
+    constants = {"w": np.zeros((32, 96), np.float32), "b": np.zeros(96, np.float32)}
+    node = _runtime("Attention", ["x", "w", "b"], ["y"], num_heads=4)
+    workload = _read(tmp_path / "m.onnx", [node], {"x": [1, 6, 32]}, constants)
+    assert workload.macs == 6 * 32 * 96 + 4 * 6 * 6 * (8 + 8)
+
+
+def test_what_no_output_depends_on_is_no_work(tmp_path: Path) -> None:
+    """An auxiliary head that an exporter left in."""
+    constants = {name: np.zeros((8, 5), np.float32) for name in ("w", "v")}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["unread"]),
+        helper.make_node("Relu", ["unread"], ["unread2"]),
+        helper.make_node("MatMul", ["x", "v"], ["y"]),
+    ]
+    workload = _read(tmp_path / "m.onnx", nodes, {"x": [4, 8]}, constants)
+    assert workload.macs == 4 * 8 * 5
+    assert distinct_bytes(workload) == 4 * (32 + 40 + 20)
+    harmless = [one.name for one in workload.account.of("harmless")]
+    assert harmless == ["unread", "unread2"]

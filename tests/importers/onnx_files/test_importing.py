@@ -1,0 +1,241 @@
+"""ONNX models made here: what becomes of their nodes, and the MACs that numpy's shapes say."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from simaccel import load_accelerator, simulate
+from simaccel.errors import InputError
+from simaccel.experiment.check import check
+from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
+from simaccel.workload import parse_workload
+
+EDGE = load_accelerator("edge")
+
+
+def _save(
+    tmp_path: Path,
+    nodes: list[Any],
+    inputs: dict[str, list[Any]],
+    outputs: dict[str, list[Any]],
+    weights: Mapping[str, tuple[int, ...]] | None = None,
+    values: dict[str, Any] | None = None,
+) -> Path:
+    """Write a model; weights are of these shapes."""
+
+    def infos(shapes: dict[str, list[Any]]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+            for name, shape in shapes.items()
+        ]
+
+    constants = [
+        numpy_helper.from_array(np.zeros(shape, dtype=np.float32), name)
+        for name, shape in (weights or {}).items()
+    ]
+    constants += [
+        numpy_helper.from_array(np.array(one), name) for name, one in (values or {}).items()
+    ]
+    graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "model.onnx"
+    onnx.save(model, str(path))
+    return path
+
+
+def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
+    return [
+        (one.kind, one.how, one.why, one.macs or 0) for one in imported.workload.account.entries
+    ]
+
+
+def _runs(imported: ImportedWorkload) -> None:
+    """The machine runs it, its values are right, and it comes back from its document."""
+    workload = imported.workload
+    result = simulate(workload, EDGE)
+    assert check(workload, result.mapping, result.program)
+    assert parse_workload(dict(workload.parameters)) == workload
+
+
+def test_a_small_cnn(tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w", "b"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Relu", ["c"], ["r"]),
+        node("Conv", ["r", "dw"], ["d"], group=8, dilations=[2, 2], pads=[2, 2, 2, 2]),
+        node("BatchNormalization", ["d", "s", "s", "s", "s"], ["n"]),
+        node("Add", ["n", "r"], ["a"]),
+        node("MaxPool", ["a"], ["m"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("GlobalAveragePool", ["m"], ["p"]),
+        node("Flatten", ["p"], ["f"]),
+        node("Gemm", ["f", "fc", "fb"], ["y"], transB=1),
+    ]
+    weights = {"w": (8, 3, 3, 3), "b": (8,), "dw": (8, 1, 3, 3), "s": (8,), "fc": (10, 8)}
+    path = _save(
+        tmp_path, nodes, {"x": ["batch", 3, 11, 14]}, {"y": ["batch", 10]}, {**weights, "fb": (10,)}
+    )
+    imported = load_onnx(path, {"batch": 2})
+    rows, columns = (11 + 2 - 3) // 2 + 1, (14 + 2 - 3) // 2 + 1
+    assert _became(imported) == [
+        ("Conv", "taken", "conv", 2 * 8 * 3 * 9 * rows * columns),
+        ("Relu", "taken", "relu", 0),
+        ("Conv", "taken", "conv", 2 * 8 * 9 * rows * columns),
+        ("BatchNormalization", "harmless", "in the filters and sums before it", 0),
+        ("Add", "taken", "residual", 0),
+        ("MaxPool", "taken", "pooling", 0),
+        ("GlobalAveragePool", "taken", "average_pooling", 0),
+        ("Flatten", "harmless", "addresses", 0),
+        ("Gemm", "taken", "gemm", 2 * 8 * 10),
+    ]
+    shapes = imported.workload.shapes
+    assert shapes["Relu_1.O"] == (2, 8, rows + 4, columns + 4)  # padding is stored
+    assert shapes["Add_4.O"][2:] == (2 * 2 + 3, 2 * 3 + 3)
+    kinds = {name: one.kind for name, one in imported.workload.tensors.items()}
+    assert [name for name, kind in kinds.items() if kind == "output"] == ["Gemm_8.O"]
+    assert [name for name, kind in kinds.items() if kind == "input"] == [
+        "Conv_0.I",
+    ]
+    _runs(imported)
+
+
+def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["q", "k"], ["l"]),
+        node("Div", ["l", "eight"], ["s"]),
+        node("Add", ["s", "mask"], ["t"]),
+        node("Softmax", ["t"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["z"]),
+        node("MatMul", ["z", "w"], ["y"]),
+    ]
+    inputs: dict[str, list[Any]] = {
+        "q": [2, 3, 7, 4],
+        "k": [2, 3, 4, 9],
+        "v": [2, 3, 9, 5],
+        "mask": [1, 1, 7, 9],
+    }
+    path = _save(
+        tmp_path, nodes, inputs, {"y": [2, 3, 7, 6]}, {"w": (5, 6)}, {"eight": np.float32(8)}
+    )
+    imported = load_onnx(path)
+    assert _became(imported) == [
+        ("MatMul", "taken", "L of an attention", 6 * 7 * 4 * 9),
+        ("Div", "taken", "a part of softmax", 0),
+        ("Add", "taken", "a part of softmax", 0),
+        ("Softmax", "taken", "softmax", 0),
+        ("MatMul", "taken", "A of an attention", 6 * 7 * 9 * 5),
+        ("MatMul", "taken", "gemm", 42 * 5 * 6),
+        ("tensor", "not taken", "a mask or bias of the scores: not read", 0),
+    ]
+    result = simulate(imported.workload, EDGE, "flat-r")
+    assert result.run.operators[0].name == "MatMul_0+Softmax_3+MatMul_4"
+    _runs(imported)
+
+
+def test_shapes_that_are_computed_are_folded(tmp_path: Path) -> None:
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["n"], axis=0),
+        node("Concat", ["n", "minus"], ["target"], axis=0),
+        node("Reshape", ["x", "target"], ["flat"]),
+        node("MatMul", ["flat", "w"], ["m"]),
+        node("Erf", ["m"], ["e"]),
+        node("LayerNormalization", ["e", "gain", "gain"], ["y"]),
+    ]
+    path = _save(
+        tmp_path,
+        nodes,
+        {"x": ["n", 4, 6]},
+        {"y": ["n", 5]},
+        {"w": (24, 5), "gain": (5,)},
+        {"zero": np.array([0]), "minus": np.array([-1])},
+    )
+    imported = load_onnx(path, {"x.0": 3})
+    assert imported.constants == 3
+    kinds = [one.kind for one in imported.workload.account.entries]
+    assert kinds == ["Reshape", "MatMul", "Erf", "LayerNormalization"]
+    assert imported.workload.macs == 3 * 24 * 5
+    _runs(imported)
+
+
+def test_branches_whose_condition_is_known_are_taken(tmp_path: Path) -> None:
+    node = helper.make_node
+    info = [helper.make_tensor_value_info("o", TensorProto.FLOAT, [4, 4])]
+    then = helper.make_graph([node("MatMul", ["x", "x"], ["o"])], "then", [], info)
+    info2 = [helper.make_tensor_value_info("o2", TensorProto.FLOAT, [4, 4])]
+    other = helper.make_graph([node("Relu", ["x"], ["o2"])], "else", [], info2)
+    nodes = [
+        node("Equal", ["one", "rate"], ["same"]),
+        node("If", ["same"], ["y"], then_branch=then, else_branch=other),
+    ]
+    values = {"one": np.array(1), "rate": np.array(1)}
+    path = _save(tmp_path, nodes, {"x": [4, 4]}, {"y": [4, 4]}, values=values)
+    imported = load_onnx(path)
+    assert _became(imported) == [
+        ("MatMul", "taken", "gemm", 64),
+        ("Identity", "harmless", "addresses", 0),
+    ]
+
+
+def test_recurrent_layers_go_step_by_step(tmp_path: Path) -> None:
+    nodes = [helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=6)]
+    weights = {"w": (1, 24, 5), "r": (1, 24, 6)}
+    path = _save(tmp_path, nodes, {"x": [3, 2, 5]}, {"y": [3, 1, 2, 6]}, weights)
+    imported = load_onnx(path)
+    assert imported.workload.macs == 3 * 2 * (5 + 6) * 24
+    _runs(imported)
+
+
+def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("TopK", ["r", "k"], ["top", "which"]),
+    ]
+    path = _save(tmp_path, nodes, {"x": [30]}, {"top": [10]}, values={"k": np.array([10])})
+    imported = load_onnx(path)
+    account = imported.workload.account
+    (left,) = account.of("not taken")
+    assert left == AccountEntry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
+    assert account.totals() == {"taken": (1, 0, 30), "harmless": (0, 0, 0), "not taken": (1, 0, 20)}
+
+
+def _faults(path: Path, dims: dict[str, int] | None = None) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load_onnx(path, dims)
+    return [f"{one.field}: {one.allowed}" for one in caught.value.faults]
+
+
+def test_wrong_files_and_dimensions_are_refused(tmp_path: Path) -> None:
+    nodes = [helper.make_node("TopK", ["x", "k"], ["top", "which"])]
+    path = _save(tmp_path, nodes, {"x": ["n", None]}, {"top": [10]}, values={"k": np.array([1])})
+    assert _faults(path, {"m": 3}) == [
+        "--dim n: n=SIZE, the size of dimension 0 of input x",
+        "--dim x.1: x.1=SIZE, the size of dimension 1 of input x",
+        "--dim m: a dynamic dimension of an input",
+    ]
+    assert _faults(path, {"n": 0, "x.1": 4}) == ["--dim n: a whole number from 1 to 1073741824"]
+    assert _faults(path, {"n": 2, "x.1": 4}) == ["nodes: at least one that is an operator"]
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"# no model\n")
+    assert _faults(bad) == ["file: an ONNX model"]
+    assert _faults(tmp_path / "none.onnx") == ["file: an existing ONNX file"]
+    zero = tmp_path / "zero.onnx"
+    zero.symlink_to("/dev/zero")
+    assert _faults(zero) == ["file: a readable ONNX file"]
+    with bad.open("r+b") as stream:
+        stream.truncate(2**30 + 1)  # takes no room on the disk
+    assert _faults(bad) == ["file: at most 1073741824 bytes"]
+
+
+def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
+    for rows in (3, 4):
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+        path = _save(tmp_path, nodes, {"x": [rows, 5]}, {"y": [rows, 2]}, {"w": (5, 2)})
+        assert load_onnx(path).workload.macs == rows * 10

@@ -1,0 +1,129 @@
+"""ONNX files that would take much memory, or read what isn't theirs: refused, or read cheaply."""
+
+import resource
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from simaccel.errors import InputError
+from simaccel.importers.onnx_files import load_onnx
+from tests.importers.onnx_files.models import save
+
+F32, I64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+node = helper.make_node
+_MOST_GROWTH = 200_000
+"""KiB that reading a file of a few hundred bytes may take."""
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize("size", [400_000_000, 10**10, 2**62])
+@pytest.mark.parametrize("kind", ["ConstantOfShape", "Range", "Tile", "Expand", "OneHot", "Pad"])
+def test_a_small_file_takes_no_memory(kind: str, size: int, tmp_path: Path) -> None:
+    """The output is declared with one element, which is not so."""
+    inputs = {
+        "ConstantOfShape": ["n1"],
+        "Range": ["zero", "n", "one"],
+        "Tile": ["ones", "n1"],
+        "Expand": ["ones", "n1"],
+        "OneHot": ["ones", "n", "two"],
+        "Pad": ["ones", "pads"],
+    }
+    constants = {
+        "n": np.array(size),
+        "n1": np.array([size]),
+        "zero": np.array(0),
+        "one": np.array(1),
+        "ones": np.array([1]),
+        "two": np.array([0, 1]),
+        "pads": np.array([0, size]),
+    }
+    nodes = [node(kind, inputs[kind], ["big"]), node("Relu", ["x"], ["y"])]
+    outputs: dict[str, Any] = {"big": (I64, [1]), "y": (F32, [3])}
+    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    before = _peak()
+    with suppress(InputError):  # a size that no layer has
+        load_onnx(path)
+    assert _peak() - before < _MOST_GROWTH
+
+
+@pytest.mark.parametrize("kind", ["Shape", "Size"])
+def test_the_shape_of_what_is_huge(kind: str, tmp_path: Path) -> None:
+    nodes = [node(kind, ["x"], ["s"]), node("Relu", ["z"], ["y"])]
+    inputs: dict[str, Any] = {"x": (F32, [1, 3, 10**9, 8]), "z": (F32, [3])}
+    outputs: dict[str, Any] = {"s": (I64, [4] if kind == "Shape" else []), "y": (F32, [3])}
+    before = _peak()
+    load_onnx(save(tmp_path / "m.onnx", nodes, inputs, outputs))
+    assert _peak() - before < _MOST_GROWTH
+
+
+def test_a_branch_with_another_number_of_outputs(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    branch = helper.make_graph(
+        [node("Relu", ["x"], ["a"]), node("Neg", ["x"], ["b"])],
+        "branch",
+        [],
+        [info("a", F32, [3]), info("b", F32, [3])],
+    )
+    nodes = [node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)]
+    constants = {"yes": np.array([True]).reshape(())}
+    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, {"y": (F32, [3])}, constants)
+    with pytest.raises(InputError) as caught:
+        load_onnx(path)
+    assert len(caught.value.faults) == 1
+
+
+def test_an_output_that_is_declared_as_it_is_not(tmp_path: Path) -> None:
+    nodes = [node("MatMul", ["x", "w"], ["y"])]
+    constants = {"w": np.zeros((5, 6), np.float32)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3, 5])}, {"y": (F32, [7, 7])}, constants)
+    assert load_onnx(path).workload.macs == 3 * 5 * 6
+
+
+def test_a_branch_whose_weights_are_beside_is_not_read_from_where_one_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = helper.make_tensor_value_info
+    weights = TensorProto(name="w", dims=[2, 4], data_type=F32, data_location="EXTERNAL")
+    weights.external_data.add(key="location", value="w.bin")
+    branch = helper.make_graph(
+        [node("MatMul", ["x", "w"], ["a"])], "b", [], [info("a", F32, [3, 4])], [weights]
+    )
+    nodes = [node("If", ["yes"], ["y"], then_branch=branch, else_branch=branch)]
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        {"x": (F32, [3, 2])},
+        {"y": (F32, [3, 4])},
+        {"yes": np.array([True]).reshape(())},
+    )
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "w.bin").write_bytes(b"x" * 10_000)
+    monkeypatch.chdir(elsewhere)
+    assert load_onnx(path).workload.macs == 3 * 2 * 4
+
+
+def test_arithmetic_of_constants_warns_of_nothing(tmp_path: Path) -> None:
+    nodes = [node("Div", ["n", "zero"], ["q"]), node("Relu", ["x"], ["y"])]
+    constants = {"n": np.array(3), "zero": np.array(0)}
+    outputs: dict[str, Any] = {"q": (I64, []), "y": (F32, [3])}
+    path = save(tmp_path / "m.onnx", nodes, {"x": (F32, [3])}, outputs, constants)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_onnx(path)
+
+
+def test_long_names_of_dimensions_make_short_messages(tmp_path: Path) -> None:
+    inputs: dict[str, Any] = {"x": (F32, ["n" * 3000])}
+    path = save(tmp_path / "m.onnx", [node("Relu", ["x"], ["y"])], inputs, {"y": (F32, ["n"])})
+    with pytest.raises(InputError) as caught:
+        load_onnx(path)
+    assert len(str(caught.value)) < 500

@@ -1,0 +1,489 @@
+"""Hugging Face's config.json: sizes of published models, and what becomes of every key.
+
+The sizes are those of the model cards' files; MACs are counted by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simaccel import load_accelerator, simulate
+from simaccel.errors import InputError
+from simaccel.experiment.check import check
+from simaccel.experiment.generation import generate
+from simaccel.importers.hugging_face.config import load_config
+from simaccel.importers.workloads import load_workload
+from simaccel.workload import find_transformer, parse_workload, transformer
+
+LLAMA3: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "bos_token_id": 128000,
+    "eos_token_id": 128001,
+    "hidden_act": "silu",
+    "hidden_size": 4096,
+    "initializer_range": 0.02,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 8192,
+    "model_type": "llama",
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.40.0.dev0",
+    "use_cache": True,
+    "vocab_size": 128256,
+}
+MISTRAL = LLAMA3 | {"model_type": "mistral", "sliding_window": 4096, "vocab_size": 32000}
+MIXTRAL = MISTRAL | {
+    "model_type": "mixtral",
+    "sliding_window": None,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "router_aux_loss_coef": 0.02,
+}
+QWEN = LLAMA3 | {
+    "model_type": "qwen2",
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_attention_heads": 28,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "sliding_window": 131072,
+    "use_sliding_window": False,
+    "max_window_layers": 28,
+    "vocab_size": 152064,
+}
+GEMMA2 = {
+    "model_type": "gemma2",
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "hidden_size": 3584,
+    "intermediate_size": 14336,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 42,
+    "num_key_value_heads": 8,
+    "query_pre_attn_scalar": 256,
+    "sliding_window": 4096,
+    "vocab_size": 256128,
+}
+GPT2 = {
+    "activation_function": "gelu_new",
+    "attn_pdrop": 0.1,
+    "embd_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-05,
+    "model_type": "gpt2",
+    "n_ctx": 1024,
+    "n_embd": 768,
+    "n_head": 12,
+    "n_layer": 12,
+    "n_positions": 1024,
+    "summary_type": "cls_index",
+    "vocab_size": 50257,
+}
+BERT = {
+    "model_type": "bert",
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "position_embedding_type": "absolute",
+    "type_vocab_size": 2,
+    "vocab_size": 30522,
+}
+T5 = {
+    "model_type": "t5",
+    "d_ff": 3072,
+    "d_kv": 64,
+    "d_model": 768,
+    "dropout_rate": 0.1,
+    "feed_forward_proj": "gated-gelu",
+    "num_decoder_layers": 12,
+    "num_heads": 12,
+    "num_layers": 12,
+    "relative_attention_num_buckets": 32,
+    "vocab_size": 32128,
+}
+VIT = {
+    "model_type": "vit",
+    "hidden_act": "gelu",
+    "hidden_size": 768,
+    "image_size": 224,
+    "intermediate_size": 3072,
+    "num_attention_heads": 12,
+    "num_channels": 3,
+    "num_hidden_layers": 12,
+    "patch_size": 16,
+    "qkv_bias": True,
+    "id2label": {str(at): f"LABEL_{at}" for at in range(1000)},
+}
+
+
+def _write(tmp_path: Path, document: object) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(document, indent="\t"))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("llama3-8b", LLAMA3),
+        ("mistral-7b", MISTRAL),
+        ("mixtral-8x7b", MIXTRAL),
+        ("qwen2.5-7b", QWEN),
+        ("gemma2-9b", GEMMA2),
+        ("gpt2", GPT2),
+        ("vit-b16", VIT),
+    ],
+)
+def test_published_files_are_the_published_models(
+    tmp_path: Path, name: str, document: dict[str, Any]
+) -> None:
+    model, account = load_config(_write(tmp_path, document))
+    known = find_transformer(name)
+    same: dict[str, Any] = {"name": name, "aliases": known.aliases, "source": known.source}
+    if name == "gemma2-9b":
+        same["score_scale"] = known.score_scale  # 256 ** -0.5, which is the usual of its heads
+        assert model.scale == known.scale
+        # the first layer has the window in both
+        assert model.windows == (4096, None)
+    assert replace(model, **same) == known
+    assert not account.of("not taken")
+    every = {one.name for one in account.entries}
+    assert every >= set(document)
+
+
+@pytest.mark.parametrize("document", [LLAMA3, MIXTRAL, GEMMA2, GPT2, BERT, T5, VIT])
+def test_a_key_that_nobody_knows_is_named(tmp_path: Path, document: dict[str, Any]) -> None:
+    before = load_config(_write(tmp_path, document))[1].of("not taken")
+    found = load_config(_write(tmp_path, document | {"hiden_size": 7, "mixture": {"a": 1}}))[1]
+    new = [one.name for one in found.of("not taken") if one not in before]
+    assert new == ["hiden_size", "mixture"]
+
+
+def test_bert_sees_all_tokens_and_keeps_no_cache(tmp_path: Path) -> None:
+    path = _write(tmp_path, BERT)
+    found = load_workload(path, prompt=128)
+    n, e, f = 128, 768, 3072
+    assert found.macs == n * (4 * e * e + 2 * e * f) + 2 * n * n * e
+    assert not [one for one in found.tensors.values() if one.kind == "cache"]
+    whole = load_workload(path, prompt=128, scope="model")
+    assert whole.macs == 12 * found.macs
+    with pytest.raises(InputError, match="an encoder's input comes at once"):
+        load_workload(path, phase="decode")
+    with pytest.raises(InputError, match="at most 512 tokens"):
+        load_workload(path, prompt=513)
+
+
+T5_SMALL = {
+    "model_type": "t5",
+    "architectures": ["T5ForConditionalGeneration"],
+    "d_ff": 2048,
+    "d_kv": 64,
+    "d_model": 512,
+    "n_positions": 512,
+    "num_heads": 8,
+    "num_layers": 6,
+    "relative_attention_num_buckets": 32,
+    "vocab_size": 32128,
+}
+FLAN_T5_BASE = T5 | {"d_ff": 2048, "tie_word_embeddings": False}
+
+
+@pytest.mark.parametrize(
+    ("document", "published"), [(T5_SMALL, 60_506_624), (FLAN_T5_BASE, 247_577_856)]
+)
+def test_t5_has_the_published_parameters(
+    tmp_path: Path, document: dict[str, Any], published: int
+) -> None:
+    assert load_config(_write(tmp_path, document))[0].parameters == published
+
+
+def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
+    path = _write(tmp_path, T5)
+    n, e, f = 64, 768, 3072
+    layer = n * (4 * e * e + 3 * e * f) + 2 * n * n * e
+    assert load_workload(path, prompt=n).macs == layer
+    whole = load_workload(path, prompt=n, scope="model")
+    assert whole.macs == 12 * layer + 2 * 12 * n * e * e  # keys and values of each decoder layer
+    assert whole.shapes["cross.K"] == (12, 1, n, 12, 64)
+    assert "rotary" not in {getattr(one, "kind", "") for one in whole.operators}
+    step = load_workload(path, prompt=n, phase="decode", kv_len=10, scope="model")
+    mine, seen = 4 * e * e + 2 * 11 * e, 2 * e * e + 2 * n * e  # Q, K, V, O; Q and O of the other
+    assert step.macs == 12 * (mine + seen + 3 * e * f) + e * 32128
+    assert step.tensors["cross.K"].kind == "cache"
+    assert step.shapes["cross.K"] == (1, n, 12, 64)
+    for workload in (whole, step):
+        workload.account.require_modelled()
+        assert [one.name for one in workload.account.of("not taken")] == ["relative positions"]
+        assert parse_workload(dict(workload.parameters)).macs == workload.macs
+
+
+def test_an_encoder_alone_has_no_decoder(tmp_path: Path) -> None:
+    path = _write(tmp_path, T5_SMALL | {"architectures": ["T5EncoderModel"]})
+    model, _ = load_config(path)
+    assert model.decoder_layers == 0
+    with pytest.raises(InputError, match="an encoder's input comes at once"):
+        load_workload(path, phase="decode")
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -> None:
+    sizes = {"d_ff": 48, "d_kv": 8, "d_model": 32, "num_heads": 4, "num_layers": 2}
+    more = {"num_decoder_layers": 3, "vocab_size": 64}
+    path = _write(tmp_path, T5_SMALL | sizes | more)
+    workload = load_workload(path, prompt=6, phase=phase, scope="model")
+    assert workload.repeat == (3 if phase == "decode" else 2)
+    result = simulate(workload, load_accelerator("edge"), "naive")
+    assert check(workload, result.mapping, result.program)
+
+
+def test_a_generation_is_of_a_decoder_alone(tmp_path: Path) -> None:
+    model, _ = load_config(_write(tmp_path, T5_SMALL))
+    with pytest.raises(InputError, match="a decoder alone: of an encoder with a decoder"):
+        generate(model, load_accelerator("edge"), tokens=4)
+
+
+def test_layers_of_several_windows(tmp_path: Path) -> None:
+    kinds = ["sliding_attention"] * 5 + ["full_attention"]
+    gemma3 = GEMMA2 | {
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 12,
+        "layer_types": 2 * kinds,
+    }
+    del gemma3["attn_logit_softcapping"], gemma3["final_logit_softcapping"]
+    model, account = load_config(_write(tmp_path, gemma3))
+    assert model.windows == (4096,) * 5 + (None,)
+    assert [one.name for one in account.of("not taken")] == ["norms of Q and K"]
+    inner = {"model_type": "gemma3", "text_config": gemma3, "vision_config": {"hidden_size": 3}}
+    path = _write(tmp_path, inner)
+    assert replace(load_config(path)[0], source="") == replace(model, source="")
+    load_workload(path).account.require_modelled()
+    with pytest.raises(InputError, match="vision_config"):
+        load_workload(path, scope="model").account.require_modelled()
+
+
+def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
+    moe = QWEN | {
+        "model_type": "qwen2_moe",
+        "num_experts": 60,
+        "num_experts_per_tok": 4,
+        "moe_intermediate_size": 1408,
+        "shared_expert_intermediate_size": 5632,
+    }
+    model, account = load_config(_write(tmp_path, moe))
+    assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
+    (left,) = account.of("not taken")
+    assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
+
+
+ROBERTA = BERT | {
+    "model_type": "roberta",
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "vocab_size": 50265,
+}
+DISTILBERT = {
+    "model_type": "distilbert",
+    "activation": "gelu",
+    "dim": 768,
+    "hidden_dim": 3072,
+    "max_position_embeddings": 512,
+    "n_heads": 12,
+    "n_layers": 6,
+    "sinusoidal_pos_embds": False,
+    "tie_weights_": True,
+    "vocab_size": 30522,
+}
+DEIT = VIT | {"model_type": "deit", "architectures": ["DeiTForImageClassificationWithTeacher"]}
+GEMMA3_4B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "model_type": "gemma3_text",
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    },
+    "vision_config": {"hidden_size": 1152},
+}
+LLAVA = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32064},
+    "vision_config": {"hidden_size": 1024},
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "published", "beside"),
+    [
+        (BERT, 109_482_240, 2 * 768 + 769 * 768),  # types of tokens, and the pooler
+        (ROBERTA, 124_645_632, 768 + 769 * 768),
+        (DISTILBERT, 66_362_880, 0),
+        (DEIT, 87_338_192, 769 * 1000),  # the classifier of the token of distillation
+        (GEMMA3_4B, 3_880_263_168, 34 * 2 * 256),  # norms of Q and K; the text alone
+        (LLAVA, 6_738_415_616 + 2 * 64 * 4096, 0),  # Llama 2 7B, with 64 more words
+    ],
+)
+def test_parameters_are_the_published_ones(
+    tmp_path: Path, document: dict[str, Any], published: int, beside: int
+) -> None:
+    assert load_config(_write(tmp_path, document))[0].parameters + beside == published
+
+
+def test_each_layer_of_umt5_has_a_table_of_positions(tmp_path: Path) -> None:
+    """google/umt5-small has 306,601,984 parameters."""
+    sizes = {"d_model": 512, "d_kv": 64, "d_ff": 1024, "num_layers": 8, "num_heads": 6}
+    umt5 = {**sizes, "model_type": "umt5", "num_decoder_layers": 8, "vocab_size": 256384}
+    umt5 |= {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    assert load_config(_write(tmp_path, umt5))[0].parameters == 306_601_984
+
+
+def test_what_stands_behind_bert_is_named(tmp_path: Path) -> None:
+    for kind, name in (("Model", "pooler"), ("ForMaskedLM", "head")):
+        path = _write(tmp_path, BERT | {"architectures": [f"Bert{kind}"]})
+        account = load_workload(path, scope="model").account
+        assert {one.name: one.macs for one in account.of("not taken")}[name] == 768 * 768
+
+
+def test_deit_has_a_token_more(tmp_path: Path) -> None:
+    workload = load_workload(_write(tmp_path, DEIT), scope="model")
+    n, e, f = 198, 768, 3072
+    layer = n * (4 * e * e + 2 * e * f) + 2 * n * n * e
+    assert workload.macs == 12 * layer + 196 * e * e + e * 1000
+    left = {one.name: one.macs for one in workload.account.of("not taken")}
+    assert left["distillation_classifier"] == e * 1000
+    workload.account.require_modelled()
+
+
+def test_bert_as_a_decoder_is_causal(tmp_path: Path) -> None:
+    model, _ = load_config(_write(tmp_path, BERT | {"is_decoder": True}))
+    assert model.causal
+    assert not load_config(_write(tmp_path, BERT))[0].causal
+
+
+@pytest.mark.parametrize(
+    ("document", "key"),
+    [
+        (GPT2 | {"add_cross_attention": True}, "add_cross_attention"),
+        (BERT | {"position_embedding_type": "relative_key"}, "position_embedding_type"),
+    ],
+)
+def test_what_multiplies_beside_the_blocks_is_refused(
+    tmp_path: Path, document: dict[str, Any], key: str
+) -> None:
+    workload = load_workload(_write(tmp_path, document), prompt=64, scope="model")
+    with pytest.raises(InputError, match=key):
+        workload.account.require_modelled()
+
+
+def test_the_first_layers_of_qwen_have_no_window(tmp_path: Path) -> None:
+    some = QWEN | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 20}
+    model, account = load_config(_write(tmp_path, some))
+    assert model.windows == (None,) * 20 + (4096,) * 8
+    assert not account.of("not taken")
+
+
+def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None:
+    left_out = {name: value for name, value in MISTRAL.items() if name != "sliding_window"}
+    assert load_config(_write(tmp_path, left_out))[0].windows == (4096,)
+    assert load_config(_write(tmp_path, MISTRAL | {"sliding_window": None}))[0].windows == (None,)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "mamba"}, "model_type: got 'mamba'; allowed: a family of transformers"),
+        ({"model_type": "lama"}, "did you mean 'llama'?"),
+        ({"hidden_size": None}, "hidden_size: got nothing; allowed: a whole number from 1"),
+        ({"hidden_size": "big"}, "hidden_size: got 'big'; allowed: a whole number"),
+        ({"hidden_act": "tanh"}, "hidden_act: got 'tanh'"),
+        ({"num_key_value_heads": 5}, "kv_heads: got 5; allowed: a divisor of heads, 32"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_workload(_write(tmp_path, LLAMA3 | change))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"model_type":', "[" * 100_000])
+def test_what_is_no_configuration(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_workload(path)
+
+
+OWN = """kind: transformer
+name: small-lm
+hidden: 512
+heads: 8
+kv_heads: 2
+head_size: 64
+ff_size: 1536
+layers: 6
+vocabulary: 32000
+phase: decode
+kv_len: 256
+"""
+
+
+def test_a_transformer_of_ones_own_in_a_file(tmp_path: Path) -> None:
+    """Q and O 2 x 512 x 512, K and V 2 x 512 x 128, L and A 2 x 257 x 512, 3 x 512 x 1536."""
+    path = tmp_path / "own.yaml"
+    path.write_text(OWN)
+    found = load_workload(path)
+    assert found.macs == 3_277_824
+    again = parse_workload(dict(found.parameters))
+    assert (again.fingerprint, again.macs) == (found.fingerprint, 3_277_824)
+    assert "model" not in found.parameters
+    path.write_text(OWN + "scope: model\n")
+    assert load_workload(path).macs == 6 * 3_277_824 + 512 * 32000
+
+
+def test_one_from_python_that_has_the_name_of_another_is_not_looked_up() -> None:
+    model = replace(find_transformer("llama3-8b"), hidden=512, heads=8, kv_heads=2, head_size=64)
+    made = transformer(replace(model, ff_size=1536), phase="decode", kv_len=256)
+    assert made.macs == 3_277_824
+    assert parse_workload(dict(made.parameters)).fingerprint == made.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("kv_heads: 3", "kv_heads: got 3; allowed: a divisor of heads, 8"),
+        ("head_size: 63", "head_size: got 63; allowed: an even number"),
+        (
+            "windows: [8, 8, 8, 8]",
+            "windows: got [8, 8, 8, 8]; allowed: a list as long as a divisor",
+        ),
+        ("expert_count: 4", "experts_per_token: got '0 of 4'"),
+        ("heds: 8", "heds: got 8; did you mean 'heads'?"),
+    ],
+)
+def test_sizes_that_do_not_go_together(tmp_path: Path, line: str, said: str) -> None:
+    key = line.partition(":")[0]
+    kept = "\n".join(one for one in OWN.splitlines() if not one.startswith(f"{key}:"))
+    path = tmp_path / "own.yaml"
+    path.write_text(f"{kept}\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        load_workload(path)
+    assert said in str(caught.value)

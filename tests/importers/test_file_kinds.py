@@ -1,0 +1,113 @@
+"""Files of other tools are recognised by what is in them, whatever they are called."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from simaccel import load_accelerator, load_workload
+from simaccel.errors import InputError
+from simaccel.importers.file_kinds import look_of
+
+_SIZES = "IFMAP Height,IFMAP Width,Filter Height,Filter Width,Channels,Num Filter,Strides"
+TOPOLOGY = f"Layer name,{_SIZES},\nc,8,8,3,3,4,8,1,\n"
+PRODUCTS = "Layer,M,N,K,\nqkv,12,15,5,\n"
+CONFIGURATION = """[general]
+run_name = x
+[architecture_presets]
+ArrayHeight: 8
+ArrayWidth: 4
+IfmapSramSzkB: 4
+FilterSramSzkB: 4
+OfmapSramSzkB: 4
+Dataflow: ws
+"""
+LAYERS = """// a network
+Network n {
+ Layer CONV1 {
+  Type: CONV
+  Dimensions { K: 8, C: 4, R: 3, S: 3, Y: 10, X: 10 }
+ }
+}
+"""
+
+
+def _onnx(path: Path) -> None:
+    info = helper.make_tensor_value_info
+    node = helper.make_node("MatMul", ["x", "x"], ["y"])
+    ends = [info(name, TensorProto.FLOAT, [3, 3]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:])), str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "look"),
+    [
+        (TOPOLOGY, "topology"),
+        (PRODUCTS, "topology"),
+        ("\ufeff" + PRODUCTS, "topology"),
+        (CONFIGURATION, "configuration"),
+        (LAYERS, "description"),
+        ("num_pes: 256\nl1_size_cstr: 100\n", "MAESTRO's hardware"),
+        ("# a search\nmapper:\n  algorithm: random\n", "Timeloop's others"),
+        ("mapper: {}\narchitecture: {nodes: []}\n", None),
+        ("name: edge\narray: {rows: 3}\n", None),
+        ("kind: layers\nlayers: {m: 3}\n", None),
+        ("a,b\n", None),
+        ("", None),
+    ],
+)
+def test_looks(tmp_path: Path, text: str, look: str | None) -> None:
+    path = tmp_path / "some.txt"
+    path.write_text(text, encoding="utf-8")
+    assert look_of(path) == look
+    assert look_of(tmp_path) is None
+    assert look_of(tmp_path / "nothing") is None
+
+
+def test_any_name_will_do(tmp_path: Path) -> None:
+    path = tmp_path / "some.txt"
+    for text, macs in (
+        (TOPOLOGY, 8 * 4 * 9 * 36),
+        (PRODUCTS, 12 * 15 * 5),
+        (LAYERS, 8 * 4 * 9 * 64),
+    ):
+        path.write_text(text)
+        assert load_workload(path).macs == macs
+    _onnx(path)
+    assert load_workload(path).macs == 27
+    path.write_text(CONFIGURATION)
+    assert load_accelerator(path).array.pes == 32
+
+
+def test_what_stands_in_the_wrong_place_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "some.txt"
+    path.write_text(CONFIGURATION)
+    with pytest.raises(InputError, match="looks like a SCALE-Sim configuration, which is given"):
+        load_workload(path)
+    for text, what in ((TOPOLOGY, "a SCALE-Sim topology"), (LAYERS, "a MAESTRO description")):
+        path.write_text(text)
+        with pytest.raises(InputError, match=f"this looks like {what}, which is a --workload"):
+            load_accelerator(path)
+    _onnx(path)
+    with pytest.raises(InputError, match="this looks like an ONNX model"):
+        load_accelerator(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GGUF\x03\0\0\0",
+        b"\x1c\0\0\0TFL3\0\0",
+        b"\x89HDF\r\n\x1a\n",
+        b"PK\x03\x04\0",
+        b"\x80\x04\x95",
+        b'\x40\0\0\0\0\0\0\0{"a":',
+    ],
+)
+def test_weights_are_told_to_be_exported(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(data)
+    for load in (load_workload, load_accelerator):
+        with pytest.raises(InputError, match="this looks like weights of a model"):
+            load(str(path))

@@ -1,0 +1,293 @@
+"""Timeloop architectures as accelerators: its three formats, and what can't be taken."""
+
+from pathlib import Path
+
+import pytest
+
+from simaccel import load_accelerator, load_workload, simulate
+from simaccel.errors import InputError
+from simaccel.hardware.load import accelerator_rows
+from simaccel.hardware.spatial import SpatialArraySpec
+
+NESTED = """
+architecture:
+  version: 0.3
+  subtree:
+  - name: system
+    local:
+    - name: DRAM
+      class: DRAM
+      attributes: {type: LPDDR4, width: 64, block-size: 4, word-bits: 16, shared_bandwidth: 8}
+    subtree:
+    - name: chip
+      attributes: {technology: 45nm}
+      local:
+      - name: glb
+        class: smartbuffer_SRAM
+        attributes: {memory_depth: 16384, memory_width: 64, word-bits: 16, read_bandwidth: 16}
+      - {name: "DummyBuffer[0..13]", class: regfile, attributes: {depth: 16, meshX: 14}}
+      subtree:
+      - name: PE[0..167]
+        local:
+        - name: ifmap_spad
+          class: smartbuffer_RF
+          attributes: {depth: 12, block-size: 1, word-bits: 16, meshX: 14}
+        - {name: weights_spad, class: storage, attributes: {entries: 192, word-bits: 16, meshX: 14}}
+        - {name: psum_spad, class: regfile, attributes: {depth: 16, width: 16, meshX: 14}}
+        - {name: mac, class: intmac, attributes: {datawidth: 16, meshX: 14}}
+architecture_constraints:
+  targets:
+  - {target: glb, type: bypass, bypass: [Weights], keep: [Inputs, Outputs]}
+  - {target: glb, type: spatial, split: 4, permutation: NCPRSQM}
+"""
+
+LISTED = """
+architecture:
+  version: 0.4
+  nodes:
+  - !Container {name: system, attributes: {technology: 45nm, global_cycle_seconds: 2e-9}}
+  - !Component {name: DRAM, class: DRAM, attributes: {width: 64, datawidth: 8}}
+  - !Component
+    name: glb
+    class: smartbuffer_SRAM
+    attributes: {depth: 512, width: 64, datawidth: 8, read_bandwidth: 16, write_bandwidth: 8}
+    constraints: {dataspace: {keep: [Inputs, Outputs], bypass: [Weights]}}
+  - !Container {name: column, spatial: {meshX: 7}}
+  - !Container {name: PE, spatial: {meshY: 3}}
+  - !Parallel
+    nodes:
+    - !Component
+      name: ifmap_spad
+      class: smartbuffer_RF
+      attributes: {depth: 12, width: 16, datawidth: 8}
+      constraints: {dataspace: {keep: [Inputs]}}
+    - !Component
+      name: weights_spad
+      class: smartbuffer_RF
+      attributes: {depth: 192, width: 16, datawidth: 8}
+      constraints: {dataspace: {keep: [Weights]}}
+    - !Component
+      name: psum_spad
+      class: smartbuffer_RF
+      attributes: {depth: 16, width: 16, datawidth: 16, update_fifo_depth: 2}
+      constraints: {dataspace: {keep: [Outputs]}}
+  - !Component {name: mac, class: intmac, spatial: {meshX: 2}, attributes: {adder_width: 16}}
+problem:
+  shape:
+    name: product
+    dimensions: [M, K, N]
+    data_spaces:
+    - {name: Weights, projection: [[[K]], [[N]]]}
+    - {name: Inputs, projection: [[[M]], [[K]]]}
+    - {name: Outputs, projection: [[[M]], [[N]]], read_write: true}
+  instance: {M: 6, K: 4, N: 7}
+"""
+
+OLDEST = """
+arch:
+  arithmetic: {instances: 256, word-bits: 16, meshX: 16}
+  storage:
+  - {name: RegisterFile, entries: 64, instances: 256, word-bits: 16, meshX: 16}
+  - {name: GlobalBuffer, sizeKB: 128, word-bits: 16, read_bandwidth: 16}
+  - {name: DRAM, technology: DRAM, word-bits: 16, read_bandwidth: 4, write_bandwidth: 2}
+"""
+
+
+def _write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "arch.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_the_nested_format(tmp_path: Path) -> None:
+    """12 x 14 PEs, 128 KiB, 16 words of 2 bytes a cycle at 1 GHz: by hand from the file."""
+    path = _write(tmp_path, NESTED)
+    found = load_accelerator(path)
+    assert isinstance(found.array, SpatialArraySpec)
+    assert (found.array.rows, found.array.cols, found.array.lanes) == (12, 14, 1)
+    sizes = {
+        role: memory.capacity_bytes
+        for roles, memory in found.array.memories.by_roles().items()
+        for role in roles
+    }
+    assert sizes == {"input": 24, "weight": 384, "output": 32}
+    assert found.array.bypass_buffer == ("weight",)
+    assert found.buffer.capacity_bytes == 128 * 1024
+    assert found.buffer.read_bytes_per_second == 16 * 2 * 10**9
+    assert found.buffer.write_bytes_per_second is None
+    assert found.dram.bandwidth_bytes_per_second == 8 * 2 * 10**9
+    assert "DummyBuffer" in dict(accelerator_rows(found))["source"]
+    assert load_accelerator(path, ["array.rows=3"]).array.rows == 3
+
+
+def test_a_list_of_nodes_and_a_problem_in_one_file(tmp_path: Path) -> None:
+    path = _write(tmp_path, LISTED)
+    found = load_accelerator(path)
+    assert isinstance(found.array, SpatialArraySpec)
+    assert (found.array.rows, found.array.cols, found.array.lanes) == (3, 7, 2)
+    assert found.array.memories.by_roles()[frozenset({"weight"})].capacity_bytes == 384
+    assert found.buffer.capacity_bytes == 4096
+    assert found.clock_hz == 500 * 10**6
+    assert found.buffer.read_bytes_per_second == 16 * 500 * 10**6
+    workload = load_workload(path)
+    assert [one.tensor for one in workload.operators[0].inputs] == ["Inputs", "Weights"]
+    run = simulate(workload, found).run
+    assert run.macs == 6 * 4 * 7
+    assert run.cycles >= run.macs / 42
+    assert not any(level.startswith("buffer") and name == "Weights" for level, name in run.moved)
+
+
+def test_the_oldest_format(tmp_path: Path) -> None:
+    found = load_accelerator(_write(tmp_path, OLDEST))
+    assert isinstance(found.array, SpatialArraySpec)
+    assert (found.array.rows, found.array.cols) == (16, 16)
+    assert found.array.memories.shared is not None
+    assert found.array.memories.shared.capacity_bytes == 128
+    assert found.buffer.capacity_bytes == 128 * 1024
+    assert found.dram.bandwidth_bytes_per_second == 4 * 2 * 10**9  # the larger of two
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("PE[0..167]", "PE[0..166]", "got 'a mesh of 14, 167 of ifmap_spad'"),
+        ("class: DRAM", "class: SRAM", "must have here one DRAM"),
+        ("class: intmac", "class: wire", "must have here one MAC"),
+        ('"DummyBuffer[0..13]"', '"L1[0..13]"', "ifmap_spad|got '168 of them, 14 of L1'"),
+        (
+            '"DummyBuffer[0..13]", class: regfile, attributes: {depth: 16, meshX: 14}',
+            "L1, class: regfile, attributes: {depth: 16}",
+            "got 'glb, L1'; .*one buffer between DRAM and PEs",
+        ),
+        ('"DummyBuffer[0..13]"', "L1", "got 'a mesh of 14, 1 of L1'; .*instances: 14"),
+        ("memory_depth: 16384", "memory_depth: many", "memory_depth: got 'many'"),
+        ("depth: 12, ", "", "a size: depth and width"),
+        ("name: psum_spad", "name: weights2", "one memory of a PE for weights"),
+        ("word-bits: 16, shared", "shared", "word-bits: got nothing"),
+        (
+            "    subtree:\n    - name: chip",
+            "    subtree:\n    - {}\n    - name: chip",
+            "one branch",
+        ),
+    ],
+)
+def test_what_cannot_be_taken_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in NESTED
+    with pytest.raises(InputError, match=said) as caught:
+        load_accelerator(_write(tmp_path, NESTED.replace(old, new)))
+    assert "this looks like a Timeloop architecture" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["architecture: []", "architecture: {}", "arch: {nodes: [3]}", "arch: {nodes: []}"]
+)
+def test_what_has_no_parts_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="this looks like a Timeloop architecture"):
+        load_accelerator(_write(tmp_path, text))
+
+
+FLAT = NESTED.replace('"DummyBuffer[0..13]"', "Dummy").replace(
+    "{depth: 16, meshX: 14}}\n", "{}}\n", 1
+)
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        "instances: 168, meshX: 14",
+        "instances: 168, meshX: 14, meshY: 12",
+        "instances: 168, meshY: 12",
+        "instances: 168, mesh-x: 14",
+        "instances: 168, mesh_y: 12",
+    ],
+)
+def test_instances_and_meshes_however_they_are_said(tmp_path: Path, mesh: str) -> None:
+    text = FLAT.replace("PE[0..167]", "PE").replace("meshX: 14", mesh)
+    assert mesh in text
+    found = load_accelerator(_write(tmp_path, text))
+    assert (found.array.rows, found.array.cols, found.array.pes) == (12, 14, 168)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "datawidth: 16, meshX: 14",
+            "datawidth: 16, meshX: 14, instances: 99",
+            "instances: got 99",
+        ),
+        ("PE[0..167]", "PE", "got 'a mesh of 14, 1 of ifmap_spad'"),
+        ("datawidth: 16, meshX: 14", "datawidth: 16, meshX: 14, meshY: 11", "a mesh of 154, 168"),
+    ],
+)
+def test_meshes_that_contradict_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        load_accelerator(_write(tmp_path, FLAT.replace(old, new)))
+
+
+def test_what_becomes_of_parts_attributes_and_sections(tmp_path: Path) -> None:
+    text = NESTED.replace("{technology: 45nm}", "{technology: 45nm, burst: 3}")
+    found = load_accelerator(_write(tmp_path, text + "mapper: {algorithm: random}\n")).account
+    assert {one.name: one.macs for one in found.of("not taken")} == {
+        "DummyBuffer": 0,
+        "glb.burst": 0,
+        "ifmap_spad.burst": 0,
+        "weights_spad.burst": 0,
+        "psum_spad.burst": 0,
+        "mac.burst": 0,
+        "architecture_constraints": 0,
+        "mapper": 0,
+    }
+    sparse = load_accelerator(_write(tmp_path, text + "sparse_optimizations: {targets: []}\n"))
+    with pytest.raises(InputError, match="sparse_optimizations"):
+        sparse.account.require_modelled()
+
+
+def test_empty_branches_of_version_04(tmp_path: Path) -> None:
+    text = LISTED.replace("  - !Container {name: PE", "  - !Nothing\n  - !Container {name: PE")
+    text = text.replace("    nodes:\n    - !Comp", "    nodes:\n    - !Nothing {}\n    - !Comp", 1)
+    assert text.count("!Nothing") == 2
+    found = load_accelerator(_write(tmp_path, text))
+    assert found.array.pes == load_accelerator(_write(tmp_path, LISTED)).array.pes
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [("16", "int16"), ("8", "int8"), ("32", "int32"), ("24", None)]
+)
+def test_elements_are_as_wide_as_the_words_of_the_dram(
+    tmp_path: Path, words: str, number: str | None
+) -> None:
+    path = tmp_path / "arch.yaml"
+    path.write_text(NESTED.replace("word-bits: 16, shared", f"word-bits: {words}, shared"))
+    known = {} if number is None else dict.fromkeys(("weights", "activations", "cache"), number)
+    assert load_accelerator(path).precision.by_class == known
+
+
+_GLB_RULE = "keep: [Inputs, Outputs], bypass: [Weights]}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "bypassed"),
+    [
+        ("keep_only: [Inputs, Outputs]", ("weight",)),
+        ("bypass_only: [Weights]", ("weight",)),
+        ("bypass: [Inputs, Outputs]", ("input", "output")),
+    ],
+)
+def test_what_a_buffer_keeps(tmp_path: Path, rule: str, bypassed: tuple[str, ...]) -> None:
+    rules = f"{rule}}}, temporal: {{permutation: [N]}}"
+    found = load_accelerator(_write(tmp_path, LISTED.replace(_GLB_RULE, rules)))
+    assert isinstance(found.array, SpatialArraySpec)
+    assert found.array.bypass_buffer == bypassed
+    left = [one.name for one in found.account.of("not taken")]
+    assert "glb.constraints.temporal" in left
+
+
+def test_keys_of_nodes_are_accounted_for(tmp_path: Path) -> None:
+    """Data spaces whose names say no role, and what leaves out zeros or a part."""
+    text = LISTED.replace(_GLB_RULE, "keep: [A]}")
+    text = text.replace("    name: glb\n", "    name: glb\n    enabled: false\n    colour: red\n")
+    found = load_accelerator(_write(tmp_path, text)).account
+    left = {one.name: one.macs for one in found.of("not taken")}
+    assert left["glb.dataspace.keep"] == left["glb.colour"] == 0
+    assert left["glb.enabled"] is None

@@ -1,0 +1,143 @@
+"""Experts over chips: all-to-alls found from the cuts, their bytes by hand, values in numpy."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.experiment.check import expected_values, random_tensors
+from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.run import simulate
+from simaccel.hardware.chips import LINK_SENT, ChipsSpec
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.schedulers import Options
+from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
+from simaccel.workload import build
+from simaccel.workload.language import Transformer
+from simaccel.workload.language.build import transformer
+
+SMALL = Transformer(
+    name="small",
+    source="sizes for sums by hand",
+    hidden=16,
+    layers=2,
+    heads=4,
+    kv_heads=2,
+    head_size=8,
+    ff_size=24,
+    vocabulary=32,
+    experts=4,
+    chosen=2,
+)
+
+
+def _chips(count: int) -> ChipsSpec:
+    return ChipsSpec(count=count, topology="all_to_all", link_bytes_per_second=10**9)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_mixtral_needs_two_all_to_alls_a_layer(phase: str) -> None:
+    """By hand: 64 tokens, two copies each, over eight chips: 16 copies of 4,096 bf16 on each."""
+    prompt = 32 if phase == "decode" else 8
+    layer = build("mixtral-8x7b", phase=phase, prompt=prompt, batch=64, experts="grouped")
+    pod = share_of(layer, spread_over(layer, ParallelDegrees(1, 1, 8)), _chips(8))
+    assert [(one.kind, one.tensor) for one in pod.exchanges] == [
+        ("all_to_all", "D"),
+        ("all_to_all", "E"),
+    ]
+    tokens = 64 * (1 if phase == "decode" else prompt)
+    n_bytes = tokens * 2 // 8 * 4096 * 2
+    for one in pod.exchanges:
+        assert one.n_bytes(one.most) == n_bytes
+        assert _chips(8).sent_bytes(one.kind, n_bytes, one.rings) == n_bytes * 7 // 8
+    weights, mine = layer.shapes["experts.Wup"], pod.workload.shapes["experts.Wup"]
+    assert (weights, mine) == ((8, 4096, 14336), (1, 4096, 14336))
+
+
+@pytest.mark.parametrize(
+    ("phase", "degrees"),
+    [
+        ("decode", (1, 1, 4)),
+        ("decode", (2, 2, 2)),
+        ("prefill", (1, 2, 2)),
+        ("prefill", (2, 1, 4)),
+    ],
+)
+def test_all_chips_make_what_one_makes(phase: str, degrees: tuple[int, int, int]) -> None:
+    tensor, data, expert = degrees
+    count = tensor * data * expert
+    layer = transformer(
+        SMALL, phase=phase, prompt=4, batch=8, experts=f"grouped:{data * expert}", causal_blocks=1
+    )
+    sets = [f"chips.count={count}", "chips.topology=switch"]
+    pod = load_accelerator("tpu_v3", [*sets, "chips.link_bytes_per_second=9 GB/s"])
+    options = Options(tensor_parallel=tensor, data_parallel=data, expert_parallel=expert)
+    result = simulate(layer, pod, "naive", options=options)
+    checks = check_chips(layer, result.pod, count)
+    assert all(one.compared == one.elements for one in checks if one.operator == "combine")
+    kinds = [one.kind for one in result.pod.exchanges]
+    assert kinds.count("all_to_all") == 2
+    assert kinds.count("all_reduce") == (2 if tensor > 1 else 0)
+    sent = sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
+    assert sent == sum(
+        pod.chips.sent_bytes(one.kind, one.n_bytes(one.most), one.rings)
+        for one in result.pod.exchanges
+    )
+
+
+def test_masks_bring_each_token_to_its_experts_and_back() -> None:
+    """With masks of zeros and ones: the weighted sum of the chosen experts, token by token."""
+    layer = transformer(SMALL, phase="decode", prompt=4, batch=8, experts="grouped")
+    given: dict[str, Any] = random_tensors(layer, 1)
+    mask, weights = given["mask"], given["weights"]
+    assert mask.shape == (1, 4, 2, 4, 1)  # groups of two tokens, a place for one at each of four
+    mask[...], weights[...] = 0, 0
+    for token in range(8):
+        for k in range(2):
+            group, place = divmod(token, 2)
+            mask[0, group, place, 2 * place + k, 0] = 1
+            weights[0, group, place, 2 * place + k, 0] = (token + 1) * (k + 1)
+    values = expected_values(layer, given)
+    rows, out = values["norm2.out"][:, 0], values["F"][:, 0]
+    for token in range(8):
+        total = np.zeros(16)
+        for k in range(2):
+            x = 2 * (token % 2) + k
+            gate, up = (rows[token] @ given[f"experts.W{name}"][x] for name in ("gate", "up"))
+            inner = gate / (1 + np.exp(-gate)) * up
+            total += (token + 1) * (k + 1) * (inner @ given["experts.Wdown"][x])
+        np.testing.assert_allclose(out[token], total)
+
+
+def _layer(name: str, **sizes: Any) -> Any:  # noqa: ANN401 - what `build` takes
+    return build(name, **{"phase": "decode", "prompt": 16, "batch": 32, **sizes})
+
+
+@pytest.mark.parametrize(
+    ("name", "experts", "degree", "said"),
+    [
+        ("llama3-8b", "uniform", 4, "got 4; allowed: nothing: llama3-8b has no experts"),
+        ("mixtral-8x7b", "grouped", 16, "degree that divides the 8 experts of mixtral-8x7b"),
+        ("mixtral-8x7b", "uniform", 4, "nothing, but for --experts grouped:4"),
+        ("mixtral-8x7b", "grouped:2", 8, "divides the groups of tokens of 2"),
+    ],
+)
+def test_experts_that_cannot_be_cut(name: str, experts: str, degree: int, said: str) -> None:
+    layer = _layer(name, experts=experts, batch=32 if degree != 8 else 128)
+    with pytest.raises(InputError, match=said):
+        spread_over(layer, ParallelDegrees(1, 1, degree))
+
+
+def test_tokens_that_cannot_be_grouped() -> None:
+    with pytest.raises(InputError, match="a multiple of 32 tokens, of which each expert gets as"):
+        _layer("mixtral-8x7b", experts="grouped:8", batch=24)
+    with pytest.raises(InputError, match="nothing, and no --expert-parallel, as the model has"):
+        _layer("llama3-8b", experts="grouped")
+
+
+def test_the_product_of_degrees_is_the_number_of_chips() -> None:
+    assert degrees_of(_chips(16), None, None, 4) == ParallelDegrees(4, 1, 4)
+    assert degrees_of(_chips(16), 2, None, 4) == ParallelDegrees(2, 2, 4)
+    with pytest.raises(InputError, match="'tensor 8 x data 1 x expert 3'; allowed: a product of"):
+        degrees_of(_chips(16), 8, 1, 3)

@@ -1,0 +1,110 @@
+"""The best orders of tilings against all of their orders one by one, and that none counts twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Population
+from simaccel.search.mapspace.candidates import rows
+from simaccel.search.mapspace.costs import OBJECTIVES, Objective, score
+from simaccel.search.mapspace.nests import MappingTarget, map_einsum
+from simaccel.search.mapspace.ordering import best_orders
+from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.workload.conv import parse_conv
+from tests.search.mapspace.test_search import CONV, product_of, target, toy
+
+EYERISS = load_accelerator(
+    "eyeriss_like", ["array.dataflow=[]", "dram.bandwidth_bytes_per_second=1 GB/s"]
+)
+WINDOWS = parse_conv("M=4,C=6,P=8,Q=6,R=3,S=3").einsum("conv")
+GOALS = {
+    "windows over each other": target(WINDOWS, EYERISS, "ruby-s"),
+    "weights past the buffer": target(WINDOWS, EYERISS, "ruby", ["buffer.keep=input,output"]),
+    "a given order": target(product_of(12, 10, 9), EYERISS, "ruby", ["dram.order=n,m"]),
+    "one memory": target(product_of(12, 10, 9), toy(4, 64), "ruby"),
+}
+
+
+def valid(goal: MappingTarget, n: int) -> tuple[EinsumMapspace, Genes, np.ndarray]:
+    """Return tilings that fit, drawn at random."""
+    (space,) = goal.problem().spaces
+    genes, factors = space.fitting(space.random(np.random.default_rng(0), n, perfect=True))
+    fits = goal.setting.fits(space, space.candidates(genes, factors))
+    return space, genes.take(fits), rows(factors, fits)
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_the_best_orders_are_the_best_of_all(name: str) -> None:
+    """To the last bit, for each objective."""
+    goal = GOALS[name]
+    space, genes, factors = valid(goal, 150)
+    every, all_factors = space.in_all_orders(genes, factors)
+    row = np.repeat(np.arange(len(genes)), space.book.counts(factors).prod(axis=1))
+    costs = goal.setting.costs(space, space.candidates(every, all_factors))
+    assert len(genes) > 20
+    for objective in OBJECTIVES:
+        value, tie = score(objective, costs)
+        tilings = space.candidates(genes, factors)
+        found = best_orders(goal.setting, space, tilings, objective)
+        for at in range(len(genes)):
+            mine = np.flatnonzero(row == at)
+            best = min(zip(value[mine].tolist(), tie[mine].tolist(), strict=True))
+            assert (found.values[at], found.ties[at]) == best
+        ordered = space.candidates(Genes(genes.chains, found.orders, genes.keeps), factors)
+        again = score(objective, goal.setting.costs(space, ordered))
+        assert np.array_equal(again[0], found.values)
+        assert np.array_equal(again[1], found.ties)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_good_ones_of_a_whole_mapspace_are_those_of_all_its_mappings(
+    objective: Objective,
+) -> None:
+    goal = target(product_of(8, 6, 4), EYERISS, "pfm")
+    problem = goal.problem()
+    (space,) = problem.spaces
+    found = map_einsum(goal, Effort(objective=objective)).found
+    assert found.complete
+    assert found.good is not None
+    _, genes, factors = space.block(0, space.combinations)
+    every = space.candidates(*space.in_all_orders(genes, factors))
+    every = every.take(goal.setting.fits(space, every))
+    value, tie = score(objective, goal.setting.costs(space, every))
+    wide = every.factors[:, space.hierarchy.spatial].reshape(len(every), -1)
+    _, niches = np.unique(wide, axis=0, return_inverse=True)
+    nothing = np.zeros((len(every), 1), dtype=np.int64)
+    best = Population(value, tie, niches, Genes(nothing, nothing, np.arange(len(every)))).elite()
+    again = score(objective, goal.setting.costs(space, found.good))
+    assert again[0].tolist() == best.values.tolist()
+    assert again[1].tolist() == best.ties.tolist()
+    assert found.valid == len(every)
+
+
+@pytest.mark.parametrize("strategy", ["pfm", "ruby-s"])
+def test_as_many_different_mappings_are_judged_as_are_counted(strategy: str) -> None:
+    """Also those of the smaller mapspace inside, which the larger one has too."""
+    goal = target(CONV, toy(4, 64), strategy)  # type: ignore[arg-type]
+    judged: list[bytes] = []
+
+    def each(
+        work: Callable[[BlockTask], BlockOutcome], tasks: Sequence[BlockTask]
+    ) -> Iterator[BlockOutcome]:
+        for task in tasks:
+            assert task.genes is not None
+            space = task.problem.spaces[task.space]
+            genes, factors = space.in_all_orders(*space.fitting(task.genes))
+            made = space.candidates(genes, factors)
+            loops = np.take_along_axis(factors[:, space.hierarchy.temporal], made.orders, 2) > 1
+            parts = (factors[:, 1:], np.where(loops, made.orders, -1), made.keeps)
+            flat = [part.reshape(len(genes), -1).astype(np.int64) for part in parts]
+            judged.extend(row.tobytes() for row in np.concatenate(flat, axis=1))
+            yield work(task)
+
+    objective: Objective = "edp"
+    found = map_einsum(goal, Effort(objective=objective, exhaustive=0, patience=500), each).found
+    assert len(set(judged)) == len(judged) == found.gone >= found.valid > 1000

@@ -1,0 +1,225 @@
+"""How far from optimal a search says it is, and what left it by which rule."""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import permutations, product
+
+import pytest
+
+from simaccel.analytic.evaluation import evaluate
+from simaccel.analytic.family import family_of
+from simaccel.errors import InputError, SimaccelError
+from simaccel.experiment.scheduling import scheduled
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
+from simaccel.program.lowering import lower
+from simaccel.program.program import DoesNotFitError
+from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import SearchAccount
+from simaccel.search.candidates import capacity
+from simaccel.search.judge import Judge
+from simaccel.search.search import Goal
+from simaccel.search.walk import CandidateWalk, StoppingRule
+from simaccel.workload import Workload, gemm
+from tests.draws import DRAWS, some
+from tests.program.programs import attention_workload, mapping_of
+
+_TOY = load_accelerator("toy", ["dram.interleave_bytes=16 B"])
+
+
+def _searched(
+    workload: Workload, dataflow: str, options: Options | None = None, on: Accelerator = _TOY
+) -> tuple[int, list[SearchAccount]]:
+    accounts: list[SearchAccount] = []
+    asked = options or Options()
+    asked = Options(**{**vars(asked), "note": accounts.append})
+    mapping = make_mapping(workload, on, dataflow, asked)
+    return _run(workload, mapping, on), accounts
+
+
+def _run(workload: Workload, mapping: Mapping, on: Accelerator) -> int:
+    return Machine(on, lower(workload, mapping)).run().cycles
+
+
+def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
+    """Write down all trees of a product: tiles, orders of loops that cut, slots, stationarities."""
+    found: dict[tuple[Node, ...], None] = {}
+    for tiles in product(*(range(1, size + 1) for size in sizes.values())):
+        cut = [Loop(r, t) for r, t in zip(sizes, tiles, strict=True) if t < sizes[r]]
+        for order, slots, held in product(permutations(cut), (1, 2), STATIONARITIES):
+            keeps = (Keep(name, slots=slots) for name in "ABC")
+            found[(*order, *keeps, Do("gemm", "array", held))] = None
+    return list(found)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room"), some(product([(3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 6)
+)
+def test_what_is_called_optimal_is_the_best_of_all_trees(
+    sizes: tuple[int, int, int], room: str
+) -> None:
+    """Each tree runs by itself; ranks of one position are never cut."""
+    on = load_accelerator("toy", [f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B"])
+    m, k, n = sizes
+    workload = gemm(m=m, k=k, n=n)
+    prices = []
+    for tree in _every_tree({"m": m, "k": k, "n": n}):
+        with suppress(DoesNotFitError):
+            mapping = mapping_of(workload, Group(operators=("gemm",), tree=tree))
+            prices.append(_run(workload, mapping, on))
+    cycles, (account,) = _searched(workload, "flex", on=on)
+    assert account.says == "optimal in its space"
+    assert account.gap == 0
+    assert cycles == account.value <= min(prices)
+    assert account.left <= min(prices)
+    _, (short,) = _searched(workload, "flex", Options(patience=1), on=on)
+    assert 0 < short.left <= min(prices)
+    assert short.left <= cycles <= short.value  # what is near is in the space here
+
+
+def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
+    """A rank of 33 is searched in a few sizes: optimal in the grid only."""
+    _, (account,) = _searched(gemm(m=33, k=40, n=5), "flex")
+    assert "space" not in account.says
+
+
+def test_all_candidates_are_accounted_for() -> None:
+    for dataflow in ("flex", "flat", "flash"):
+        _, accounts = _searched(attention_workload(1, 2, 5, 3), dataflow)
+        for one in accounts:
+            assert one.space == sum(one.pruned.values()) + one.ran - one.near
+            assert one.ran > 0
+            assert one.curve == tuple(sorted(set(one.curve), key=lambda step: -step[1]))
+
+
+def test_no_mapping_is_below_the_floor() -> None:
+    """37 x 11 x 13 MACs on 4 x 4 PEs."""
+    macs = 37 * 11 * 13
+    accounts: list[SearchAccount] = []
+    options = Options(note=accounts.append)
+    workload = gemm(m=37, k=11, n=13)
+    mapping = make_mapping(workload, _TOY, "flex", options)
+    (account,) = accounts
+    assert account.floor >= math.ceil(macs / 16)
+    assert account.floor <= account.value == _run(workload, mapping, _TOY)
+    assert account.runner_up is None or account.runner_up >= account.value
+
+
+_ASKED = gemm(m=24, k=20, n=18)
+_BEYOND = _ASKED if DRAWS > 1 else gemm(m=17, k=5, n=4)
+"""One of its ranks is beyond sixteen: searched in a few sizes."""
+_CUT = gemm(m=24, k=8, n=8)
+
+
+def _loops(*constraints: str) -> dict[str, int]:
+    options = Options(constraints=constraints)
+    (group,) = make_mapping(_CUT, _TOY, "flex", options).groups
+    return {node.rank: node.tile for node in nodes(group.tree) if isinstance(node, Loop)}
+
+
+def test_constraints_of_a_dataflow() -> None:
+    """Five pieces of 24 are of 5 at least; the order is as asked where both are cut."""
+    assert _loops("dram.m=5")["m"] == 5
+    assert set(_loops("dram=k,m")) <= {"k", "m"}
+    assert math.ceil(24 / _loops("dram.m<=2", "dram.k=8").get("m", 24)) <= 2
+    assert list(_loops("dram.order=k,n,m", "dram.m=4", "dram.n=4", "dram.k=4")) == ["k", "n", "m"]
+    assert list(_loops("dram.order=M,K,N", "dram.M=4", "dram.N=4", "dram.K=4")) == ["m", "k", "n"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "held"), [("rows=m", "os"), ("cols=m", "is"), ("cols=n", "ws os")]
+)
+def test_ranks_on_the_sides_of_the_array(constraint: str, held: str) -> None:
+    options = Options(constraints=(constraint,))
+    (group,) = make_mapping(_CUT, _TOY, "flex", options).groups
+    assert isinstance(group.tree[-1], Do)
+    assert group.tree[-1].stationarity in held.split()
+
+
+@pytest.mark.parametrize(
+    ("constraint", "message"),
+    [
+        ("dram.x=3", "--constrain: dram: rank: got 'x'; allowed: one of"),
+        ("dram.m=17", "--constrain: dram.m: got 17; allowed: numbers of pieces that 24 can be cut"),
+        ("dram.m=99", "--constrain: dram.m: got 99; allowed: numbers of pieces that 24 can be cut"),
+        ("buffer.m=3", "--constrain: buffer: got 'buffer.m=3'; allowed: of a dataflow dram.RANK=N"),
+        ("rows.m=3", "--constrain: rows: got 'rows.m=3'; allowed: of a dataflow dram.RANK=N"),
+        ("dram", "command line: --constrain: got 'dram'; allowed: LEVEL=RANK"),
+    ],
+)
+def test_what_no_tree_of_a_systolic_array_has(constraint: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_mapping(_ASKED, _TOY, "flex", Options(constraints=(constraint,)))
+    assert message in str(caught.value)
+
+
+def test_naive_has_no_room_for_constraints() -> None:
+    with pytest.raises(InputError, match="nothing with naive"):
+        make_mapping(_ASKED, _TOY, "naive", Options(constraints=("dram.m=2",)))
+
+
+def test_sides_that_contradict_each_other() -> None:
+    with pytest.raises(SimaccelError, match="--constrain"):
+        make_mapping(_ASKED, _TOY, "flex", Options(constraints=("rows=m", "cols=m")))
+
+
+@pytest.mark.parametrize("workload", [_BEYOND, gemm(m=12, k=7, n=5)], ids=["grid", "space"])
+def test_patience_is_never_better_than_all_and_never_out_of_its_grid(workload: Workload) -> None:
+    """What is left is of the grid, whose best a search that goes on to the bounds has as its own.
+
+    The best near the grid may be below: only where the grid has all sizes it can't be.
+    """
+    _, (whole,) = _searched(workload, "flex", Options(patience=10**9))
+    _, (short,) = _searched(workload, "flex", Options(patience=1))
+    assert whole.ended in ("bounds", "all judged")
+    assert short.ended == "patience"
+    assert whole.value <= short.value
+    assert 0 < short.left <= whole.left
+    assert short.complete == (workload is not _BEYOND)
+    if short.complete:
+        assert short.left <= whole.value
+    assert short.none_below <= whole.value
+
+
+def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
+    """Some of all that fit are run, however far from the best; few are otherwise."""
+    ran = []
+
+    def walked(patience: float) -> CandidateWalk:
+        grid = TreeSearch(Goal(Judge(_TOY))).einsum(_BEYOND, "gemm").candidates
+        walk = CandidateWalk(grid)
+        walk.go(capacity(_TOY), StoppingRule(gap=0.0, patience=patience))
+        ran.append(len(walk.cycles))
+        return walk
+
+    short, whole = walked(1), walked(float("inf"))
+    grid = whole.candidates
+    assert whole.left == whole.best == min(whole.cycles.values())
+    fit = grid.fitting(capacity(_TOY))
+    some = grid.run(fit[:: 11 if DRAWS > 1 else 307])
+    assert short.left <= whole.left <= some.min()
+    assert ran[0] < ran[1] < len(fit)
+
+
+def test_lower_bounds_hold_for_each_candidate() -> None:
+    """No run of a candidate is below what a search leaves it out by."""
+    workload = gemm(m=13, k=19, n=11, batch=2)
+    for tree in _every_tree({"m": 13, "k": 19, "n": 11})[:: 997 if DRAWS > 1 else 4987]:
+        group = Group(operators=("gemm",), tree=(Loop("b", 1), *tree))
+        family = family_of(space_of(workload, group), group)
+        mapping = mapping_of(workload, group)
+        unlimited = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
+        assert int(evaluate(family, unlimited).bound()) <= _run(workload, mapping, unlimited)
+
+
+@pytest.mark.usefixtures("anew")
+def test_the_same_from_two_processes() -> None:
+    with ThreadPoolExecutor(2) as pool:
+        options = Options(each=pool.map)
+        found = scheduled(_BEYOND, _TOY, "flex", options)
+        assert found == scheduled(_BEYOND, _TOY, "flex")

@@ -1,0 +1,305 @@
+"""The choice among candidates against all tile sizes, and against running each alone."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, ints
+from simaccel.analytic.prediction import predict
+from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Do, Group, Keep, nodes
+from simaccel.program.lowering import lower
+from simaccel.schedulers import flat
+from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
+from simaccel.schedulers.einsums import einsum_families
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import UNLIMITED, CandidateSet, NothingFitsError, capacity
+from simaccel.search.judge import Body, Judge, RunOutcome
+from simaccel.search.problems import Options
+from simaccel.search.search import Goal, search
+from simaccel.search.sizes import tile_sizes
+from simaccel.search.walk import CandidateWalk, StoppingRule
+from simaccel.workload import Workload, gemm
+from tests.draws import some
+from tests.program.programs import LA, attention_workload, mapping_of
+from tests.trees import einsum, vector
+from tests.trees import workload as make_workload
+
+
+def _toy(*settings: str) -> Accelerator:
+    return load_accelerator("toy", settings)
+
+
+GEMM = Group(operators=("gemm",), tree=())
+
+
+def _goal(on: Accelerator, **more: Any) -> Goal:  # noqa: ANN401 - fields of a goal
+    return Goal(Judge(on), **more)
+
+
+def _run(workload: Workload, group: Group, on: Accelerator) -> int:
+    """Cycles of a workload of one group on the machine."""
+    return Machine(on, lower(workload, mapping_of(workload, group))).run().cycles
+
+
+def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
+    """Cycles of the fastest double-buffered mapping with any tile sizes at all.
+
+    By order and stationarity, in the order of their bounds until none is left below the fastest.
+    """
+    space = space_of(workload, GEMM)
+    ranks = [rank for rank in "mkn" if space.sizes.get(rank, 1) > 1]
+    sizes = list(product(*(range(1, space.sizes[rank] + 1) for rank in ranks)))
+    tiles = tuple(ints(column) for column in zip(*sizes, strict=True))
+    keeps = tuple(FamilyKeep(name, "buffer", ints(2)) for name in "ABC")
+    outer = FamilyLoops(("b",), (ints(1),), (ints(0),))
+    fastest = UNLIMITED
+    for places, stationarity in product(permutations(range(len(ranks))), STATIONARITIES):
+        loops = FamilyLoops(tuple(ranks), tiles, tuple(ints(place) for place in places))
+        branch: Branch = (outer, loops, *keeps, Do("gemm", "array", stationarity))
+        every = CandidateSet(GEMM, [Family(space, branch, {})], Judge(on))
+        fits = every.fitting(capacity(on))
+        for number in fits[np.argsort(every.bounds[fits], kind="stable")]:
+            if every.bounds[number] >= fastest:
+                break
+            tree = every.tree(int(number))
+            fastest = min(fastest, _run(workload, replace(GEMM, tree=tree), on))
+    return fastest
+
+
+_SHAPES = [(7, 5, 4), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "rate"),
+    [
+        *some(((_SHAPES[0], rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")), 3),
+        *some((shape, "2 GB/s") for shape in _SHAPES[1:3]),
+        *some((shape, "32 GB/s") for shape in _SHAPES[3:]),
+    ],
+)
+def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) -> None:
+    """No slower than the best of all tile sizes on toy with its 1 KiB."""
+    on = _toy(f"dram.bandwidth_bytes_per_second={rate}")
+    m, k, n = shape
+    workload = gemm(m=m, k=k, n=n, batch=2)
+    found = TreeSearch(_goal(on)).group(workload, "gemm")
+    assert _run(workload, found, on) <= _fastest_of_all(workload, on)
+
+
+def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
+    """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
+    on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
+    space = space_of(small, GEMM)
+    grid = _goal(on).grid(GEMM, einsum_families(space, space.seen("gemm"), on))
+    bound, whole = grid.bound(capacity(on)), search(grid, _goal(on))
+    soon = search(grid, _goal(on, slack=bound))
+    assert soon.best is not None
+    assert whole.best is not None
+    assert whole.best.value <= soon.best.value <= 2 * bound
+    assert soon.account.ran < whole.account.ran
+    assert soon.account.near == 0
+
+
+def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
+    """By the MACs of all parts on all PEs (toy: 4 x 4), where they take longer than the bytes."""
+    workload = make_workload(
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=40, e=30, f=50),
+        vector("gelu", "gelu", "G r f", "H r f", r=40, f=50),
+        einsum("FF2", "Y r o", "G r f", "W2 f o", r=40, o=30, f=50),
+    )
+    on = _toy("dram.bandwidth_bytes_per_second=unlimited")
+    assert Goal.of(on, Options(), workload).slack == pytest.approx(0.001 * 2 * 60000 / 16 / 3)
+    assert Goal.of(on, Options(), workload.alone(["FF1"])).slack == 0
+    assert Goal.of(on, Options(patience=5), workload).slack == 0
+    assert Goal.of(on, Options(objective="energy"), workload).slack == 0
+
+
+class _Counting(Judge):
+    """Notes what runs."""
+
+    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
+        """Run, and note how many ran."""
+        before = len(self.outcomes)
+        found = super().judged(workload, bodies, below)
+        self.ran = getattr(self, "ran", 0) + len(self.outcomes) - before
+        return found
+
+
+def test_nothing_runs_twice() -> None:
+    """In both kinds of softmax the same trees come up again and again."""
+    judge = _Counting(_toy())
+    tasks: list[object] = []
+
+    def each(work: Callable[[Any], Any], some: Sequence[Any]) -> list[Any]:
+        tasks.extend((task.workload.fingerprint, task.mapping, task.below) for task in some)
+        return [work(task) for task in some]
+
+    judge.each = each
+    workload = attention_workload(1, 1, 5, 3)
+    problem = problem_of(workload, LA)
+    goal = Goal(judge)
+    for _ in range(2):
+        flat.attention(problem, goal, flat.grids(problem, goal, Options(), "hr"), "flat")
+    assert judge.ran > 0
+    finished = [task for task in tasks if task[2] == float("inf")]  # type: ignore[index]
+    assert len(finished) == len(set(map(repr, finished)))
+
+
+def test_one_run_is_enough_where_it_leaves_little_of_the_whole() -> None:
+    """Two GEMMs that the array bounds: what a search may leave of each is more than it does."""
+    workload = make_workload(
+        einsum("FF1", "H r f", "X r e", "W1 e f", r=24, e=18, f=20),
+        einsum("FF2", "Y r o", "H r f", "W2 f o", r=24, o=18, f=20),
+    )
+    for slack, few in ((1e6, True), (0.0, False)):
+        judge = Judge(_toy())
+        TreeSearch(Goal(judge, slack=slack)).group(workload, "FF1")
+        assert (len(judge.outcomes) <= 2) == few  # of the room, and of half of it
+
+
+def test_among_about_as_fast_ones_the_one_that_moves_least_is_taken() -> None:
+    """No other candidate within a tenth of the fastest takes less energy."""
+    workload, on = gemm(m=24, k=20, n=18), _toy()
+    fast, cheap = (
+        TreeSearch(_goal(on, tolerance=tolerance)).fastest(workload, "gemm")[1]
+        for tolerance in (0.0, 0.1)
+    )
+    assert fast.cycles <= cheap.cycles <= 1.1 * fast.cycles
+    assert cheap.dram_bytes <= fast.dram_bytes
+    energies = []
+    for one in (fast, cheap):
+        mapping = mapping_of(workload, replace(GEMM, tree=one.tree))
+        energies.append(sum(predict(workload, mapping, on).energy_pj.values()))
+    assert energies[1] <= energies[0]
+
+
+Figures = tuple[int, int, int]
+"""Cycles, DRAM bytes and buffer bytes."""
+
+
+class _EachAlone:
+    """Figures of candidates, each run on its own; once, whatever the room."""
+
+    def __init__(self, candidates: CandidateSet) -> None:
+        self.candidates = candidates
+        self.cycles: dict[int, int] = {}
+
+    def figures(self, number: int) -> Figures:
+        """Return the figures of one candidate."""
+        candidates = self.candidates
+        if number not in self.cycles:
+            group = replace(candidates.group, tree=candidates.tree(number))
+            self.cycles[number] = _run(candidates.workload, group, candidates.accelerator)
+        dram, space = candidates.dram[number], candidates.space[number]
+        return self.cycles[number], int(dram), int(space)
+
+    def best(self, room: int) -> Figures | None:
+        """Return the best figures of all that fit: no candidate is faster than its bound."""
+        least = self.candidates.bounds
+        found: Figures | None = None
+        for number in np.argsort(least, kind="stable"):
+            if found is not None and least[number] > found[0]:
+                break
+            if self.candidates.space[number] <= room:
+                figures = self.figures(int(number))
+                found = figures if found is None else min(found, figures)
+        return found
+
+    def require_chosen(self, room: int) -> None:
+        """Require that what is chosen for a room is as fast as the best of all."""
+        walk = CandidateWalk(self.candidates)
+        walk.go(room, StoppingRule(gap=0.0, patience=float("inf")))
+        best, chosen = self.best(room), walk.numbers()[:1]
+        assert (best is None) == (not chosen)
+        if best is not None:
+            assert self.figures(chosen[0])[0] == best[0]
+
+
+@pytest.mark.parametrize("room", [64, 96])
+def test_the_chosen_gemm_is_the_best_of_all_candidates(room: int) -> None:
+    workload = gemm(m=5, k=3, n=4, batch=2)
+    space = space_of(workload, GEMM)
+    families = einsum_families(space, space.operators[0], _toy())
+    _EachAlone(CandidateSet(GEMM, families, Judge(_toy()))).require_chosen(room)
+
+
+WHOLE_KEYS: list[FlatTile] = [(1, 2, 5), (1, 3, 5), (1, 1, 5)]
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        WHOLE_KEYS,
+        [(1, 2, 2), (1, 3, 3), (1, 1, 4)],
+        [(1, 5, 5), (1, 5, 2), (2, 5, 3), (1, 2, 5), (1, 3, 2)],
+    ],
+)
+def test_the_chosen_flat_tile_is_the_best_of_all_candidates(tiles: list[FlatTile]) -> None:
+    problem = problem_of(attention_workload(1, 2, 5, 3), LA)
+    families = list(flat_families(problem, tiles, online=False, pipelined=False))
+    group = Group(operators=LA, tree=(), merged=problem.merged)
+    alone = _EachAlone(CandidateSet(group, families, Judge(_toy())))
+    for room in (64, 128, 160, 200, 1024):
+        alone.require_chosen(room)
+
+
+@given(st.integers(1, 5000), st.integers(1, 300))
+def test_tile_sizes(extent: int, side: int) -> None:
+    """Sorted, from 1 to the rank, the rank itself among them, few enough to try all triples."""
+    found = tile_sizes(extent, side)
+    assert found == sorted(set(found))
+    assert found[0] >= 1
+    assert found[-1] == extent
+    assert len(found) <= 30
+    if extent <= side:
+        assert found[0] == 1
+
+
+def test_capacity() -> None:
+    assert capacity(_toy()) == 1024
+    assert capacity(_toy("buffer.capacity_bytes=unlimited")) == UNLIMITED
+
+
+def test_operators_that_are_alike_are_searched_once() -> None:
+    """Q, K and P of other names, but the same sizes: one search, each with its own names."""
+    search = TreeSearch(_goal(_toy()))
+    workload = gemm(m=5, k=6, n=7)
+    first = search.einsum(workload, "gemm")
+    assert search.einsum(gemm(m=5, k=6, n=7), "gemm").candidates is first.candidates
+    assert search.einsum(workload, "gemm", kept=("A",)).candidates is not first.candidates
+    assert search.einsum(gemm(m=5, k=6, n=8), "gemm").candidates is not first.candidates
+    renamed = replace(workload.operator("gemm"), name="other")
+    other = search.einsum(replace(workload, operators=(renamed,)), "other")
+    assert other.candidates is first.candidates
+    chosen = other.fastest()
+    assert chosen is not None
+    assert isinstance(chosen.tree[-1], Do)
+    assert chosen.tree[-1].operator == "other"
+
+
+def _small(room: str) -> Accelerator:
+    return _toy(f"buffer.capacity_bytes={room}", "dram.interleave_bytes=16 B")
+
+
+def test_nothing_fits() -> None:
+    """The smallest tiles are an array side, 4 x 4 of 2 B, of each of A, B and C."""
+    with pytest.raises(NothingFitsError) as caught:
+        TreeSearch(_goal(_small("64 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+    expected = "gemm: no tiling fits the buffer of 64 B; the smallest that was tried needs 96 B"
+    assert str(caught.value) == expected
+
+
+def test_single_slots_if_two_do_not_fit() -> None:
+    group = TreeSearch(_goal(_small("100 B"))).group(gemm(m=50, k=60, n=70), "gemm")
+    slots = [node.slots for node in nodes(group.tree) if isinstance(node, Keep)]
+    assert slots == [1, 1, 1]
