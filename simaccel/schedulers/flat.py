@@ -158,19 +158,19 @@ def grids(
 ) -> list[GridKind]:
     """Return the candidates of each kind; without granularities those of flash."""
 
-    def families(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
+    def of_piece(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
         piece = replace(problem, space=space)
         return {
-            (name, at): some
+            (name, at): families
             for name, kind in _kinds(piece, goal.accelerator, options, granularities)
-            for at, some in enumerate(kind)
+            for at, families in enumerate(kind)
         }
 
-    found: dict[str, list[CandidateSet]] = {}
+    by_kind: dict[str, list[CandidateSet]] = {}
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    for (name, _), grid in grids_on_cores(empty, problem.space, goal, families).items():
-        found.setdefault(name, []).append(grid)
-    return [GridKind(name, tuple(some)) for name, some in found.items()]
+    for (name, _), grid in grids_on_cores(empty, problem.space, goal, of_piece).items():
+        by_kind.setdefault(name, []).append(grid)
+    return [GridKind(name, tuple(grids)) for name, grids in by_kind.items()]
 
 
 def attention(

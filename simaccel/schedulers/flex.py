@@ -166,7 +166,7 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     the one before or behind.
     """
     share, rest = _share(problem, search, rows)
-    grids = [one.candidates for one, _ in _searched(problem, search, rows)]
+    grids = [operator.candidates for operator, _ in _searched(problem, search, rows)]
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone

@@ -24,7 +24,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.sequences import finished, measured
 from simaccel.search.accounts import ungiven, unnoted
 from simaccel.search.canonical import key_of
-from simaccel.search.core_cuts import CutFloors, numbers, parallel
+from simaccel.search.core_cuts import CutBounds, numbers, parallel
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
 from simaccel.search.search import Goal
@@ -129,7 +129,7 @@ class _Search:
         self, space: IterationSpace, ranks: Sequence[str]
     ) -> Iterator[tuple[float, str, int]]:
         """Yield what each cut takes at least, its rank, and the size of a piece."""
-        floors, timed = CutFloors(space, self.accelerator), self.goal.objective == "cycles"
+        floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
         for rank in ranks:
             size = space.sizes[rank]
             counts = numbers(self.accelerator.cores.count)

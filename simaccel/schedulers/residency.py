@@ -222,7 +222,8 @@ class GroupPlace:
         keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
         space, spreads = space_of(self.workload, self.group), core_spreads(self.group)
         cut = CoreCut(spreads, space.sizes) if spreads else None
-        group = piece_of(self.group, {**space.sizes, **{one.rank: one.tile for one in spreads}})
+        tiles = {spread.rank: spread.tile for spread in spreads}
+        group = piece_of(self.group, {**space.sizes, **tiles})
         space = space_of(self.workload, group)
         kept = {name for tenant in held for name in tenant.tensors}
         over = aliases_of(space, group.tree, self.fixed)

@@ -62,15 +62,15 @@ def grids_on_cores(
     """
     first, *others = cuts_of(group, space, goal)
     grids = {
-        key: goal.grid(group, first.around(some)) for key, some in families(first.space).items()
+        key: goal.grid(group, first.around(whole)) for key, whole in families(first.space).items()
     }
     if not goal.is_shared or not grids:
         return grids
     more = [
         family
         for cut in promising(others, list(grids.values()), goal)
-        for some in families(cut.space).values()
-        for family in cut.around(some)
+        for of_piece in families(cut.space).values()
+        for family in cut.around(of_piece)
     ]
     name, *_ = grids
     return {name: goal.extended(joined(list(grids.values())), more)}
@@ -93,9 +93,9 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
         goal.asked.spread.update(rank for rank, _ in own)
         if own:
             cuts = [_cut(space, spread) for _, spread in own]
-    floors = CutFloors(space, accelerator)
+    floors = CutBounds(space, accelerator)
     priced = [PricedCut(_piece(space, cut), cut, floors.of(cut)) for cut in cuts]
-    return sorted(priced, key=lambda one: (one.floor, math.prod(one.space.sizes.values())))
+    return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
 
 
 def promising(
@@ -175,7 +175,7 @@ def _asked(
                 yield asked, Spread(name, -(-plain[asked] // count) * inner, CORES)
 
 
-class CutFloors:
+class CutBounds:
     """Cycles that no tree with a cut is below: those of a piece's MACs, or of all bytes."""
 
     def __init__(self, space: IterationSpace, accelerator: Accelerator) -> None:

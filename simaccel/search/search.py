@@ -222,6 +222,7 @@ def search(
     takes fewer cores is searched on its own where it may be better by more than is given up: so
     more cores are not slower than fewer.
     """
+    goal = replace(goal, is_spread=grid.is_shared)
     result, fewer = _searched(grid, goal, limit, name), grid.on_fewer_cores()
     if fewer is None or goal.is_over:
         return result
@@ -229,11 +230,11 @@ def search(
     enough = limit if best is None else best.value * (1 - goal.tolerance) - goal.slack
     if fewer.bound(goal.room) >= enough:
         return result
-    other = search(fewer, replace(goal, is_spread=fewer.is_shared), name=name)
-    some = [one for one in (best, other.best) if one is not None and one.value < limit]
+    other = search(fewer, goal, name=name)
+    trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
     account = together(name, [result.account, other.account])
     account = replace(account, space=len(grid), left=result.account.left)
-    least = min(some, key=lambda one: one.rank, default=None)
+    least = min(trees, key=lambda tree: tree.rank, default=None)
     return SearchResult(least, account, (*result.sets, *other.sets))
 
 

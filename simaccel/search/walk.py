@@ -116,7 +116,7 @@ class CandidateWalk:
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
             family = candidates.family[fits[order]]
-            few = [np.flatnonzero(family == one)[:_OF_EACH] for one in np.unique(family)]
+            few = [np.flatnonzero(family == number)[:_OF_EACH] for number in np.unique(family)]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":

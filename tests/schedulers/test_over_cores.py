@@ -58,11 +58,13 @@ def test_more_cores_are_never_slower(dataflow: str) -> None:
     assert max(runs) == runs[0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(0, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)]
+)
 def test_more_cores_are_never_slower_than_fewer(seed: int) -> None:
     """What fewer cores do is in the space of more; also where all wait for one DRAM."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    m, k, n = (rng.randint(1, 12) for _ in range(3))
+    m, k, n = (rng.randint(1, 9) for _ in range(3))
     of = workload(einsum("G", "C m n", "A m k", "B k n", m=m, k=k, n=n), weights=["B"])
     sections = [
         f"buffer.capacity_bytes={rng.choice(('256 B', '1 KiB'))}",
@@ -78,15 +80,15 @@ def test_more_cores_are_never_slower_than_fewer(seed: int) -> None:
 
 
 def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
-    """8 x 6 x 4 on 4 x 4 PEs, elements of a byte, one byte a cycle.
+    """8 x 6 x 4 on 4 x 4 PEs, two bytes an element, one byte a cycle.
 
-    Alone 192 MACs on 16 PEs take 12 cycles, and 48 + 24 + 32 bytes 103 (loads and stores may share
-    a cycle). In halves of m each core reads B, in halves of n each reads A.
+    192 MACs on 16 PEs take 12 cycles, 96 + 48 + 64 bytes 207 (the last load and the first store may
+    share one). In halves of m each core reads B, in halves of n each reads A.
     """
     of = workload(einsum("G", "C m n", "A m k", "B k n", m=8, k=6, n=4), weights=["B"])
     group = Group(operators=("G",), tree=())
     space = space_of(of, group)
-    for rate, floors in ((1, {"": 103, "m": 127, "n": 151}), (1000, {"": 12, "m": 6, "n": 6})):
+    for rate, floors in ((1, {"": 207, "m": 255, "n": 303}), (1000, {"": 12, "m": 6, "n": 6})):
         on = accelerator(
             array={"rows": 4, "cols": 4},
             dram={"bandwidth_bytes_per_second": rate * 10**9},
