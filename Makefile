@@ -18,8 +18,10 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; \
 	  v >= (3, 11) or sys.exit("simaccel needs Python 3.11 or newer; $(PYTHON) is %d.%d. Try: make setup PYTHON=..." % v[:2])'
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@# of what is installed, byte code of what is used: that of all takes half a minute
+	@$(BIN)/python -c 'import distributed, h5py, lark, matplotlib.pyplot, onnx, pandas, pyarrow, pydantic, pytest, rich.table, simpy, yaml'
 	@touch $@
 
 run: setup ## compare the flex and flat dataflows on BERT and write a trace to out/

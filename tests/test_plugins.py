@@ -175,7 +175,7 @@ def test_nothing_is_looked_for_where_simaccel_has_the_names(
 
     monkeypatch.setattr("simaccel.plugins._scanned", scanned)
     assert _run(f"run --hw toy {GEMM} --dataflow flat").exit_code == 0
-    line = "compare --hw toy --workload bert --seq-len 4 --scope la --dataflow naive --jobs 1"
+    line = "compare --hw toy --workload bert --seq-len 4 --scope la --dataflow naive-m --jobs 1"
     assert _run(line).exit_code == 0
     assert _run(f"run --hw toy {GEMM} --mapspace pfm --quiet").exit_code == 0
     assert _run("run --help").exit_code == 0

@@ -236,6 +236,7 @@ def test_table_1_says_what_does_not_fit() -> None:
     assert len(attended(work, accelerator, "table-1")) == 1
 
 
+@pytest.mark.long
 def test_a_point_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = scheduled
 

@@ -333,6 +333,7 @@ def test_the_machine_confirms_a_winner(strategy: str, tmp_path: Path) -> None:
     assert confirm(point, replace(found, energy_pj=1.001 * found.energy_pj)).wrong
 
 
+@pytest.mark.long
 def test_all_together_small(tmp_path: Path) -> None:
     """All tables and pictures of a few layers; the second time nothing is searched."""
     few = ("res5b 2a",)

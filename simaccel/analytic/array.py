@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ FIGURES = (
 )
 """Figures of folds: cycles as executed, and of compute alone, bytes, pipes, ports, bytes of the
 accumulator."""
+ONE_CYCLE = Fraction(1)
 _AT = {name: at for at, name in enumerate(FIGURES)}
 
 
@@ -90,7 +92,7 @@ def folded(
     the innermost ranks, as of `runs_of`.
     """
     array, g = accelerator.systolic, shape[0]
-    grid = _grid(accelerator, shape, stationarity, sides, array.cycles_per_mac(widths[:2]), runs)
+    grid = _grid(accelerator, shape, stationarity, sides, array.pace(widths[:2]), runs)
     high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side
@@ -148,10 +150,10 @@ def _grid(
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
     sides: Sides,
-    pace: int = 1,
+    pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
 ) -> FoldGrid[Ints]:
-    """Return how a block is cut into folds; ``pace``: cycles of a MAC."""
+    """Return how a block is cut into folds; ``pace``: cycles of a step."""
     array, (g, m, k, n) = accelerator.systolic, shape
     high, wide, stream = (ints(size) for size in spatial(m, k, n, stationarity))
     rows, cols = (
@@ -167,10 +169,10 @@ def edges(
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
     sides: Sides = (None, None),
-    pace: int = 1,
+    pace: Fraction = ONE_CYCLE,
     runs: Map[str, Ints] | None = None,
 ) -> FoldEdges:
-    """Return what is before and after the folds of a block; ``pace``: cycles of a MAC."""
+    """Return what is before and after the folds of a block; ``pace``: cycles of a step."""
     array, grid = accelerator.systolic, _grid(accelerator, shape, stationarity, sides, pace, runs)
     return FoldEdges(
         lead=ints(array.lead_cycles(grid, stationarity)),

@@ -44,6 +44,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.workload.names import tensor_of
 
 Terms = Mapping[str, Ints]
 """Cycles by what takes them; the bound is their sum."""
@@ -187,7 +188,7 @@ def _phase(
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
-        kind = family.space.workload.tensors[name.partition("#")[0]].kind
+        kind = family.space.workload.tensors[tensor_of(name)].kind
         if accelerator.memory(kind) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, name)
@@ -213,7 +214,7 @@ def _tiles(
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
     for path in every:
-        kept = Counter(keep.tensor.partition("#")[0] for keep in _kept(path.entries))
+        kept = Counter(tensor_of(keep.tensor) for keep in _kept(path.entries))
         uses = uses | kept if is_one else uses + kept
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
@@ -221,7 +222,7 @@ def _tiles(
         for rank in family.space.sizes:
             times = times * number(cuts.pieces(rank, inside))
         for at, keep in enumerate(path.entries[inside:], inside):
-            if not _is_kept(keep) or uses[keep.tensor.partition("#")[0]] != 1:
+            if not _is_kept(keep) or uses[tensor_of(keep.tensor)] != 1:
                 continue
             slots, _, passes = by_tensor.get(keep.tensor, (ints(0), times, ints(0)))
             passes = passes + _passes(family, path, cuts, at, times)
@@ -287,7 +288,8 @@ class BlockFills:
             for at, entry in enumerate(path.entries):
                 if not isinstance(entry, FamilyKeep) or entry.tensor != use:
                     continue
-                if use in self.family.space.made or not _is_among(use, late):
+                is_late = late is None or tensor_of(use) in late
+                if use in self.family.space.made or not is_late:
                     continue
                 sides = (extent(dim, cuts.full[at]) for dim in expanded(self.family.space, view))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
@@ -373,10 +375,6 @@ class BlockFills:
 
     def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
         return self.units.edges(path, cuts, self.units.widened(sizes))
-
-
-def _is_among(use: str, late: Collection[str] | None) -> bool:
-    return late is None or use.partition("#")[0] in late
 
 
 def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:

@@ -1,6 +1,9 @@
-"""MACs as an array counts them."""
+"""MACs as an array counts them: by the widths of its multipliers, and by its rates."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
 
 from simaccel.hardware import Accelerator
 from simaccel.workload import Einsum, Workload
@@ -11,10 +14,39 @@ def native_macs(workload: Workload, accelerator: Accelerator) -> int:
 
     Where the array says no ``native_bits``, as many as it has MACs.
     """
-    found = 0
-    for one in workload.operators:
-        if isinstance(one, Einsum):
-            bits = (workload.tensors[given.tensor].bits for given in one.inputs)
-            pace = accelerator.array.cycles_per_mac(bits)
-            found += workload.times(one.name) * one.macs * pace
-    return found
+    return sum(macs * pace.numerator for macs, pace in _paced(workload, accelerator))
+
+
+def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
+    """Return the MACs over those of all PEs a cycle, at the rate of their numbers.
+
+    Operands wider than the multipliers count once: what they take more is no use of PEs.
+    """
+    paced = _paced(workload, accelerator)
+    macs = sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction())
+    return macs / accelerator.pes
+
+
+def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]) -> Fraction:
+    """Return 1 over the MACs of a PE a cycle, on average over the MACs of some operators."""
+    paced = list(_paced(workload, accelerator, frozenset(names)))
+    total = sum(macs for macs, _ in paced)
+    if not total:
+        return Fraction(1)
+    return sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction()) / total
+
+
+def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
+    """Return the cycles that the MACs take on all PEs at least, wide operands piece by piece."""
+    paced = _paced(workload, accelerator)
+    return sum((macs * pace for macs, pace in paced), Fraction()) / accelerator.pes
+
+
+def _paced(
+    workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
+) -> Iterator[tuple[int, Fraction]]:
+    """Yield the MACs of each einsum, or of those named, and the cycles of a step of theirs."""
+    for operator in workload.operators:
+        if isinstance(operator, Einsum) and (names is None or operator.name in names):
+            bits = (workload.tensors[given.tensor].bits for given in operator.inputs)
+            yield workload.times(operator.name) * operator.macs, accelerator.array.pace(bits)

@@ -12,13 +12,12 @@ import numpy as np
 from simaccel.analytic.family import Ints, ints
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
+from simaccel.workload.names import sums_name
 
 Level = tuple[str, str]
 """(level and direction, tensor), e.g. ("dram_read", "K")."""
 PORTS = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
-SUMS = "_sums"
-"""Behind the name of a tensor whose tile comes back as sums."""
 ACCUMULATOR = "accumulator"
 """Where sums of a systolic array grow, one strip of columns at a time."""
 
@@ -64,7 +63,7 @@ class FamilyCounts:
 
     def tile_bytes(self, place: str, name: str) -> Ints:
         """Return the bytes of a tensor's largest tile in a place, also where it is of sums."""
-        known = (self.tiles.get((place, one), (ints(0),)) for one in (name, name + SUMS))
+        known = (self.tiles.get((place, one), (ints(0),)) for one in (name, sums_name(name)))
         return ints(np.maximum(*(n_bytes for n_bytes, *_ in known)))
 
     def room(self, *places: str) -> Ints:

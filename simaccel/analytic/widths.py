@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, held_around
 from simaccel.mapping.view import TensorView
+from simaccel.workload.names import tensor_of
 
 
 @dataclass
@@ -18,7 +20,7 @@ class BitWidths:
 
     def width(self, name: str) -> int:
         """Return the bits per element of a tensor in DRAM, by its name in the tree."""
-        return self.family.space.workload.tensors[name.partition("#")[0]].bits
+        return self.family.space.workload.tensors[tensor_of(name)].bits
 
     def in_place(self, name: str) -> list[str]:
         """Return tensors that are made in the tile of another."""
@@ -37,7 +39,7 @@ class BitWidths:
 
     def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
-        return [self.tile_of(path, use).partition("#")[0] for use, _ in seen.uses]
+        return [tensor_of(self.tile_of(path, use)) for use, _ in seen.uses]
 
     def widths(self, path: TreePath, seen: BoundOperator) -> list[int]:
         """Return the bits per element of the tiles that an operator touches."""
@@ -50,9 +52,9 @@ class BitWidths:
             found.append(self.tile_width(name, held))
         return found
 
-    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> int:
-        """Return the cycles of a MAC of what an operator's tiles hold."""
-        return accelerator.array.cycles_per_mac(self.widths(path, seen)[: len(seen.inputs)])
+    def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
+        """Return the cycles of a step of what an operator's tiles hold."""
+        return accelerator.array.pace(self.widths(path, seen)[: len(seen.inputs)])
 
     def _around(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""

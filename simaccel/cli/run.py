@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simaccel.cli.choices import LENGTHS
 from simaccel.cli.command import Command
 from simaccel.cli.faults import require_stdout_free
-from simaccel.cli.generate import generates
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
@@ -26,6 +24,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, told_options
+from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.cli.top import ALL, TOP, require_shown
 from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
 from simaccel.report.units import count_text, cycles_text
@@ -48,19 +47,7 @@ if TYPE_CHECKING:
     "--csv", "table", metavar="FILE", help="Write a row for each operator as CSV; - is the output."
 )
 @force_option
-@click.option(
-    "--generate",
-    "tokens",
-    type=int,
-    metavar="N",
-    help="Of a transformer: a prefill of --prompt tokens, and the decode steps of N tokens.",
-)
-@click.option(
-    "--lengths",
-    type=int,
-    metavar="K",
-    help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
-)
+@several_runs_options
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
@@ -85,8 +72,7 @@ def run(
     trace: str | None,
     table: str | None,
     force: bool,
-    tokens: int | None,
-    lengths: int | None,
+    several: SeveralRuns,
     checked: bool,
     dry_run: bool,
     fast_forward: bool,
@@ -113,7 +99,7 @@ def run(
         "--detail": detail,
     }
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    if generates(asked, tokens, lengths, others, **how):
+    if several.shown(asked, others, **how):
         return
     _require_files(asked, trace, table, told, force=force, as_json=as_json)
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}

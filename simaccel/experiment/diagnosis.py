@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.memory import is_dram_channel
 from simaccel.trace import Stall, TraceReader
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
@@ -156,7 +157,7 @@ def _moved(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]
     found = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()
     for channel, n_bytes in zip(found.channels, found.moved, strict=True):
-        moved["dram" if channel.startswith("dram") else channel] += int(n_bytes.sum())
+        moved["dram" if is_dram_channel(channel) else channel] += int(n_bytes.sum())
     return {channel: {"": n_bytes} for channel, n_bytes in moved.items()}
 
 

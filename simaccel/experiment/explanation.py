@@ -30,6 +30,7 @@ from simaccel.experiment.disagreement import (
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
+from simaccel.hardware.memory import crosses_dram
 from simaccel.machine.machine import OperatorRun
 from simaccel.maestro.analysis.analysis import analyse
 from simaccel.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
@@ -40,6 +41,7 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.tree import Do, Fork, Group, nodes, paths
 from simaccel.numbers import BYTE
 from simaccel.workload import Einsum
+from simaccel.workload.names import tensor_of
 
 _HELD: Final = {"ws": 1, "is": 0}
 """The input that a systolic array holds, by its stationarity; with ``os`` it holds none."""
@@ -200,7 +202,7 @@ def _reuse_of(
     told: Map[str, int],
 ) -> Reuse:
     moved, spatial = run.moved, isinstance(result.accelerator.array, SpatialArraySpec)
-    width = Fraction(result.workload.tensors[name.partition("#")[0]].bits, BYTE)
+    width = Fraction(result.workload.tensors[tensor_of(name)].bits, BYTE)
     same = _in_place(space, run, name)
     readers = [
         operator
@@ -274,8 +276,8 @@ def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[Neede
     moved = dict.fromkeys((*backing, *ON_CHIP), 0)
     for (way, tensor), n_bytes in run.moved.items():
         at = way
-        if way.startswith("dram_"):
-            at = accelerator.memory(result.workload.tensors[tensor.partition("#")[0]].kind)
+        if crosses_dram(way):
+            at = accelerator.memory(result.workload.tensors[tensor_of(tensor)].kind)
         if at in moved:
             moved[at] += n_bytes
     rates = {name: (memory.channel_rate, memory.dram.channels) for name, memory in backing.items()}
@@ -355,8 +357,8 @@ def _memory_cycles(
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}
-    for name in dict.fromkeys(name for way, name in run.moved if way.startswith("dram_")):
-        tensor = result.workload.tensors[name.partition("#")[0]]
+    for name in dict.fromkeys(name for way, name in run.moved if crosses_dram(way)):
+        tensor = result.workload.tensors[tensor_of(name)]
         at = result.accelerator.memory(tensor.kind)
         once = max(
             view.n_bytes for seen in space.operators for used, view in seen.uses if used == name

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Protocol
 
+from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.limit_names import ARRAY, LIMITS, LOADING, UNFILLED
+from simaccel.experiment.causes import ARRAY, LIMITS, LOADING, UNFILLED
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import free, takes_time
@@ -20,6 +22,7 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.program import Program
+from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {
     "array": ARRAY,
@@ -50,6 +53,10 @@ class FinishedRun(Protocol):
     @property
     def accelerator(self) -> Accelerator:
         """The accelerator that it ran on."""
+
+    @property
+    def workload(self) -> Workload:
+        """The workload, whole."""
 
     @property
     def program(self) -> Program:
@@ -93,10 +100,18 @@ class Row:
     cycles: int
     loading_cycles: int
     limit: RunLimit
+    mac_share: Fraction
+    """1 over the MACs of a PE a cycle, on average."""
 
     def utilisation(self, accelerator: Accelerator) -> float:
         """Ideal cycles divided by the cycles that it takes."""
-        return self.run.macs / accelerator.pes / self.cycles
+        return float(self.run.macs * self.mac_share) / accelerator.pes / self.cycles
+
+
+def operators_of(workload: Workload, name: str) -> list[str]:
+    """Return the operators of a group by its name, as in ``L+softmax+A``."""
+    known = {operator.name for operator in workload.operators}
+    return [name] if name in known else name.split("+")
 
 
 def rows_of(result: FinishedRun) -> tuple[Row, ...]:
@@ -107,15 +122,18 @@ def rows_of(result: FinishedRun) -> tuple[Row, ...]:
 
 def _row(result: FinishedRun, run: OperatorRun, predicted: GroupPrediction, loading: int) -> Row:
     cycles = max(run.cycles, predicted.resource_bound_cycles, 1)
-    limit = _limit(result.accelerator, run, predicted, cycles, loading)
-    return Row(run, predicted, cycles, loading, limit)
+    share = mac_share(result.workload, result.accelerator, operators_of(result.workload, run.name))
+    limit = _limit(result.accelerator, run, predicted, cycles, loading, share)
+    return Row(run, predicted, cycles, loading, limit, share)
 
 
 def run_limit(result: FinishedRun, rows: Sequence[Row]) -> RunLimit:
     """Return what limits a run: as of a row, of all work together."""
     loading = sum(row.loading_cycles for row in rows)
     work, run = result.prediction, result.run
-    return _limit(result.accelerator, run, work, max(run.cycles, 1), loading)
+    names = [operator.name for operator in result.workload.operators]
+    share = mac_share(result.workload, result.accelerator, names)
+    return _limit(result.accelerator, run, work, max(run.cycles, 1), loading, share)
 
 
 def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
@@ -151,6 +169,7 @@ def _limit(
     predicted: Prediction | GroupPrediction,
     cycles: int,
     loading: int,
+    share: Fraction,
 ) -> RunLimit:
     """Return the busiest resource, or what the computing unit waits for if none is busy for half.
 
@@ -165,7 +184,7 @@ def _limit(
         return RunLimit(cause, n / cycles)
     name = _named(accelerator, busiest)
     if name == ARRAY:
-        name = _of_array(accelerator, run, work[busiest], loading)
+        name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
     return RunLimit(name, work[busiest] / cycles)
 
 
@@ -174,9 +193,11 @@ def _of_memory(accelerator: Accelerator, memory: str) -> str:
     return "dram_queue" if backing.waits_for_requests else "dram_bandwidth"
 
 
-def _of_array(accelerator: Accelerator, run: Run | OperatorRun, work: int, loading: int) -> str:
-    """Return what of the array's work is most of it: loading, PEs that are not in use, or MACs."""
+def _of_array(ideal: Fraction, work: int, loading: int) -> str:
+    """Return what of the array's work is most of it: loading, PEs that are not in use, or MACs.
+
+    ``ideal``: cycles of the MACs on all PEs.
+    """
     if loading * _HALF > work:
         return LOADING
-    ideal = run.native_macs / accelerator.pes
     return UNFILLED if ideal * _HALF < work - loading else ARRAY

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from simaccel.analytic.native import ideal_cycles
 from simaccel.analytic.orojenesis.floor import ByteBound, floor_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
@@ -60,12 +61,12 @@ class ExperimentResult:
     @property
     def ideal_cycles(self) -> int:
         """MACs divided by peak MACs per cycle, rounded up."""
-        return -(-self.workload.macs // self.accelerator.pes)
+        return math.ceil(ideal_cycles(self.workload, self.accelerator))
 
     @property
     def utilisation(self) -> float:
         """Ideal cycles divided by cycles; MACs of padding do no good."""
-        return self.workload.macs / self.accelerator.pes / self.run.cycles
+        return float(ideal_cycles(self.workload, self.accelerator)) / self.run.cycles
 
     @property
     def waiting_cycles(self) -> int:

@@ -8,10 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from simaccel.analytic.native import native_macs
+from simaccel.analytic.native import least_array_cycles
 from simaccel.hardware import Accelerator
+from simaccel.hardware.memory import crosses_dram
 from simaccel.numbers import in_bytes
 from simaccel.workload import CLASSES, Kind, Vector, Workload, class_of, operands_of
+from simaccel.workload.names import tensor_of
 
 _KINDS: tuple[Kind, ...] = ("input", "weight", "cache")
 """One of each class of tensors."""
@@ -24,8 +26,8 @@ def dram_by_class(workload: Workload, moved: Mapping[tuple[str, str], int]) -> d
     """
     found = dict.fromkeys(CLASSES, 0)
     for (level, name), n_bytes in moved.items():
-        if level.startswith("dram_"):
-            tensor = workload.tensors.get(name.partition("#")[0])
+        if crosses_dram(level):
+            tensor = workload.tensors.get(tensor_of(name))
             found[class_of("intermediate" if tensor is None else tensor.kind)] += n_bytes
     return found
 
@@ -60,7 +62,7 @@ def least_dram_bytes(workload: Workload) -> dict[str, int]:
 
 def roofline_cycles(workload: Workload, accelerator: Accelerator) -> int:
     """Return the larger of MACs over peak and least bytes of a memory over bandwidth, in cycles."""
-    compute = -(-native_macs(workload, accelerator) // accelerator.pes)
+    compute = math.ceil(least_array_cycles(workload, accelerator))
     return max(compute, *least_memory_cycles(workload, accelerator).values())
 
 

@@ -1,7 +1,8 @@
 """Accelerators: their units, the costs of these, and the hwconfigs."""
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.array import AccumulatorSpec, ArraySpec
+from simaccel.hardware.accumulator import AccumulatorSpec
+from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.fold_grid import (
     PLACES,

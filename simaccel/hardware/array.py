@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from simaccel.errors import SimaccelError
+from simaccel.hardware.accumulator import AccumulatorSpec
 from simaccel.hardware.blocks import BlocksSpec
 from simaccel.hardware.fold_grid import (
     FoldBytes,
@@ -29,8 +30,8 @@ from simaccel.hardware.fold_grid import (
     smaller,
     spatial,
 )
-from simaccel.hardware.precision import NativeBits, cycles_per_mac
-from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
+from simaccel.hardware.precision import NarrowRatesSpec, NativeBits, cycles_per_mac
+from simaccel.hardware.quantity import Amount, Count
 from simaccel.hardware.spec import Spec
 
 
@@ -47,32 +48,6 @@ def _systolic(kind: object) -> object:
     if kind != "systolic":
         raise ValueError("systolic or spatial")
     return kind
-
-
-class AccumulatorSpec(Spec):
-    """Memory at the foot of the columns in which sums of a strip of columns grow, as in a TPU.
-
-    ``pj_per_byte``: read or written; as in the buffer if it isn't said.
-    """
-
-    bytes_per_element: Count = 4
-    capacity_bytes: BytesOrUnlimited
-    pj_per_byte: Picojoules | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.pj_per_byte is None:
-            del found["pj_per_byte"]
-        return found
-
-    def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
-        """Bytes of the sums of one strip of one array, which all its folds add to.
-
-        >>> AccumulatorSpec(capacity_bytes=None).n_bytes(FoldGrid(64, 6, 100, 8, 8))
-        2400
-        """
-        return grid.steps * smaller(grid.wide, grid.cols) * self.bytes_per_element
 
 
 class ArraySpec(Spec):
@@ -99,6 +74,8 @@ class ArraySpec(Spec):
 
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
+    ``macs_per_cycle``: of a PE, where both operands are narrow; so many steps of a stream
+    enter in the time of one.
     ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
     vector loads) is slower than it.
     ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
@@ -114,6 +91,7 @@ class ArraySpec(Spec):
     edge_folds: Literal["full", "used"] = "full"
     accumulator: AccumulatorSpec | None = None
     native_bits: NativeBits | None = None
+    macs_per_cycle: NarrowRatesSpec | None = None
     stationarity: Literal["free"] | Stationarity = "free"
     steps_per_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
     blocks: BlocksSpec | None = None
@@ -122,12 +100,14 @@ class ArraySpec(Spec):
     def _one_in_blocks(self) -> Self:
         if self.blocks is not None and (self.count > 1 or self.steps_per_cycle < 1):
             raise ValueError("array.blocks: with count 1 and steps_per_cycle 1 only")
+        if self.blocks is not None and self.macs_per_cycle is not None:
+            raise ValueError("array.blocks: without macs_per_cycle only")
         return self
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        for name in ("accumulator", "native_bits", "stationarity", "blocks"):
+        for name in ("accumulator", "native_bits", "macs_per_cycle", "stationarity", "blocks"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
         for name in ("count", "steps_per_cycle"):
@@ -138,6 +118,19 @@ class ArraySpec(Spec):
     def cycles_per_mac(self, bits: Iterable[int]) -> int:
         """Cycles of a MAC of operands of so many bits."""
         return cycles_per_mac(self.native_bits, bits)
+
+    def rate(self, bits: Iterable[int]) -> int:
+        """Return the MACs of a PE a cycle, of operands of so many bits."""
+        return 1 if self.macs_per_cycle is None else self.macs_per_cycle.of(bits)
+
+    def pace(self, bits: Iterable[int]) -> Fraction:
+        """Return the cycles of a step of the stream, of operands of so many bits.
+
+        >>> ArraySpec(rows=8, cols=8, macs_per_cycle={"bits8": 2}).pace((8, 8))
+        Fraction(1, 2)
+        """
+        widths = tuple(bits)
+        return Fraction(self.cycles_per_mac(widths), self.rate(widths))
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
         """Return the memory in which sums grow; output-stationary they grow in the PEs."""
@@ -152,7 +145,7 @@ class ArraySpec(Spec):
         self,
         sizes: tuple[Amount, Amount, Amount],
         sides: tuple[Amount, Amount],
-        pace: int,
+        pace: Fraction,
         stationarity: Stationarity,
         products: Amount | None = None,
         run: Amount | None = None,
@@ -160,7 +153,7 @@ class ArraySpec(Spec):
         """Return how a GEMM is cut into folds for all arrays.
 
         ``sizes``: along rows, along columns, steps of the stream (`spatial`); ``sides``: rows and
-        columns of a full fold; ``pace``: cycles of a MAC; ``products``: how many such GEMMs there
+        columns of a full fold; ``pace``: cycles of a step; ``products``: how many such GEMMs there
         are; ``run``: positions of the innermost rank that streams. Of the ways in which the arrays
         may share the folds that with the fewest cycles is taken; of equal ones that with more
         columns at once, then with more products, then with shorter streams, as partial sums of one
@@ -172,13 +165,13 @@ class ArraySpec(Spec):
         >>> array.grid((8, 8, 100), (8, 8), 1, "ws").gang
         Gang(down=1, across=1, along=4, apart=1)
         """
-        rate = Fraction(str(self.steps_per_cycle)).as_integer_ratio()
-        grid, unit = FoldGrid(*sizes, *sides, pace, step_rate=rate), sizes[0] * 0 + 1
+        enter = Fraction(str(self.steps_per_cycle))
+        rate = enter.numerator * pace.denominator, enter.denominator
+        grid, unit = FoldGrid(*sizes, *sides, pace.numerator, step_rate=rate), sizes[0] * 0 + 1
         if self.blocks is not None:
             step = sizes[2] if run is None else run
-            return replace(
-                grid, in_blocks=self.blocks.cycles(sizes[2], step, (self.rows, self.cols), pace)
-            )
+            size, whole = (self.rows, self.cols), pace.numerator
+            return replace(grid, in_blocks=self.blocks.cycles(sizes[2], step, size, whole))
         if self.count == 1:
             return grid
         count = unit if products is None else products
@@ -383,7 +376,7 @@ class ArraySpec(Spec):
         """
         high, wide, stream = spatial(m, k, n, stationarity)
         full_row, full_col = high * 0 + self.rows, wide * 0 + self.cols
-        grid = self.grid((high, wide, stream), (full_row, full_col), 1, stationarity)
+        grid = self.grid((high, wide, stream), (full_row, full_col), Fraction(1), stationarity)
         row_folds, col_folds = grid.row_rounds - 1, -(-wide // grid.round_cols) - 1
 
         def fold(rows: Amount, cols: Amount) -> Amount:

@@ -283,6 +283,19 @@ class GroupsSpec(Spec):
         return self
 
 
+_DRAM_WAYS: Final = ("dram_read", "dram_write")
+
+
 def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
     """Sum what crosses the DRAM channels, of bytes by (level and direction, tensor)."""
-    return sum(n for (level, _), n in moved.items() if level.startswith("dram_"))
+    return sum(n for (way, _), n in moved.items() if crosses_dram(way))
+
+
+def crosses_dram(way: str) -> bool:
+    """Return whether bytes that go this way (a level and a direction) cross a DRAM channel."""
+    return way in _DRAM_WAYS
+
+
+def is_dram_channel(name: str) -> bool:
+    """Return whether a channel of this name is one of the DRAM's."""
+    return name.startswith("dram")

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import suggest
+from simaccel.hardware.quantity import Count
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 
@@ -36,6 +37,30 @@ def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:
     [1, 2, 4, 1]
     """
     return 1 if native_bits is None else math.prod(-(-one // native_bits) for one in bits)
+
+
+class NarrowRatesSpec(Spec):
+    """MACs of a PE a cycle where both operands have at most 8 bits, and at most 4."""
+
+    bits8: Count = 1
+    bits4: Count | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def of(self, bits: Iterable[int]) -> int:
+        """Return the MACs of a PE a cycle, of operands of so many bits.
+
+        >>> rates = NarrowRatesSpec(bits8=2, bits4=4)
+        >>> [rates.of(bits) for bits in ((8, 8), (4, 8), (4, 4), (8, 16))]
+        [2, 2, 4, 1]
+        """
+        widest = max(bits)
+        if widest <= PACKED_BITS and self.bits4 is not None:
+            return self.bits4
+        return self.bits8 if widest <= BYTE else 1
 
 
 class PrecisionSpec(Spec):

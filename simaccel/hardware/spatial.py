@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import ClassVar, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -95,6 +96,14 @@ class SpatialArraySpec(Spec):
     def cycles_per_mac(self, bits: Iterable[int]) -> int:
         """Cycles of a MAC of operands of so many bits."""
         return cycles_per_mac(self.native_bits, bits)
+
+    def rate(self, _bits: Iterable[int]) -> int:
+        """Return the MACs of a PE a cycle: one."""
+        return 1
+
+    def pace(self, bits: Iterable[int]) -> Fraction:
+        """Return the cycles of a step of the PEs, of operands of so many bits."""
+        return Fraction(self.cycles_per_mac(bits))
 
     @property
     def pes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 
@@ -115,7 +115,7 @@ class Instruction:
         return frozenset(self.touches) | ({self.tile} if self.tile else tokens)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InstructionLoop:
     """A loop with the instructions of all engines."""
 
@@ -125,7 +125,7 @@ class InstructionLoop:
     behind: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedInstruction:
     """An instruction, and the engine whose it is."""
 
@@ -138,23 +138,38 @@ class PlacedInstruction:
 Item = InstructionLoop | PlacedInstruction
 
 
-def project(items: Sequence[Item], engine: str) -> list[Instruction]:
-    """Return the walk of one engine."""
-    ops: list[Instruction] = []
+def project(items: Sequence[Item], engines: Iterable[str]) -> dict[str, list[Instruction]]:
+    """Return the walk of each engine."""
+    walks: dict[str, list[Instruction]] = {engine: [] for engine in engines}
+    _extend(walks, items)
+    return walks
+
+
+def _extend(walks: Mapping[str, list[Instruction]], items: Sequence[Item]) -> None:
+    """Append the instructions of items to the walks of their engines; a loop where it has any."""
     for item in items:
         if isinstance(item, PlacedInstruction):
-            if item.engine == engine:
-                ops.append(item.op)
-            continue
-        inner = project(item.items, engine)
-        if not inner or item.trips == 0:
-            continue
-        if item.trips == 1:
-            ops += inner
-        else:
-            ops.append(Instruction(Action.LOOP, item.site, item.trips))
-            ops += [*inner, Instruction(Action.END, item.site, item.trips)]
-    return ops
+            walks[item.engine].append(item.op)
+        elif item.trips == 1:
+            _extend(walks, item.items)
+        elif item.trips:
+            begun = {engine: len(ops) for engine, ops in walks.items()}
+            _extend(walks, item.items)
+            for engine, ops in walks.items():
+                if len(ops) > begun[engine]:
+                    ops.insert(begun[engine], Instruction(Action.LOOP, item.site, item.trips))
+                    ops.append(Instruction(Action.END, item.site, item.trips))
+
+
+def working(items: Sequence[Item]) -> set[str]:
+    """Return the engines that have instructions in items."""
+    engines: set[str] = set()
+    for item in items:
+        if isinstance(item, PlacedInstruction):
+            engines.add(item.engine)
+        elif item.trips:
+            engines |= working(item.items)
+    return engines
 
 
 def engines_touching(item: Item, name: str) -> list[str]:
@@ -187,11 +202,11 @@ def put_before(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) ->
         first = next(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         do.op.within += (item.site,)
         put_before(inner, first, do, tile)
-        items[at] = replace(item, items=tuple(inner))
+        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
         return
     while do.op.within and at and _is(items[at - 1], do.engine, Action.CLAIM, Action.WAIT):
         at -= 1
-    items.insert(at, replace(do, behind=item.behind))
+    items.insert(at, PlacedInstruction(do.engine, do.op, item.behind))
 
 
 def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> None:
@@ -202,7 +217,7 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
         last = max(n for n, use in enumerate(inner) if engines_touching(use, tile.name))
         do.op.within += (item.site,)
         put_after(inner, last, do, tile)
-        items[at] = replace(item, items=tuple(inner))
+        items[at] = InstructionLoop(item.site, item.trips, tuple(inner), item.behind)
         return
     while (
         do.op.within
@@ -210,7 +225,7 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
         and _is(items[at + 1], do.engine, Action.RELEASE, Action.POST)
     ):
         at += 1
-    items.insert(at + 1, replace(do, behind=item.behind))
+    items.insert(at + 1, PlacedInstruction(do.engine, do.op, item.behind))
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:

@@ -29,6 +29,7 @@ from simaccel.machine.instructions import (
     put_gate,
     renewing,
     with_those_before,
+    working,
 )
 from simaccel.program.cores import (
     alike_on_cores,
@@ -104,8 +105,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
         if part not in known:
             builder = _Builder(accelerator, engines, beside, shared, core)
             items = builder.body(program.body, (), "", 0)
-            steps = {engine: project(items, engine) for engine in engines}
-            known[part] = CoreWalks(steps, builder.tokens)
+            known[part] = CoreWalks(project(items, engines), builder.tokens)
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
@@ -191,7 +191,7 @@ class _Builder:
         else:
             items = self.body(node.body, node.tiles, node.name, 0)
         site = next(self.sites)
-        works = {engine: bool(project(items, engine)) for engine in self.engines}
+        works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
         overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
@@ -201,7 +201,7 @@ class _Builder:
             elif not overlap.whole:
                 put_gate(items, engine, (), site)
         for engine in self.engines:
-            worked = works[engine]
+            worked = engine in works
             meet = Instruction(Action.MEET, site, operator=node.name, works=worked, links=links)
             items.append(PlacedInstruction(engine, meet))
         return items

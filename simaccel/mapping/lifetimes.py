@@ -15,6 +15,7 @@ from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.numbers import in_bytes
 from simaccel.workload import Workload, operands_of
+from simaccel.workload.names import tensor_of
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep])
 
 @lru_cache(maxsize=4096)
 def _kept(tree: Tree) -> frozenset[str]:
-    return frozenset(one.tensor.partition("#")[0] for one in nodes(tree) if isinstance(one, Keep))
+    return frozenset(tensor_of(one.tensor) for one in nodes(tree) if isinstance(one, Keep))
 
 
 def lives(workload: Workload, around: ResidentScope) -> list[Lifetime]:

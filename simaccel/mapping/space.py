@@ -12,12 +12,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from simaccel.errors import SimaccelError
 from simaccel.mapping.classes import RankClasses, Terms, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import TensorView
 from simaccel.workload import Operand, Operator, Vector, Workload
+from simaccel.workload.names import use_name
 
 _LIVE_APART = ("weight", "cache")
 """Classes of tensors that an accelerator may have a memory for."""
@@ -142,6 +144,11 @@ class IterationSpace:
         return found | spans
 
 
+_MOST_SPACES: Final = 256
+_spaces: dict[object, IterationSpace] = {}
+"""Of groups that were asked for: the candidates of a search differ in their trees alone."""
+
+
 def space_of(workload: Workload, group: Group) -> IterationSpace:
     """Return the ranks of a group.
 
@@ -149,6 +156,16 @@ def space_of(workload: Workload, group: Group) -> IterationSpace:
         NotThisWorkloadError: the workload lacks an operator; or ranks that are one differ.
 
     """
+    ranks = (tuple(own.items()) for own in (group.merged, group.padded, group.piece))
+    key = id(workload), group.operators, *ranks
+    if key not in _spaces:
+        if len(_spaces) >= _MOST_SPACES:
+            _spaces.clear()
+        _spaces[key] = _space_of(workload, group)  # which keeps the workload, and so its id
+    return _spaces[key]
+
+
+def _space_of(workload: Workload, group: Group) -> IterationSpace:
     known = workload.by_name
     missing = [name for name in group.operators if name not in known]
     if missing:
@@ -296,7 +313,7 @@ def _seen(
         if input_view not in known:
             known.append(input_view)
         number = known.index(input_view)
-        names.append(f"{input_view.name}#{number}" if number else input_view.name)
+        names.append(use_name(input_view.name, number))
     ranks = dict.fromkeys(
         inside.get(name, name) for name in (classes.name((at, rank)) for rank in operator.ranks)
     )

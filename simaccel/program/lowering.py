@@ -190,9 +190,10 @@ class _Lowering:
         """Build a body; equal ones are one object."""
         here = {leaf.seen.name for leaf in body.leaves}
         here |= {one.seen.name for name in here for one in self.online.get(name, ())}
-        key = id(body), replace(state, begun=state.begun & here)
+        state = state if state.begun <= here else replace(state, begun=state.begun & here)
+        key = id(body), state
         if key not in self.built:
-            self.built[key] = self._build(body, key[1])
+            self.built[key] = self._build(body, state)
         return self.built[key]
 
     def _build(self, body: Body, state: BodyState) -> Built:

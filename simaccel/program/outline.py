@@ -31,6 +31,7 @@ from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, OperatorLeaf, Outline, RankParts, TilePlacement, settle
 from simaccel.program.division import Division
 from simaccel.workload import Einsum
+from simaccel.workload.names import sums_name
 
 PORTS: Final = ("input", "weight")
 """The memories of a PE that feed its MACs, by the position of the input; sums have "output"."""
@@ -320,7 +321,7 @@ class _Walk:
         terms = self.space.plain(held.view).terms
         if held.loads and not anew and any(len(dim) > 1 and rank in dict(dim) for dim in terms):
             held.slides, held.step = rank, home.tile
-        name = f"{held.use}_sums" if held.spills and held.place == BUFFER else held.use
+        name = sums_name(held.use) if held.spills and held.place == BUFFER else held.use
         held.tile = (
             name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
         )

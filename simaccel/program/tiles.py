@@ -13,6 +13,7 @@ from simaccel.numbers import in_bytes
 from simaccel.program.bodies import TilePlacement
 from simaccel.program.division import Division, SlidingWindow, volume
 from simaccel.program.program import Load, Node, Reserve, Store, Tile, TransferTraffic
+from simaccel.workload.names import tensor_of
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class GroupTiles:
         """Load a tile, or take a slot for sums that start from nothing."""
         source = self._buffered(held, state)
         if held.maker is None:
-            tensor = self._tensor(held, held.use.partition("#")[0])
+            tensor = self._tensor(held, tensor_of(held.use))
             slides = bool(held.slides) and state.slides
             moved = self._moved(held, state)
             yield Load(

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from simaccel.experiment.causes import FREED
+
 _WORTH_A_CHANGE = 1.02
 _NEARLY = 0.95
 _SLOTS = ("slots",)
-
-FREED_NAMES = {
-    "dram_bandwidth": "DRAM bandwidth",
-    "dram_latency": "DRAM latency",
-    "dram_banks": "DRAM banks",
-    "buffer_ports": "buffer ports",
-    "noc": "NoC",
-    "sfu": "SFU",
-    "array": "array",
-    "link": "links",
-    "array_loading": "loading of the array",
-    "slots": "slots",
-}
 
 
 def freed_text(case: Sequence[str]) -> str:
@@ -28,7 +17,7 @@ def freed_text(case: Sequence[str]) -> str:
     >>> freed_text(("array", "noc")), freed_text(("sfu",))
     ('array and NoC', 'SFU')
     """
-    return " and ".join(FREED_NAMES[name] for name in case).replace("and DRAM ", "and ")
+    return " and ".join(FREED[name][0] for name in case).replace("and DRAM ", "and ")
 
 
 def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from simaccel.analytic.native import native_macs
+from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.experiment.traffic import least_memory_cycles
@@ -56,18 +56,13 @@ class BoundReport:
         on, operations = self.accelerator, self.found.operations
         backing = on.every_backing
         rates = [memory.dram.bandwidth_bytes_per_second for memory in backing.values()]
-        limits = [2.0 * on.pes * on.clock_hz / self._cycles_per_mac]
+        cycles = least_array_cycles(self.found.workload, on)
+        limits = [float(2 * self.found.workload.macs / cycles) * on.clock_hz] if cycles else []
         if None not in rates:
             limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
         alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}
         limits += [operations / n * on.clock_hz for at, n in alone.items() if n]
         return min(limits)
-
-    @property
-    def _cycles_per_mac(self) -> float:
-        """Cycles of a MAC on average: more than one where operands are wider than multipliers."""
-        of, on = self.found.workload, self.accelerator
-        return native_macs(of, on) / of.macs if on is not None and of.macs else 1.0
 
 
 def bound_table(report: BoundReport) -> Table:

@@ -11,8 +11,10 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
-from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.causes import LIMITS
+from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
@@ -57,11 +59,13 @@ def roofline_rows(
         workload = workloads[row.seq_len]
         for operator in (row.result or {}).get("operators", ()):
             moved = _dram(operator)
-            names = group_of(workload, operator["name"])
+            names = operators_of(workload, operator["name"])
             least = group_bytes(workload, names) * workload.times(names[0])
             intensity = operator["macs"] / moved if moved else float("inf")
             most = operator["macs"] / least if least else float("inf")
-            peak = accelerator.pes * operator["macs"] / max(1, operator["native_macs"])
+            share = mac_share(workload, accelerator, names)
+            native = operator["native_macs"] * float(share)
+            peak = accelerator.pes * operator["macs"] / max(1, native)
             roof = min(peak, intensity * _peak_of(operator, workload, accelerator))
             array = operator["macs"] / max(1, operator["work_cycles"].get("array", 0))
             points.append(
@@ -97,12 +101,6 @@ def _peak_of(operator: Mapping[str, Any], workload: Workload, accelerator: Accel
     )
 
 
-def group_of(workload: Workload, name: str) -> list[str]:
-    """Return the operators of a group by its name, as in ``L+softmax+A``."""
-    known = {one.name for one in workload.operators}
-    return [name] if name in known else name.split("+")
-
-
 def _dram(one: Mapping[str, Any]) -> int:
     return sum(sum(tensors.values()) for tensors in one["bytes"]["dram"].values())
 
@@ -130,7 +128,7 @@ def granularity_rows(
         covered = [
             each
             for each in result["operators"]
-            if not inside or {*group_of(workload, each["name"])} <= inside
+            if not inside or {*operators_of(workload, each["name"])} <= inside
         ]
         cycles = sum(each["cycles"] for each in covered)
         pes = result["ideal_cycles"] and result["macs"] / result["utilisation"] / result["cycles"]
@@ -156,7 +154,7 @@ def breakdown_rows(
             continue
         workload, cycles = workloads[row.seq_len], dict[str, int]()
         for operator in row.result["operators"]:
-            name = part_of(workload, group_of(workload, operator["name"]))
+            name = part_of(workload, operators_of(workload, operator["name"]))
             cycles[name] = cycles.get(name, 0) + operator["cycles"]
         ideal = row.result["ideal_cycles"]
         for name, n in sorted(cycles.items(), key=lambda pair: PARTS.index(pair[0])):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
+from simaccel.hardware.memory import is_dram_channel
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -24,8 +25,11 @@ def sent_bytes(result: ExperimentResult) -> int:
     return sum(n for (level, _), n in result.run.moved.items() if level == LINK_SENT)
 
 
-def resident_bytes(result: ExperimentResult) -> int:
-    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them."""
+def resident_bytes(result: ExperimentResult, batches: int = 1) -> int:
+    """Return the bytes of weights and caches that lie in each chip's memory, all layers of them.
+
+    ``batches``: how many like this one have caches there.
+    """
     workload, n_bytes = result.workload, 0
     repeated = {
         operand.tensor
@@ -36,6 +40,7 @@ def resident_bytes(result: ExperimentResult) -> int:
     for name, tensor in workload.tensors.items():
         if tensor.kind in ("weight", "cache") and name not in result.pod.parts:
             times = workload.repeat if name in repeated else 1
+            times *= batches if tensor.kind == "cache" else 1
             n_bytes += times * workload.tensor_bytes(name)
     return n_bytes
 
@@ -58,7 +63,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
     shares = [run.engines[on_core(core, "array")].busy / run.cycles for core in range(cores)]
     least, most = short_share_text(min(shares)), short_share_text(max(shares))
     span = f"busy {most}" if least == most else f"busy {least} to {most}"
-    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
+    dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
     yield f"{cores} cores: arrays {span}, dram of all {share_text(dram / run.cycles)}"
 
 
@@ -88,15 +93,23 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         )
 
 
-def _shares(result: ExperimentResult) -> str:
+def busy_shares(result: ExperimentResult) -> dict[str, float]:
+    """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
     run = result.run
-    parts = [
-        f"{name} {short_share_text(run.engines[name].busy / run.cycles)}"
+    shares: dict[str, float] = {
+        name: run.engines[name].busy / run.cycles
         for name in ("array", "sfu", "link")
         if name in run.engines
-    ]
-    dram = max(n for name, n in run.served_cycles.items() if name.startswith("dram"))
-    return f"busy: {', '.join(parts)}, dram {share_text(dram / run.cycles)}"
+    }
+    dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
+    return shares | {"dram": dram / run.cycles}
+
+
+def _shares(result: ExperimentResult) -> str:
+    shares = busy_shares(result)
+    dram = share_text(shares.pop("dram"))
+    parts = [f"{name} {short_share_text(share)}" for name, share in shares.items()]
+    return f"busy: {', '.join(parts)}, dram {dram}"
 
 
 def pod_json(result: ExperimentResult) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.limit_names import LOADING
+from simaccel.experiment.causes import LOADING
 from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class
@@ -66,7 +66,8 @@ def operators_table(
     table.columns[-1].justify = "left"
     rows = sorted(result.rows, key=lambda row: -row.cycles)[:top]
     for row in rows:
-        figures = _figures(row.run, row.cycles, result.accelerator)
+        used = row.utilisation(result.accelerator)
+        figures = _figures(row.run, row.cycles, used, result.accelerator)
         if estimates:
             figures = (*_given_texts(estimates.get(row.run.name), row.run.cycles), *figures)
         add_row(table, (short_name(row.run.name), *figures, row.limit.text))
@@ -74,7 +75,7 @@ def operators_table(
     if rest:
         add_row(table, _together(result, rest, estimates=bool(estimates)))
     table.add_section()
-    figures = _figures(result.run, result.run.cycles, result.accelerator)
+    figures = _figures(result.run, result.run.cycles, result.utilisation, result.accelerator)
     if estimates:
         whole = all(run.name in estimates for run in result.run.operators)
         total = sum(estimates.values()) if whole else None
@@ -85,7 +86,8 @@ def operators_table(
 
 def _together(result: ExperimentResult, rows: Sequence[Row], *, estimates: bool) -> tuple[str, ...]:
     """Return the cells of several rows in one; what limits most of their time."""
-    cycles, macs = sum(row.cycles for row in rows), sum(row.run.macs for row in rows)
+    cycles, accelerator = sum(row.cycles for row in rows), result.accelerator
+    used = sum(row.utilisation(accelerator) * row.cycles for row in rows) / cycles
     limits: Counter[str] = Counter()
     for row in rows:
         limits[row.limit.text] += row.cycles
@@ -95,7 +97,7 @@ def _together(result: ExperimentResult, rows: Sequence[Row], *, estimates: bool)
         *(("", "") if estimates else ()),
         cycles_text(cycles),
         seconds_text(result.accelerator.seconds(cycles)),
-        share_text(macs / result.accelerator.pes / cycles),
+        share_text(used),
         bytes_text(sum(dram_bytes(row.run.moved) for row in rows)),
         work_energy_text(energy),
         limits.most_common(1)[0][0],
@@ -108,11 +110,13 @@ def _given_texts(given: float | None, cycles: int) -> tuple[str, str]:
     return cycles_text(round(given)), error_text((given - cycles) / cycles)
 
 
-def _figures(run: Run | OperatorRun, cycles: int, accelerator: Accelerator) -> tuple[str, ...]:
+def _figures(
+    run: Run | OperatorRun, cycles: int, used: float, accelerator: Accelerator
+) -> tuple[str, ...]:
     return (
         cycles_text(cycles),
         seconds_text(accelerator.seconds(cycles)),
-        share_text(run.macs / accelerator.pes / cycles),
+        share_text(used),
         bytes_text(dram_bytes(run.moved)),
         work_energy_text(sum(energy_pj(run, accelerator).values())),
     )

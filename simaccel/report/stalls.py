@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from simaccel.analytic.native import mac_share
+from simaccel.experiment.causes import FREED, LIMITS
 from simaccel.experiment.diagnosis import TOTAL, Diagnosis, OperatorDiagnosis
-from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
@@ -44,19 +47,6 @@ _WORTH_A_VERDICT = 0.04
 _WORTH_A_SUM = 0.1
 _MOST_VERDICTS = 3
 
-_MEANINGS = {
-    "dram_bandwidth": "transfers take no cycles, their latency stays",
-    "dram_latency": "data arrive as soon as they are read",
-    "dram_banks": "rows, activates and refreshes cost nothing; bandwidth and latency stay",
-    "buffer_ports": "reads and writes of the buffer take no cycles",
-    "noc": "pipes without limit of width and without latency",
-    "sfu": "softmax takes no cycles; its port use stays",
-    "array": "folds and passes take no cycles; what they move stays",
-    "link": "messages between chips take no cycles; what they move stays",
-    "array_loading": "operands shift into the array, and sums out of it, in no time",
-    "slots": f"{FREE_SLOTS} slots a tile, whatever the buffer holds: no design",
-}
-
 
 @dataclass(frozen=True)
 class StallAnalysis:
@@ -71,6 +61,7 @@ class StallAnalysis:
     proposal: Proposal | None = None
     loading: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    mac_shares: Mapping[str, Fraction] = field(default_factory=dict)
 
     def scene(self, part: OperatorDiagnosis) -> VerdictFigures:
         """Put together what the sentences about a part are made from."""
@@ -81,7 +72,8 @@ class StallAnalysis:
                 gains[freed.resources] = gain
         operators = self.diagnosis.operators if part.name == TOTAL else ()
         loads = self.loading.values() if part.name == TOTAL else [self.loading.get(part.name, 0)]
-        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads))
+        share = self.mac_shares.get(part.name, Fraction(1))
+        return VerdictFigures(part, self.accelerator, gains, operators, sum(loads), share)
 
 
 def analysis_of(
@@ -97,9 +89,12 @@ def analysis_of(
     loading, workload = loading_cycles(trace.program(), accelerator), trace.workload()
     names = [part.name for part in diagnosis.operators]
     kinds = {name: kind_of(workload, name) for name in names}
+    parts = {name: operators_of(workload, name) for name in names}
+    parts[TOTAL] = [operator.name for operator in workload.operators]
+    shares = {name: mac_share(workload, accelerator, every) for name, every in parts.items()}
     if diagnosis.total.cycles < trace.cycles:
         loading.clear()  # of a window it isn't known
-    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds)
+    return StallAnalysis(diagnosis, accelerator, what_if, proposal, loading, kinds, shares)
 
 
 def cycles_of(run: FreedRun, operator: str) -> int | None:
@@ -223,7 +218,11 @@ def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
             cycles_text(before - after),
             "-" if gain is None else f"{gain:.3f} x",
         )
-        meaning = _MEANINGS[freed.resources[0]] if len(freed.resources) == 1 else "both"
+        meaning = (
+            FREED[freed.resources[0]][1].format(slots=FREE_SLOTS)
+            if len(freed.resources) == 1
+            else "both"
+        )
         add_row(table, (freed_text(freed.resources), *figures, meaning))
     return table
 

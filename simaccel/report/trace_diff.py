@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from simaccel.experiment.causes import CAUSES
 from simaccel.experiment.difference import Difference, GroupDifference
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
 _MOST_ROWS = 20
 _FIGURES = ("cycles A", "cycles B", "difference", "of A")
 _MOST_FIELDS = 8
-_AWAITED = {
-    "dram_bandwidth": "DRAM bandwidth",
-    "dram_latency": "DRAM latency",
-    "dram_queue": "DRAM to accept requests",
-    "dram_banks": "the DRAM's banks",
-    "buffer_port": "the buffer's ports",
-    "noc": "the NoC",
-    "array": "the array",
-    "sfu": "the SFU",
-    "link": "the links",
-    "start": "operators to start",
-    "drain": "the other engines to end",
-}
 _NAMED = 0.1
 """A smaller part of all that changed is not named in the sentence."""
 _MOST_NAMED = 3
@@ -132,7 +120,7 @@ def _told(cause: str, cycles: int) -> str:
         return f"works {_changed(cycles)}"
     if cause == "idle":
         return f"is idle {_changed(cycles)}"
-    return f"waits {_changed(cycles)} for {_AWAITED[cause]}"
+    return f"waits {_changed(cycles)} for {CAUSES[cause].awaited}"
 
 
 def _by_operator(found: Difference) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
+from simaccel.experiment.causes import ARRAY, CAUSES, SFU
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
+from simaccel.workload.names import is_sums
 
 BOUND = 0.9
 """An engine that is busy for this part of the cycles bounds them."""
@@ -22,10 +25,11 @@ _FULL_PES = 0.75
 _ONE_WAY = 0.95
 _MOSTLY = 0.6
 _LARGE_PART = 0.2
-_SUMS = "_sums"
-"""How the lowering of a GEMM names the tiles of partial sums that go through DRAM."""
 
-_ENGINES = {"array": "the array", "sfu": "the SFU", "dma_out": "the stores (dma_out)"}
+_ENGINES = {
+    **{name: CAUSES[name].awaited for name in (ARRAY, SFU)},
+    "dma_out": "the stores (dma_out)",
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class VerdictFigures:
 
     ``gains``: the speedup of this operator by each case of freed resources. ``operators``: those
     of a whole run, each of which waits for its own compute engine. ``loading_cycles``: of the
-    array, in which operands shift in, or sums out, and nothing streams.
+    array, in which operands shift in, or sums out, and nothing streams. ``mac_share``: 1 over the
+    MACs of a PE a cycle.
     """
 
     part: OperatorDiagnosis
@@ -42,6 +47,7 @@ class VerdictFigures:
     gains: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     operators: tuple[OperatorDiagnosis, ...] = ()
     loading_cycles: int = 0
+    mac_share: Fraction = Fraction(1)
 
     @property
     def engine(self) -> str:
@@ -104,7 +110,7 @@ def _bound(scene: VerdictFigures) -> str:
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
     if engine == "array" and scene.accelerator is not None and part.macs is not None:
-        pes = part.macs / scene.accelerator.pes / part.cycles
+        pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
             return f"{text}, but its PEs multiply in only {share} of the cycles: {_idle_pes(scene)}"
@@ -158,7 +164,7 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
         return ""
     if wait.kind == "free":
         return f" for a free slot of {wait.tile}, held by {engine_text(wait.waits_for)}"
-    if wait.tile.endswith(_SUMS):
+    if is_sums(wait.tile):
         return f" for {wait.tile} tiles, partial sums that come back from DRAM"
     if wait.waits_for in _ENGINES:
         return f" for {wait.tile} tiles from {engine_text(wait.waits_for)}"

@@ -17,6 +17,7 @@ from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling, tile_sizes
 from simaccel.workload import Vector
 from simaccel.workload.matmul import Part, part_of
+from simaccel.workload.names import tensor_of
 from simaccel.workload.vectors import VECTORS
 
 SLOTS = (2, 3, 1)
@@ -112,7 +113,7 @@ def einsum_families(
     loops = FamilyLoops(ranks, tuple(tiles[r] for r in ranks), tuple(places[r] for r in ranks))
     names = dict.fromkeys((*seen.names, seen.output.name))
     keeps = tuple(
-        FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor.partition("#")[0] not in kept
+        FamilyKeep(tensor, BUFFER, slot) for tensor in names if tensor_of(tensor) not in kept
     )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
@@ -149,7 +150,7 @@ def vector_families(
     if {seen.names[0], seen.output.name} & set(kept):
         in_place = over
     names = [*seen.names] if in_place else [*seen.names, seen.output.name]
-    names = [tensor for tensor in names if tensor.partition("#")[0] not in kept]
+    names = [tensor for tensor in names if tensor_of(tensor) not in kept]
     around = tuple(Keep(tensor) for tensor in kept)
     slots = ints([1, 2, 3]).reshape(-1, 1, 1)
     for part in ([widths[0]], widths[1:]):

@@ -28,6 +28,7 @@ from simaccel.schedulers.einsums import RankRoles, roles, tilings
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
+from simaccel.workload.names import tensor_of
 
 LONGEST = 8
 """Vector operators that follow an einsum, at most."""
@@ -97,7 +98,7 @@ def families_of(
     slots = ints([2, 1]).reshape(1, 1, -1, 1, 1, 1)
 
     def keeps(names: Iterable[str]) -> list[FamilyKeep]:
-        own = dict.fromkeys(name for name in names if name.partition("#")[0] not in kept)
+        own = dict.fromkeys(name for name in names if tensor_of(name) not in kept)
         return [FamilyKeep(name, BUFFER, slots) for name in own]
 
     made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]

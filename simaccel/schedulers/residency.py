@@ -30,6 +30,7 @@ from simaccel.search.candidates import CandidateSet, capacity
 from simaccel.search.judge import Body
 from simaccel.search.search import Goal, search
 from simaccel.workload import Vector, Workload
+from simaccel.workload.names import tensor_of
 
 ALIVE = 6
 """Tensors that are weighed at once, at most; of more, those that live longest are left out."""
@@ -253,7 +254,7 @@ def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
     """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
     nodes: list[Node] = []
     for node in tree:
-        if isinstance(node, Keep) and node.tensor.partition("#")[0] in kept:
+        if isinstance(node, Keep) and tensor_of(node.tensor) in kept:
             nodes += [
                 replace(node, tensor=out) for out, source in own.items() if source == node.tensor
             ]

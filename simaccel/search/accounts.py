@@ -11,7 +11,7 @@ from collections.abc import Mapping as Counts
 from dataclasses import dataclass, field
 from typing import Final
 
-from simaccel.analytic.native import native_macs
+from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
@@ -177,4 +177,4 @@ def floor_of_group(
         return float(least)
     rate = accelerator.bytes_per_cycle
     moved = 0 if rate is None else math.ceil(least / rate)
-    return float(max(-(-native_macs(alone, accelerator) // accelerator.pes), moved))
+    return float(max(math.ceil(least_array_cycles(alone, accelerator)), moved))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Spread, Tree
+from simaccel.workload.names import tensor_of
 
 NameList = list[tuple[str, str]]
 """(kind, name) of operators, tensors and ranks."""
@@ -70,7 +71,7 @@ def _key(
             tuple(tuple((number[rank], factor) for rank, factor in dim) for dim in view.terms),
             view.shape,
             view.bits,
-            name.partition("#")[0] in kept,
+            tensor_of(name) in kept,
         )
         for name, view in seen.uses
     )

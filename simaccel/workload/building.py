@@ -34,7 +34,8 @@ class WorkloadSizes(TypedDict, total=False):
     ``batch``, ``layer``: of networks, topologies and descriptions; ``scope``: of networks, too
     (``layers``, each alone, or ``model``). ``phase``, ``prompt``,
     ``kv_len``, ``experts``, ``causal_blocks``, ``batch``, ``scope``: of transformers. ``shape``: of
-    gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``). ``dims``: sizes of the dynamic
+    gemm, bmm, gbmm and conv, as text (``M=512,K=64,N=512``)
+    or by name. ``dims``: sizes of the dynamic
     dimensions of an ONNX model. ``bytes_per_element`` of all tensors (2), ``bytes_by_tensor`` of
     some. ``precision``: the numbers of classes of tensors, as text (``weights=int4,cache=fp8``) or
     by name, which go before these.
@@ -43,7 +44,7 @@ class WorkloadSizes(TypedDict, total=False):
     seq_len: int | None
     batch: int | None
     scope: str | None
-    shape: str | None
+    shape: str | Mapping[str, int] | None
     layer: str | None
     phase: str | None
     prompt: int | None
@@ -226,6 +227,10 @@ def _of_shape(name: str, options: dict[str, Any]) -> Workload:
     if shape is None:
         allowed = f"the sizes of the {name}, as in `shape` {example}"
         raise InputError([Fault("workload", "shape", ABSENT, allowed)])
+    if isinstance(shape, Mapping):
+        shape = ",".join(f"{rank}={size}" for rank, size in shape.items())
+    if not isinstance(shape, str):
+        raise InputError([Fault("workload", "shape", shape, example)])
     if name == "gemm":
         return gemm(**parse_shape(shape, "shape"), **options)
     if name == "conv":

@@ -13,7 +13,9 @@ _FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula, where a table of CSV has a name."""
 _FIRST = f"none of {' '.join(_FORMULA)} at its beginning"
 _ALLOWED = f"1 to {MAX_NAME} visible characters, no blank, none of {_STRUCTURE}, {_FIRST}"
-_ALSO = {"ranks": "+", "tensors": "#"}
+_NUMBERED = "#"
+_SUMS = "_sums"
+_ALSO = {"ranks": "+", "tensors": _NUMBERED}
 """Signs that separate ranks in a sum, and a tensor from its number where it is read twice."""
 _TITLE = f"1 to {MAX_NAME} visible characters or blanks, {_FIRST}"
 
@@ -27,6 +29,39 @@ def clean_name(text: str) -> str:
     kept = (one if one.isprintable() and one not in f" #{_STRUCTURE}" else "_" for one in text)
     name = "".join(kept)[:_LONGEST]
     return f"_{name[1:]}" if name.startswith(_FORMULA) else name
+
+
+def use_name(tensor: str, number: int) -> str:
+    """Return the name of a use of a tensor by an operator that reads it several times.
+
+    >>> use_name("X", 0), use_name("X", 1)
+    ('X', 'X#1')
+    """
+    return f"{tensor}{_NUMBERED}{number}" if number else tensor
+
+
+def tensor_of(use: str) -> str:
+    """Return the tensor of a use.
+
+    >>> tensor_of("X#1")
+    'X'
+    """
+    return use.partition(_NUMBERED)[0]
+
+
+def renamed_use(use: str, tensor: str) -> str:
+    """Return the use of another tensor that has the same number."""
+    return tensor + use.removeprefix(tensor_of(use))
+
+
+def sums_name(use: str) -> str:
+    """Return the name of the tiles of a use's partial sums, which go through DRAM."""
+    return use + _SUMS
+
+
+def is_sums(tile: str) -> bool:
+    """Return whether tiles of a name are partial sums that go through DRAM."""
+    return tile.endswith(_SUMS)
 
 
 def name_faults(file: str, section: str, names: Iterable[str]) -> list[Fault]:

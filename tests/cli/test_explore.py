@@ -62,11 +62,11 @@ def test_a_dry_run_counts_and_keeps_nothing(cli: Call, tmp_path: Path) -> None:
 
 def test_several_accelerators_and_weighted_workloads(cli: Call) -> None:
     line = f"explore --hw toy --hw toy_linear {GEMM}~weight=3 --workload gemm~shape=M=4,K=4,N=4"
-    found = json.loads(cli(f"{line} --mapspace ruby-s --patience 30 --jobs 1 --json").stdout)
+    found = json.loads(cli(f"{line} --mapspace ruby-s --patience 3 --jobs 1 --json").stdout)
     assert [row["accelerator"] for row in found["designs"]] == ["toy", "toy_linear"]
     single = [
         json.loads(cli(f"run --hw toy --workload gemm --shape {shape} --mapspace ruby-s "
-                       "--patience 30 --objective edp --json").stdout)
+                       "--patience 3 --objective edp --json").stdout)
         for shape in ("M=9,K=7,N=5", "M=4,K=4,N=4")
     ]  # fmt: skip
     toy = found["designs"][0]

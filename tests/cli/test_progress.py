@@ -98,7 +98,7 @@ def test_a_run_of_a_network_tells_of_each_layer(monkeypatch: pytest.MonkeyPatch)
             options.note(
                 SearchAccount(name=name, operators=(name,), space=9, ran=1 + at, value=100 + at)
             )
-        return make_mapping(workload, on, "naive")
+        return make_mapping(workload, on, "naive-m")
 
     monkeypatch.setattr("simaccel.experiment.run.scheduled", searched)
     _called("run --hw toy --workload bert --seq-len 2 --scope la --dataflow flex --quiet")

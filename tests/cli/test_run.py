@@ -26,7 +26,7 @@ from tests.program.changed import changed, unstored
 Call = Callable[[str], Result]
 
 GEMM = "--hw toy --workload gemm --shape M=9,K=7,N=5"
-ATTENTION = "--hw toy --workload bert --scope la --seq-len 8 --set buffer.capacity_bytes=64~KiB"
+ATTENTION = "--hw toy --workload bert --scope la --seq-len 4 --set buffer.capacity_bytes=64~KiB"
 
 
 def test_the_answer_comes_first_and_names_everything(cli: Call) -> None:
@@ -34,7 +34,7 @@ def test_the_answer_comes_first_and_names_everything(cli: Call) -> None:
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     lines = result.stdout.splitlines()
-    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 8, int16, dataflow naive-m"
+    assert lines[0] == "bert on toy, scope la, batch 1, seq-len 4, int16, dataflow naive-m"
     assert " utilisation, limited by " in lines[1]
     for name in ("L", "softmax", "A", "total"):
         assert any(line.split()[:1] == [name] for line in lines), name
@@ -135,13 +135,14 @@ def test_bytes_per_element_for_all_and_for_one_tensor(cli: Call) -> None:
     assert read == {"A": 63, "B": 140}
 
 
-def test_pipelining_is_passed_to_the_scheduler(cli: Call) -> None:
+def test_pipelining_is_passed_to_the_scheduler(cli: Call, tmp_path: Path) -> None:
     """Where memory takes no time, softmax behind L is what is left to hide."""
-    fast = "--seq-len 16 --dataflow flat-r --set buffer.capacity_bytes=8~KiB"
+    sizes = "hidden: 8, heads: 2, head_size: 4, ff_size: 16, batch: 1, seq_len: 4, scope: la"
+    (tmp_path / "small.yaml").write_text(f"{{kind: attention, {sizes}}}")
+    fast = f"--workload {tmp_path / 'small.yaml'} --dataflow flat-r"
     fast += " --set dram.bandwidth_bytes_per_second=unlimited"
-    mapped = cli(f"map --hw toy --workload bert --scope la {fast} --pipeline").stdout
-    assert "fork ahead 1" in mapped
-    assert "ahead" not in cli(f"map --hw toy --workload bert --scope la {fast}").stdout
+    assert "fork ahead 1" in cli(f"map --hw toy {fast} --pipeline").stdout
+    assert "ahead" not in cli(f"map --hw toy {fast}").stdout
 
 
 def test_a_check_compares_every_operator(cli: Call) -> None:

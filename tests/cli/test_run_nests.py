@@ -14,7 +14,7 @@ from simaccel.workload import conv2d
 from tests.cli.conftest import Call
 
 BARE = "--workload conv --shape M=7,C=5,P=9,Q=11,R=3,S=3,stride=2"
-SMALL = f"{BARE} --patience 500"
+SMALL = f"{BARE} --patience 30"
 HUNDRED = "--workload gemm --shape M=100,K=1,N=1"
 TREE = [
     "loop c 1", "keep I buffer x2", "keep O buffer x2", "loop m 4", "loop p 1",
@@ -140,7 +140,7 @@ def test_a_convolution_on_a_systolic_array(cli: Call) -> None:
     found = json.loads(cli(line).stdout)
     assert found["macs"] == 7 * 5 * 9 * 11 * 3 * 3
     assert found["check"][0]["compared"] == found["check"][0]["elements"]
-    smaller = "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --patience 100 --jobs 1"
+    smaller = "--workload conv --shape M=4,C=3,P=5,Q=1,R=3,S=1,stride=2 --patience 5 --jobs 1"
     rows = json.loads(cli(f"compare --hw toy {smaller} --mapspace pfm,ruby --json").stdout)
     assert [row["dataflow"] for row in rows] == ["pfm", "ruby"]
 

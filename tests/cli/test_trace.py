@@ -39,7 +39,7 @@ def traces(recorded: Path, tmp_path: Path) -> dict[str, Path]:
 
 
 def _attention() -> str:
-    return "--hw toy --set buffer.capacity_bytes=64~KiB --workload t5-small --seq-len 8 --scope la"
+    return "--hw toy --set buffer.capacity_bytes=64~KiB --workload t5-small --seq-len 4 --scope la"
 
 
 def refused(result: Result) -> list[str]:
@@ -63,7 +63,7 @@ def test_info_says_all_of_a_file(cli: Call, traces: dict[str, Path]) -> None:
     assert "dram0" in found["channels"]
     assert found["tiles"]
     shown = cli(f"trace info {traces['flat']}").stdout
-    assert "scope la, batch 1, seq-len 8, int16, dataflow flat-r" in shown
+    assert "scope la, batch 1, seq-len 4, int16, dataflow flat-r" in shown
     assert "header/accelerator, header/workload, header/mapping" in " ".join(shown.split())
     assert "busy + stalls + idle = total for every engine" in shown
 

@@ -69,7 +69,7 @@ def test_its_vector_operator_means_tanh() -> None:
 
 def test_the_command_line_and_its_processes_know_it(site: Path) -> None:
     path = os.pathsep.join((str(site), *filter(None, [os.environ.get("PYTHONPATH")])))
-    line = "compare --hw micro --workload autoencoder --dataflow whole,flex --jobs 2 --json"
+    line = "compare --hw micro --workload autoencoder --dataflow whole,naive --jobs 2 --json"
     ran = subprocess.run(
         (sys.executable, "-m", "simaccel", *line.split()),
         env={**os.environ, "PYTHONPATH": path},
@@ -78,8 +78,8 @@ def test_the_command_line_and_its_processes_know_it(site: Path) -> None:
         text=True,
     )
     rows = json.loads(ran.stdout)
-    assert [row["dataflow"] for row in rows] == ["whole", "flex"]
-    assert rows[0]["cycles"] >= rows[1]["cycles"] > 0
+    assert [row["dataflow"] for row in rows] == ["whole", "naive"]
+    assert all(row["cycles"] > 0 for row in rows)
 
 
 def test_without_it_nothing_has_its_names() -> None:

@@ -16,7 +16,7 @@ def test_two_chips_of_two_cores_make_what_numpy_makes() -> None:
     }
     on = load_accelerator("tpu_v3", [f"{name}={value}" for name, value in fields.items()])
     whole = build("bert", seq_len=4)
-    result = simulate(whole, on, "naive")
+    result = simulate(whole, on, "naive-m")
     assert all(core_spreads(group) for group in result.mapping.groups if group.name != "softmax")
     assert {one.tensor for one in result.pod.exchanges} == {"Y", "U"}
     assert result.run.cycles >= result.prediction.bound_cycles

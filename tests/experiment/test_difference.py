@@ -101,7 +101,7 @@ def _compare(a: Path, b: Path, engine: str = "array") -> Difference:
 
 
 def test_fused_and_separate_operators_are_one_group(recorded: Recorded) -> None:
-    found = _compare(recorded("naive-m"), recorded("flash"))
+    found = _compare(recorded("naive-m"), recorded("flat-h"))
     by_name = {one.name: one for one in found.groups}
     assert set(by_name) == {"Q", "K", "V", "L+softmax+A", "O", "FF1", "FF2"}
     attention_ = by_name["L+softmax+A"]
@@ -114,8 +114,8 @@ def test_fused_and_separate_operators_are_one_group(recorded: Recorded) -> None:
 
 
 def test_the_other_way_round_is_the_negative(recorded: Recorded) -> None:
-    there = _compare(recorded("naive-m"), recorded("flash"))
-    back = _compare(recorded("flash"), recorded("naive-m"))
+    there = _compare(recorded("naive-m"), recorded("flat-h"))
+    back = _compare(recorded("flat-h"), recorded("naive-m"))
     assert there.cycles == -back.cycles != 0
     assert {(s.group, s.cause): s.difference for s in there.shares} == {
         (s.group, s.cause): -s.difference for s in back.shares
@@ -140,9 +140,9 @@ def test_what_was_chosen_otherwise_is_named(recorded: Recorded) -> None:
     dearer = _compare(recorded("naive-m"), recorded("naive-m", energy__mac_pj="3.5"))
     assert [one.name for one in dearer.fields] == ["accelerator.energy.mac_pj"]
     assert dearer.cycles == 0
-    flows = _compare(recorded("naive-m"), recorded("flash"))
-    assert flows.fields == (FieldDifference("dataflow", "naive-m", "flash"),)
-    piped = _compare(recorded("flash"), recorded("flash", pipeline=True))
+    flows = _compare(recorded("naive-m"), recorded("flat-h"))
+    assert flows.fields == (FieldDifference("dataflow", "naive-m", "flat-h"),)
+    piped = _compare(recorded("flat-h"), recorded("flat-h", pipeline=True))
     assert "fork ahead 1" in {one.b for one in piped.fields}
 
 

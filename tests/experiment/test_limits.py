@@ -1,6 +1,6 @@
 """What limits a run, against figures worked out by hand."""
 
-from simaccel.experiment.limit_names import LIMITS
+from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate

@@ -19,7 +19,7 @@ WEIGHTS = 4 * 4096 * 4096 + 3 * 4096 * 11008
 def _decode(weights: str) -> ExperimentResult:
     sizes = {"weights": weights, "activations": "fp16", "cache": "fp8"}
     one = build("llama-2-7b", phase="decode", prompt=128, precision=sizes)
-    return simulate(one, SLOW, "naive")
+    return simulate(one, SLOW, "naive-m")
 
 
 def test_weights_of_4_bits_stream_in_half_the_time_of_8() -> None:
@@ -44,7 +44,7 @@ def test_what_moves_is_what_is_predicted_and_no_less_than_the_least() -> None:
     whole = transformer(model, phase="decode", prompt=7)
     for sizes in ({"weights": "int4"}, dict.fromkeys(("weights", "activations", "cache"), "int4")):
         of = with_precision(whole, sizes)
-        result = simulate(of, load_accelerator("toy"), "naive")
+        result = simulate(of, load_accelerator("toy"), "naive-m")
         assert result.prediction.moved == result.run.moved
         moved, least = dram_by_class(of, result.run.moved), least_dram_bytes(of)
         assert all(moved[name] >= least[name] for name in least)

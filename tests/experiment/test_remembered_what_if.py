@@ -82,7 +82,7 @@ def test_a_plug_ins_operator_is_run_each_time(
     runs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if softmax were one: its passes are not in the key."""
-    program = lower(WITH_SOFTMAX, make_mapping(WITH_SOFTMAX, TOY, "naive"))
+    program = lower(WITH_SOFTMAX, make_mapping(WITH_SOFTMAX, TOY, "naive-m"))
     others = {kind: one for kind, one in VECTORS.own.items() if kind != "softmax"}
     monkeypatch.setattr(VECTORS, "own", others)
     monkeypatch.setattr(module, "what_if", lambda *_, **__: runs.append("run"))

@@ -126,7 +126,7 @@ def test_ratios(figures: dict[str, Any], result: ExperimentResult) -> None:
 
 def test_where_groups_do_not_overlap_their_bounds_add_up() -> None:
     toy = load_accelerator("toy", ["groups.overlap=false"])
-    found = result_json(simulate(attention(SMALL, batch=2, seq_len=5), toy, "naive"))
+    found = result_json(simulate(attention(SMALL, batch=2, seq_len=5), toy, "naive-m"))
     operators = found["operators"]
     assert sum(one["bound"]["cycles"] for one in operators) == found["bound"]["cycles"]
     for one in operators:
@@ -177,7 +177,7 @@ def test_flat_is_the_default() -> None:
 
 
 def test_options_reach_the_scheduler() -> None:
-    workload = attention(SMALL, batch=1, seq_len=8, scope="la")
+    workload = attention(SMALL, batch=1, seq_len=4, scope="la")
     found = simulate(workload, TOY, "flat-r", options=Options(pipeline=True))
     (group,) = found.mapping.groups
     assert [node.ahead for node in group.tree if isinstance(node, Fork)] == [1]

@@ -251,7 +251,7 @@ def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -
     path = _write(tmp_path, T5_SMALL | sizes | more)
     workload = load_workload(path, prompt=6, phase=phase, scope="model")
     assert workload.repeat == (3 if phase == "decode" else 2)
-    result = simulate(workload, load_accelerator("edge"), "naive")
+    result = simulate(workload, load_accelerator("edge"), "naive-m")
     assert check(workload, result.mapping, result.program)
 
 

@@ -57,6 +57,7 @@ def accelerators(draw: st.DrawFn, /, **fixed: dict[str, Any]) -> Accelerator:
             "cols": draw(st.integers(1, 5)),
             "count": draw(st.sampled_from([1, 1, 2, 3, 4])),
             "steps_per_cycle": draw(st.sampled_from([1, 1, 1, 0.7, 0.5])),
+            "macs_per_cycle": {"bits8": draw(st.sampled_from([1, 1, 2, 3]))},
             "overlap": draw(st.sampled_from(["none", "preload", "stream"])),
             "edge_folds": draw(st.sampled_from(["full", "used"])),
         },

@@ -118,13 +118,19 @@ class Costs:
         native = self.on.array.native_bits or 64
         return math.prod(math.ceil(tile.view.bits / native) for tile in command.inputs)
 
+    def _step(self, command: Compute) -> Fraction:
+        """Return the cycles of a step: narrow operands enter several at once."""
+        rates = self.on.systolic.macs_per_cycle
+        narrow = rates is not None and all(tile.view.bits <= 8 for tile in command.inputs)
+        return Fraction(self._pace(command), rates.bits8 if rates and narrow else 1)
+
     def _block(self, command: Compute, folds: Folds) -> Block:
         """Wide operands stream as if there were as many more of them as they have pieces."""
         array, kind = self.on.systolic, folds.stationarity
         g, m, k, n = _blocked(command)
         high, wide, stream = {"ws": (k, n, m), "os": (m, n, k), "is": (k, m, n)}[kind]
         grid = array.grid(
-            (high, wide, stream), (array.rows, array.cols), self._pace(command), kind, g
+            (high, wide, stream), (array.rows, array.cols), self._step(command), kind, g
         )
         steps = grid.stream_cycles
         last = array.fold_cycles(grid.last_rows, grid.last_cols, steps, kind)
@@ -199,9 +205,8 @@ class Costs:
             first = in_bytes(m * k, widths[0]) * (1 if lines or kind == "is" else cols)
             second = in_bytes(k * n, widths[1])
             second *= 1 if lines or kind == "ws" else cols if kind == "is" else rows
-            pace = math.ceil(
-                steps * grid.cycles_per_mac / Fraction(str(on.systolic.steps_per_cycle))
-            )
+            rate = Fraction(str(on.systolic.steps_per_cycle)) * on.systolic.rate(widths[:2])
+            pace = math.ceil(steps * grid.cycles_per_mac / rate)
             longest = max(
                 longest,
                 on.systolic.fold_cycles(rows, cols, pace, kind, grid.first_rows),

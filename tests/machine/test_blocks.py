@@ -178,7 +178,7 @@ def test_drawn_trees_are_counted_bounded_and_fast_forwarded(seed: int) -> None:
         update={"model": "requests", **limits, "part": None, "map": None}
     )
     array = case.on.systolic.model_copy(
-        update={"blocks": blocks, "count": 1, "steps_per_cycle": 1.0}
+        update={"blocks": blocks, "count": 1, "steps_per_cycle": 1.0, "macs_per_cycle": None}
     )
     fields = {name: getattr(case.on, name) for name in type(case.on).model_fields}
     on = Accelerator.model_construct(**{**fields, "array": array, "dram": dram})

@@ -86,7 +86,7 @@ def _prefetch(inner: int, trips: int) -> Program:
 
 
 def test_a_long_transfer_does_not_hide_the_repetition() -> None:
-    fast, full = _same(_prefetch(1000, 15))
+    fast, full = _same(_prefetch(300, 15))
     assert fast.events < full.events / 10
 
 
@@ -143,10 +143,10 @@ def test_many_operators_cost_what_they_cost_alone() -> None:
     """What belongs to other operators is not looked at, so that looks stay cheap."""
     one = gemm_case(gemm(m=640, k=64, n=64), m=8, k=64, n=64).program.body[0]
     assert isinstance(one, Operator)
-    many = Program(name="many", body=tuple(replace(one, name=f"{i}") for i in range(120)))
+    many = Program(name="many", body=tuple(replace(one, name=f"{i}") for i in range(30)))
     alone = Machine(EDGE, Program(name="one", body=(one,))).run()
     together = Machine(EDGE, many).run()
-    assert together.events < 1.5 * 120 * alone.events
+    assert together.events < 1.5 * 30 * alone.events
     assert together.cycles == Machine(EDGE, many, fast_forward=False).run().cycles
 
 

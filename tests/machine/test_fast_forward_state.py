@@ -17,7 +17,7 @@ from simaccel.machine.machine import Machine
 from simaccel.machine.read_write_arbiter import ReadWriteArbiter
 from simaccel.machine.round_robin_arbiter import RoundRobinArbiter
 from simaccel.machine.stateful import GaugeInterval, StatefulPart
-from tests.draws import DRAWS, some
+from tests.draws import DRAWS
 from tests.machine.trees import Case, cases
 
 # Built before the run and not changed by it, or after it, or only deciding when to look for a
@@ -282,17 +282,20 @@ def _goes_wrong(case: Case) -> bool:
 
 
 MOST_EVENTS = 10_000 if DRAWS > 1 else 2_000
+SEEDS = [58, 102, 167, 183, 284, 300, 325, 353, 434, 521, 546, 567, 571]
+"""Of 600, those of the shortest runs that go wrong without something; `make validate` has all."""
 
 
 @pytest.fixture(scope="module")
 def corpus() -> list[Case]:
     """Give runs, the short ones first: one that goes wrong ends the search for it."""
-    found = [case for case in cases(range(600)) if case.run.events < MOST_EVENTS]
+    seeds = range(600) if DRAWS > 1 else SEEDS
+    found = [case for case in cases(seeds) if case.run.events < MOST_EVENTS]
     return sorted(found, key=lambda case: case.run.events)
 
 
 def test_the_whole_state_goes_right(corpus: list[Case]) -> None:
-    assert not any(_goes_wrong(case) for case in some(corpus))
+    assert not any(_goes_wrong(case) for case in corpus)
 
 
 @pytest.mark.parametrize("name", sorted(TELLS))

@@ -1,6 +1,7 @@
 """Several arrays behind one buffer: what each does, element by element, and by hand."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -30,7 +31,7 @@ def test_every_product_is_made_once_on_an_array_that_has_the_room(
 ) -> None:
     """Walk the arrays of each round: what they multiply is the iteration space, once."""
     array = ArraySpec(rows=sides[0], cols=sides[1], count=count)
-    grid = array.grid(sizes, sides, 1, stationarity)
+    grid = array.grid(sizes, sides, Fraction(1), stationarity)
     gang = grid.gang or Gang(1, 1, 1, 1)
     high, wide, stream = sizes
     made = np.zeros(sizes, dtype=int)

@@ -5,7 +5,8 @@ from math import ceil
 import numpy as np
 import pytest
 
-from simaccel.experiment.run import energy_pj, simulate
+from simaccel import load_accelerator, simulate
+from simaccel.experiment.run import energy_pj
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
@@ -73,6 +74,43 @@ def test_operands_of_twice_the_width_stream_as_twice_as_many(
 
     sizes = {"m": 6, "k": 7, "n": 9}
     assert cycles(16, **sizes) == cycles(8, **(sizes | {streamed: 2 * sizes[streamed]}))
+
+
+@pytest.mark.parametrize("kind", STATIONARITIES)
+@pytest.mark.parametrize("overlap", ["none", "preload", "stream"])
+@pytest.mark.parametrize("long", [6, 13])
+def test_narrow_operands_stream_as_half_as_many(
+    kind: Stationarity, overlap: str, long: int
+) -> None:
+    """Two steps enter in the time of one: as a stream of half the length, rounded up, would."""
+    array = {"overlap": overlap, "macs_per_cycle": {"bits8": 2}}
+    on = accelerator(array=array)
+    streamed = {"ws": "m", "os": "k", "is": "n"}[kind]
+
+    def cycles(bits: int, **sizes: int) -> int:
+        of = workload(
+            einsum("E", "C m n", "A m k", "B k n", **sizes), bits={"A": bits, "B": 8, "C": 8}
+        )
+        one = mapping(of, BODY.format(kind=kind))
+        run = assert_counts(of, one, on)
+        assert_exact(of, one, on, run)
+        return run.cycles
+
+    sizes = {"m": 6, "k": 7, "n": 9, streamed: long}
+    assert cycles(8, **sizes) == cycles(16, **(sizes | {streamed: ceil(long / 2)}))
+
+
+def test_an_array_full_of_narrow_operands_is_used_whole() -> None:
+    """16 x 16 PEs, two MACs each a cycle: 16 x 16 x 4,096 MACs take 2,048 cycles, and fill."""
+    numbers = "weights=int8,activations=int8"
+    of = build("gemm", shape="M=4096,K=16,N=16", precision=numbers)
+    array = ["array.rows=16", "array.cols=16", "array.macs_per_cycle.bits8=2"]
+    on = load_accelerator("edge", [*array, "dram.bandwidth_bytes_per_second=unlimited"])
+    result = simulate(of, on, "flex")
+    assert result.ideal_cycles == 2048
+    assert 0.9 < result.utilisation <= 1
+    assert [row.utilisation(on) for row in result.rows] == [result.utilisation]
+    assert result.rows[0].limit.name == "array"
 
 
 def test_a_mac_of_wide_operands_costs_as_many() -> None:

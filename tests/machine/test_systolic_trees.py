@@ -118,7 +118,7 @@ def test_what_a_systolic_array_cannot_do_is_refused(
 
 def test_a_search_is_about_as_good_as_the_scheduler_of_gemms() -> None:
     """Two ways to map the same GEMM; what they find may differ by what they count."""
-    workload, on = gemm(m=13, k=11, n=10), load_accelerator("toy")
+    workload, on = gemm(m=9, k=7, n=6), load_accelerator("toy")
     options = Options(effort=Effort(objective="cycles", patience=200, exhaustive=10_000))
     cycles = {
         name: Machine(on, lower(workload, make_mapping(workload, on, name, options))).run().cycles

@@ -4,7 +4,7 @@ Up to five loops, tiles at any depth, any slots, remainders, software pipelining
 in a loop of layers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
@@ -58,7 +58,7 @@ class Case:
     run: Run
 
 
-def cases(seeds: Iterator[int] | range, most_steps: int = MOST_STEPS) -> Iterator[Case]:
+def cases(seeds: Iterable[int], most_steps: int = MOST_STEPS) -> Iterator[Case]:
     """Draw one case for each seed whose program is valid and short enough."""
     for seed in seeds:
         random = Random(seed)  # noqa: S311 - reproducible, not secret

@@ -91,7 +91,7 @@ def test_what_passes_dram_passes_the_buffer(one: Case, on: Accelerator) -> None:
             assert run.moved[("buffer_read", tensor)] >= n_bytes
 
 
-@given(cases(), accelerators(array={"count": 1, "steps_per_cycle": 1}))
+@given(cases(), accelerators(array={"count": 1, "steps_per_cycle": 1, "macs_per_cycle": {}}))
 def test_the_busiest_resource_bounds_the_cycles(one: Case, on: Accelerator) -> None:
     run, work = _run(on, one), _work(on, one)
     assert run.engines["array"].busy == work["array"]

@@ -10,12 +10,13 @@ import yaml
 from click.testing import CliRunner
 
 from simaccel.cli import main
+from tests.draws import DRAWS
 from tests.robust.mutate import mutants
 
 Attempt = Callable[..., str]
 
 REPOSITORY = Path(__file__).parents[2]
-SHARE = 4
+SHARE = 4 if DRAWS > 1 else 8
 """One in so many mutants is tried, always the same ones."""
 GEMM = ("--workload", "gemm", "--shape", "M=9,K=7,N=5")
 WORKLOADS: dict[str, dict[str, Any]] = {
@@ -94,14 +95,14 @@ def _try_all(document: Any, attempt: Attempt, line: Sequence[str]) -> tuple[int,
 def test_accelerators(attempt: Attempt, name: str) -> None:
     document = yaml.safe_load((REPOSITORY / "hwconfigs" / f"{name}.yaml").read_text())
     tried, refused = _try_all(document, attempt, ("hw", "show", "mine.yaml", "--json"))
-    assert tried > 100
+    assert tried > 50
     assert refused > 0.8 * tried
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(attempt: Attempt, name: str) -> None:
     tried, refused = _try_all(WORKLOADS[name], attempt, ("workload", "show", "mine.yaml", "--json"))
-    assert tried > 25
+    assert tried > 12
     assert refused > 0.5 * tried
 
 
@@ -118,7 +119,7 @@ def test_mappings(attempt: Attempt, options: tuple[str, ...]) -> None:
     tried, refused = _try_all(
         document, attempt, ("estimate", *options, "--mapping", "mine.yaml", "--json")
     )
-    assert tried > 40
+    assert tried > 20
     assert refused > 0.6 * tried
 
 
@@ -147,7 +148,7 @@ def test_topologies(attempt: Attempt, header: str, row: str) -> None:
                 Path("mine.csv").write_text("\n".join(changed), encoding="utf-8")
                 refused += bool(attempt("workload", "show", "mine.csv", "--json", names="mine.csv"))
                 tried += 1
-    assert tried > 100
+    assert tried > 50
     assert refused > 0.35 * tried
 
 
@@ -174,4 +175,4 @@ def test_options_in_pairs(attempt: Attempt) -> None:
     for one, other in islice(combinations(flat, 2), 0, None, SHARE):
         assert attempt("estimate", "--hw", "toy", "--workload", "bert", *one, *other)
         tried += 1
-    assert tried > 200
+    assert tried > 100

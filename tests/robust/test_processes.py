@@ -13,7 +13,7 @@ from textwrap import dedent
 import pytest
 
 from tests.draws import DRAWS
-from tests.robust.kills import GEMM, TINY, kill_some
+from tests.robust.kills import GEMM, kill_some
 from tests.robust.processes import REPOSITORY, Server
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -79,6 +79,10 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
 }
 
 
+EACH_READER = {"bomb", "itself", *(DOCUMENTS if DRAWS > 1 else ())}
+"""Documents that accelerators and mappings are tried with, too."""
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_that_would_take_for_ever_are_refused_at_once(
     server: Server, tmp_path: Path, name: str
@@ -86,12 +90,13 @@ def test_documents_that_would_take_for_ever_are_refused_at_once(
     text = DOCUMENTS[name]()
     for file in ("mine.yaml", "mine.csv"):
         (tmp_path / file).write_text(text, encoding="utf-8")
-    for line in (
-        ("hw", "show", "mine.yaml"),
+    lines = (
         ("workload", "show", "mine.yaml"),
         ("workload", "show", "mine.csv"),
+        ("hw", "show", "mine.yaml"),
         ("run", *GEMM, "--mapping", "mine.yaml"),
-    ):
+    )
+    for line in lines if name in EACH_READER else lines[:2]:
         said = refused(server, tmp_path, *line)
         assert said.startswith(f"error: {next(one for one in line if one.startswith('mine'))}: ")
 
@@ -117,7 +122,7 @@ def test_what_is_no_file_is_refused_at_once(
         assert refused(server, tmp_path, *line.split(), file).startswith(f"error: {file}: ")
 
 
-@pytest.mark.parametrize("size", [100, 5_000, 1_050_000, 1_500_000])
+@pytest.mark.parametrize("size", [5_000, 1_050_000, *[100, 1_500_000] * (DRAWS > 1)])
 def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: int) -> None:
     """A limit of the size of files is a disk that is full for this process."""
     long = ("--hw", "toy", "--workload", "gemm", "--shape", "M=900,K=70,N=90")
@@ -141,8 +146,9 @@ def test_a_full_disk_leaves_the_old_file(server: Server, tmp_path: Path, size: i
 
 
 def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path) -> None:
-    options = "--dataflow naive,flex --sweep buffer=2KiB,8KiB --csv rows.csv --plot rows.svg"
-    search = "--mapspace ruby-s --patience 30 -o map.yaml --plot map.svg"
+    tiny = "--hw toy --workload gemm --shape M=9,K=7,N=5"
+    options = "--dataflow naive,flex --csv rows.csv"
+    search = "--mapspace ruby-s --patience 5 -o map.yaml"
     found, said = [], []
     for seed, jobs in (("0", "1"), ("4711", "2")):
         folder = tmp_path / jobs
@@ -151,7 +157,7 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
         environment["SIMACCEL_CACHE"] = "off"  # each searches
         code = f"""if __name__ == '__main__':
             from simaccel.cli import main
-            for line in ('compare {" ".join(TINY)} {options}', 'map {" ".join(TINY)} {search}'):
+            for line in ('compare {tiny} {options}', 'map {tiny} {search}'):
                 main([*line.split(), '--jobs', '{jobs}'], standalone_mode=False)
         """
         (folder / "both.py").write_text(dedent(code))
@@ -166,9 +172,9 @@ def test_the_same_bytes_from_any_number_of_processes_and_any_hash(tmp_path: Path
         said.append(done.stdout.decode())
         found.append({path.name: path.read_bytes() for path in folder.iterdir()})
     assert said[0] == said[1]
-    assert {"table: rows.csv", "figure: rows.svg"} <= {*said[0].splitlines()}
+    assert "table: rows.csv" in said[0].splitlines()
     assert found[0] == found[1]
-    assert sorted(found[0]) == ["map.svg", "map.yaml", "rows.csv", "rows.svg"]
+    assert sorted(found[0]) == ["map.yaml", "rows.csv"]
 
 
 @pytest.mark.long

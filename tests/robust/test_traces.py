@@ -72,14 +72,14 @@ def test_a_cut_trace_is_refused(tmp_path: Path, source: Path) -> None:
 def test_a_flipped_bit_is_refused_or_harmless(tmp_path: Path, source: Path) -> None:
     data, path = source.read_bytes(), tmp_path / "bad.h5"
     good, refused = _question(source), 0
-    for at in (*range(48), *range(48, len(data), len(data) // (211 if DRAWS > 1 else 101))):
+    for at in (*range(48), *range(48, len(data), len(data) // (211 if DRAWS > 1 else 53))):
         flipped = bytearray(data)
         flipped[at] ^= 1 << at % 8
         path.write_bytes(flipped)
         said = _refused_or_same(path, good)
         assert said or at >= 48
         refused += said
-    assert refused > 70
+    assert refused > (70 if DRAWS > 1 else 50)
 
 
 @pytest.fixture

@@ -18,21 +18,21 @@ from simaccel.workload import build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
 
-_DATAFLOWS = ("flex", "flat", "flash", "best")
+_DATAFLOWS = ("flex", "flash", *("flat", "best") * (DRAWS > 1))
 _NONE = Effort(budget_seconds=1e-9)
 
 
 def _ran(dataflow: str, effort: Effort, **options: object) -> list[SearchAccount]:
     accounts: list[SearchAccount] = []
     asked = Options(effort=effort, note=accounts.append, **options)  # type: ignore[arg-type]
-    block = build("bert", seq_len=128, batch=1) if DRAWS > 1 else attention_workload(1, 2, 8, 4)
+    block = build("bert", seq_len=128, batch=1) if DRAWS > 1 else attention_workload(1, 1, 4, 4)
     make_mapping(block, load_accelerator("edge"), dataflow, asked)
     return accounts
 
 
 @pytest.mark.parametrize(
     ("objective", "dataflow"),
-    [*product(["cycles"], _DATAFLOWS), *some(product(["edp"], _DATAFLOWS))],
+    [*product(["cycles"], _DATAFLOWS), *some(product(["edp"], _DATAFLOWS[1:]))],
 )
 def test_dataflows_run_a_candidate_of_each_group(dataflow: str, objective: str) -> None:
     hurried = _ran(dataflow, _NONE, objective=objective)
@@ -47,7 +47,7 @@ def test_operators_of_a_mapspace_share_it() -> None:
     accounts: list[SearchAccount] = []
     options = Options(effort=_NONE, note=accounts.append)
     on = load_accelerator("eyeriss_like", ["dram.bandwidth_bytes_per_second=1 GB/s"])
-    make_mapping(conv2d(m=64, c=64, p=56, q=56, r=3, s=3), on, "ruby-s", options)
+    make_mapping(conv2d(m=16, c=16, p=14, q=14, r=3, s=3), on, "ruby-s", options)
     assert {one.ended for one in accounts} == {"budget"}
 
 
@@ -62,7 +62,7 @@ def test_shares_of_what_is_left() -> None:
 
 
 def test_a_front_has_what_was_run_until_then() -> None:
-    on, workload = load_accelerator("toy"), gemm(m=20, k=20, n=20)
+    on, workload = load_accelerator("toy"), gemm(m=9, k=8, n=7)
     asked = FrontFigures("cycles", "energy")
     whole = pareto(workload, on, "flex", Options(), asked)
     short = pareto(workload, on, "flex", Options(effort=_NONE), asked)

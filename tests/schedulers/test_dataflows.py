@@ -41,7 +41,7 @@ from simaccel.workload import (
     gemm,
     operand,
 )
-from tests.draws import some
+from tests.draws import DRAWS, some
 
 SMALL = ModelDimensions(hidden=6, heads=2, head_size=5, ff_size=7)
 FITS_ON_TOY = ("naive", "flex", "flat", "flash")
@@ -139,15 +139,19 @@ _ALWAYS_FIT = [
 """Dataflows that find a mapping for each of the sizes below; a new one need not."""
 
 
+_COMPUTES = [
+    d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
+]
 _LONG, _LARGE = (build("bert", batch=2, seq_len=n, scope="la") for n in (4096, 288))
 
 
 @pytest.mark.parametrize(
     ("workload", "hw", "capacity", "dataflow"),
-    [(la(1, 17), "edge", "6 KiB", d) for d in DATAFLOWS if d != "strips"]
-    + some(((la(1, 37), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"), 9)
-    + some(((_LONG, "edge", "512 KiB", d) for d in DATAFLOWS if d not in _ONCE), 12)
-    + some(((_LARGE, "cloud", "32 MiB", d) for d in DATAFLOWS if d not in _ONCE), 4),
+    [(la(1, 5), "edge", "6 KiB", d) for d in DATAFLOWS if d not in (*_COMPUTES, "strips")]
+    + some(((la(1, 17), "edge", "6 KiB", d) for d in _COMPUTES), 4)
+    + some(((la(1, 37), "edge", "12 KiB", d) for d in DATAFLOWS if d != "strips"), 20)
+    + some(((_LONG, "edge", "512 KiB", d) for d in DATAFLOWS if d not in _ONCE), 20)
+    + some(((_LARGE, "cloud", "32 MiB", d) for d in DATAFLOWS if d not in _ONCE), 20),
 )
 def test_mappings_lower_and_fit(workload: Workload, hw: str, capacity: str, dataflow: str) -> None:
     on = load_accelerator(hw, [f"buffer.capacity_bytes={capacity}"])
@@ -180,16 +184,11 @@ def _require_run(workload: Workload, on: Accelerator, mapping: Mapping) -> None:
     assert predicted.bound_cycles <= run.cycles
 
 
-_COMPUTES = [
-    d for d in DATAFLOWS if d not in ("flex-b", "flex-h", "naive-b", "naive-h", "best", "strips")
-]
-
-
 @pytest.mark.parametrize(
     ("batch", "seq_len", "capacity", "dataflow"),
     [(1, 3, "320 B", d) for d in _COMPUTES]
-    + some(((2, 5, "448 B", d) for d in _COMPUTES), 6)
-    + some(((2, 7, "4 KiB", d) for d in reversed(_COMPUTES)), 9)
+    + some(((2, 5, "448 B", d) for d in _COMPUTES), 20)
+    + some(((2, 7, "4 KiB", d) for d in reversed(_COMPUTES)), 20)
     + some(((1, 7, "512 B", d) for d in _COMPUTES if d not in _ALL_OF), 9),
 )
 def test_mappings_compute_attention(dataflow: str, batch: int, seq_len: int, capacity: str) -> None:
@@ -210,7 +209,10 @@ def test_a_single_token(dataflow: str) -> None:
     assert check(workload, mapping, lower(workload, mapping))[-1].operator == "A"
 
 
-@pytest.mark.parametrize(("dataflow", "seq_len"), [("flat-r", 4), ("flash", 4)])
+@pytest.mark.parametrize(
+    ("dataflow", "seq_len"),
+    [("flat-r", 4), pytest.param("flash", 4, marks=pytest.mark.long)],
+)
 def test_pipelined_mappings_compute_attention(dataflow: str, seq_len: int) -> None:
     workload, on = la(1, seq_len), toy("4 KiB")
     mapping = make_mapping(workload, on, dataflow, Options(pipeline=True))
@@ -260,15 +262,15 @@ def test_attentions_are_found_among_the_operators() -> None:
     ("family", "seq_len", "capacity"),
     some(
         [
+            ("flat", 3, "320 B"),
+            ("flat", 5, "448 B"),
+            ("flat", 7, "4 KiB"),
             ("flex", 3, "320 B"),
             ("flex", 5, "448 B"),
             ("flex", 7, "unlimited"),
             ("flex", 7, "4 KiB"),
-            ("flat", 3, "320 B"),
-            ("flat", 5, "448 B"),
-            ("flat", 7, "4 KiB"),
         ],
-        4,
+        7,
     ),
 )
 def test_the_family_is_never_worse_than_its_granularities(
@@ -287,12 +289,13 @@ def test_the_family_is_never_worse_than_its_granularities(
     ("hw", "dataflow"),
     some(
         [
-            ("edge", "flat-r"),
+            ("edge", "flash"),
             ("cloud", "flex"),
             ("cloud", "flash"),
             ("cloud", "flat"),
-            ("edge", "flash"),
-        ]
+            ("edge", "flat-r"),
+        ],
+        5,
     ),
 )
 def test_more_buffer_never_moves_more(hw: str, dataflow: str) -> None:
@@ -301,7 +304,7 @@ def test_more_buffer_never_moves_more(hw: str, dataflow: str) -> None:
     Cycles may by a little: a search looks near the best of its grid, which with more room is
     another one, whose neighbours may be worse than those of the one before.
     """
-    workload = build("bert", batch=4, seq_len=128 if hw == "cloud" else 64, scope="la")
+    workload = build("bert", batch=1, seq_len=128 if hw == "cloud" else 64, scope="la")
     moved: list[int] = []
     cycles: list[int] = []
     for capacity in ("512 KiB", "2 MiB", "16 MiB"):
@@ -323,8 +326,8 @@ def test_more_buffer_never_moves_more(hw: str, dataflow: str) -> None:
     ("batch", "seq_len", "capacity"),
     [
         (2, 3, "320 B"),
-        (3, 3, "unlimited"),
-        *some([(2, 5, "448 B"), (1, 7, "512 B"), (2, 7, "4 KiB")], 3),
+        (2, 3, "unlimited"),
+        *[(2, 5, "448 B"), (1, 7, "512 B"), (2, 7, "4 KiB")] * (DRAWS > 1),
     ],
 )
 def test_flat_tiles_are_of_their_granularity(batch: int, seq_len: int, capacity: str) -> None:
@@ -371,7 +374,7 @@ def test_flex_keeps_everything_if_memory_is_slow_and_the_buffer_unlimited() -> N
     on = load_accelerator(
         "toy", ["buffer.capacity_bytes=unlimited", "dram.bandwidth_bytes_per_second=1 GB/s"]
     )
-    assert resident_rows(make_mapping(la(1, 5), on, "flex")) == SMALL.heads * 5
+    assert resident_rows(make_mapping(la(1, 3), on, "flex")) == SMALL.heads * 3
 
 
 def test_flex_spills_nothing_for_nothing() -> None:
@@ -386,7 +389,7 @@ def test_flex_spills_nothing_for_nothing() -> None:
             "sfu.passes=2",
         ],
     )
-    assert resident_rows(make_mapping(la(2, 8), on, "flex")) == 2 * SMALL.heads * 8
+    assert resident_rows(make_mapping(la(1, 4), on, "flex")) == SMALL.heads * 4
 
 
 def test_flash_tiles_the_keys_online() -> None:
@@ -417,7 +420,8 @@ _ALL_ROWS = {"m": 42, "b": 42, "h": 42, "r": 42, "": 42}
     ("capacity", "rows"),
     [
         ("448 B", {"m": 0, "b": 0, "h": 7, "r": 11, "": 11}),
-        *some([("583 B", {"m": 0, "b": 21, "h": 21, "r": 21, "": 21}), ("unlimited", _ALL_ROWS)]),
+        *[("583 B", {"m": 0, "b": 21, "h": 21, "r": 21, "": 21}), ("unlimited", _ALL_ROWS)]
+        * (DRAWS > 1),
     ],
 )
 def test_naive_keeps_rows_beside_its_tiles(capacity: str, rows: dict[str, int]) -> None:
@@ -471,13 +475,11 @@ def test_flat_needs_a_whole_row_of_logits(hw: str, seq_len: int, side: int) -> N
 @pytest.mark.parametrize(
     ("hw", "seq_len", "fits"),
     [
-        ("edge", 512, "r"),
         ("edge", 131_072, "r"),
         ("edge", 262_144, ""),
         ("cloud", 512, "bhr"),
         ("cloud", 2048, "hr"),
-        ("cloud", 4096, "r"),
-        ("cloud", 1_048_576, "r"),
+        *[("edge", 512, "r"), ("cloud", 4096, "r"), ("cloud", 1_048_576, "r")] * (DRAWS > 1),
     ],
 )
 def test_which_granularity_holds_which_length(hw: str, seq_len: int, fits: str) -> None:
@@ -491,11 +493,12 @@ def test_which_granularity_holds_which_length(hw: str, seq_len: int, fits: str) 
     assert "".join(x for x, bound in bounds.items() if math.isfinite(bound)) == fits
 
 
-@pytest.mark.parametrize("dataflow", ["flex", "flash"])
+@pytest.mark.parametrize("dataflow", ["flash", pytest.param("flex", marks=pytest.mark.long)])
 def test_the_others_have_no_longest_sequence(dataflow: str) -> None:
     workload = build("bert", batch=1, seq_len=262_144, scope="la")
     on = load_accelerator("edge")
-    assert predict(workload, make_mapping(workload, on, dataflow), on).buffer_bytes <= 2**19
+    mapping = make_mapping(workload, on, dataflow, Options(patience=1))
+    assert predict(workload, mapping, on).buffer_bytes <= 2**19
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)

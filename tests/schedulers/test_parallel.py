@@ -100,11 +100,11 @@ def test_wrong_degrees_are_named() -> None:
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
     layer = build("gpt2", prompt=32)
     pod = load_accelerator("tpu_v3", _links(4))
-    mapping = scheduled(layer, pod, "naive", Options(tensor_parallel=4))
+    mapping = scheduled(layer, pod, "naive-m", Options(tensor_parallel=4))
     save_mapping(mapping, tmp_path / "pod.yaml")
     again = load_mapping(tmp_path / "pod.yaml", layer)
     assert again == mapping
-    one, other = simulate(layer, pod, again), simulate(layer, pod, "naive")
+    one, other = simulate(layer, pod, again), simulate(layer, pod, "naive-m")
     assert one.run.cycles == other.run.cycles
     assert one.run.moved == one.prediction.moved
 
@@ -112,7 +112,7 @@ def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
 def test_lines_and_figures_of_a_pod() -> None:
     pod = load_accelerator("tpu_v3", _links(4))
     model = build("gpt2", phase="decode", prompt=32, scope="model", batch=2)
-    result = simulate(model, pod, "naive")
+    result = simulate(model, pod, "naive-m")
     found = pod_json(result)["chips"]
     # 12 layers, two all-reduces of 2 rows of 768 sums of 2 bytes each: 2 x 3 quarters are sent
     assert found["sent_bytes"] == 12 * 2 * 2 * 3 * (2 * 768 * 2 // 4)
@@ -120,7 +120,7 @@ def test_lines_and_figures_of_a_pod() -> None:
     assert found["tokens_per_second"] == 2 / pod.seconds(result.run.cycles)
     lines = list(pod_lines(result))
     assert lines[0].startswith("4 chips in a switch, of which this is one: 24 collectives")
-    alone = simulate(model, load_accelerator("tpu_v3"), "naive")
+    alone = simulate(build("gemm", shape="M=4,K=4,N=4"), load_accelerator("tpu_v3"), "naive")
     assert list(pod_lines(alone)) == []
     assert pod_json(alone) == {}
 

@@ -176,7 +176,7 @@ def test_mappings_and_programs_with_what_is_held_are_read_back() -> None:
     assert Machine(on, again).run().operators == Machine(on, program).run().operators
 
 
-@pytest.mark.parametrize("dataflow", ["flex", "best"])
+@pytest.mark.parametrize("dataflow", ["flex", pytest.param("best", marks=pytest.mark.long)])
 def test_attention_blocks_hold_what_is_between_their_groups(dataflow: str) -> None:
     """What is fused, or kept in part already, stays; values and bytes are right."""
     sizes = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=7, layers=2)

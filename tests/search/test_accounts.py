@@ -58,7 +58,8 @@ def _every_tree(sizes: dict[str, int]) -> list[tuple[Node, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "room"), some(product([(3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 6)
+    ("sizes", "room"),
+    some(product([(2, 3, 2), (3, 3, 2), (1, 4, 3), (5, 1, 2)], ["64 B", "1 KiB"]), 8),
 )
 def test_what_is_called_optimal_is_the_best_of_all_trees(
     sizes: tuple[int, int, int], room: str
@@ -89,8 +90,8 @@ def test_ranks_beyond_sixteen_are_not_called_whole() -> None:
 
 
 def test_all_candidates_are_accounted_for() -> None:
-    for dataflow in ("flex", "flat", "flash"):
-        _, accounts = _searched(attention_workload(1, 2, 5, 3), dataflow)
+    for dataflow in some(("flash", "flex", "flat")):
+        _, accounts = _searched(attention_workload(1, 1, 3, 2), dataflow)
         for one in accounts:
             assert one.space == sum(one.pruned.values()) + one.ran - one.near
             assert one.ran > 0
@@ -117,7 +118,7 @@ _CUT = gemm(m=24, k=8, n=8)
 
 
 def _loops(*constraints: str) -> dict[str, int]:
-    options = Options(constraints=constraints)
+    options = Options(constraints=constraints, patience=2)
     (group,) = make_mapping(_CUT, _TOY, "flex", options).groups
     return {node.rank: node.tile for node in nodes(group.tree) if isinstance(node, Loop)}
 
@@ -135,7 +136,7 @@ def test_constraints_of_a_dataflow() -> None:
     ("constraint", "held"), [("rows=m", "os"), ("cols=m", "is"), ("cols=n", "ws os")]
 )
 def test_ranks_on_the_sides_of_the_array(constraint: str, held: str) -> None:
-    options = Options(constraints=(constraint,))
+    options = Options(constraints=(constraint,), patience=2)
     (group,) = make_mapping(_CUT, _TOY, "flex", options).groups
     assert isinstance(group.tree[-1], Do)
     assert group.tree[-1].stationarity in held.split()
@@ -208,8 +209,9 @@ def test_no_candidate_of_a_grid_is_below_what_is_left() -> None:
 
 def test_lower_bounds_hold_for_each_candidate() -> None:
     """No run of a candidate is below what a search leaves it out by."""
-    workload = gemm(m=13, k=19, n=11, batch=2)
-    for tree in _every_tree({"m": 13, "k": 19, "n": 11})[:: 997 if DRAWS > 1 else 4987]:
+    m, k, n = (13, 19, 11) if DRAWS > 1 else (5, 9, 3)
+    workload = gemm(m=m, k=k, n=n, batch=2)
+    for tree in _every_tree({"m": m, "k": k, "n": n})[:: 997 if DRAWS > 1 else 347]:
         group = Group(operators=("gemm",), tree=(Loop("b", 1), *tree))
         family = family_of(space_of(workload, group), group)
         mapping = mapping_of(workload, group)

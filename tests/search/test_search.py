@@ -29,7 +29,7 @@ from simaccel.search.search import Goal, search
 from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm
-from tests.draws import some
+from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload, mapping_of
 from tests.trees import einsum, vector
 from tests.trees import workload as make_workload
@@ -76,7 +76,7 @@ def _fastest_of_all(workload: Workload, on: Accelerator) -> int:
     return fastest
 
 
-_SHAPES = [(7, 5, 4), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
+_SHAPES = [(5, 4, 3), (1, 17, 13), (16, 4, 6), (11, 1, 19), (7, 16, 3)]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ _SHAPES = [(7, 5, 4), (16, 4, 6), (1, 17, 13), (11, 1, 19), (7, 16, 3)]
     [
         *some(((_SHAPES[0], rate) for rate in ("2 GB/s", "8 GB/s", "32 GB/s")), 3),
         *some((shape, "2 GB/s") for shape in _SHAPES[1:3]),
-        *some((shape, "32 GB/s") for shape in _SHAPES[3:]),
+        *[(shape, "32 GB/s") for shape in _SHAPES[3:]] * (DRAWS > 1),
     ],
 )
 def test_no_other_tile_size_is_faster(shape: tuple[int, int, int], rate: str) -> None:
@@ -145,7 +145,7 @@ def test_nothing_runs_twice() -> None:
         return [work(task) for task in some]
 
     judge.each = each
-    workload = attention_workload(1, 1, 5, 3)
+    workload = attention_workload(1, 1, 3, 2)
     problem = problem_of(workload, LA)
     goal = Goal(judge)
     for _ in range(2):

@@ -39,7 +39,7 @@ SHEET = "Layer,M,N,K,Estimate\na,9,5,7,1000\nb,4,4,4,\n"
 @pytest.fixture(scope="module")
 def result() -> Result:
     workload = build("bert", seq_len=8, scope="la")
-    return simulate(workload, "toy", "naive")
+    return simulate(workload, "toy", "naive-m")
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_result_is_one_line_and_the_json_of_the_command_line(result: Result) -
     text = repr(result)
     assert "\n" not in text
     assert re.fullmatch(r"<Result bert on toy, scope la, .*: simulated [\d,]+ cycles .*>", text)
-    line = "run --hw toy --workload bert --seq-len 8 --scope la --dataflow naive --json"
+    line = "run --hw toy --workload bert --seq-len 8 --scope la --dataflow naive-m --json"
     expected, found = _json(line), json.loads(json.dumps(result.to_dict()))
     del expected["wall_seconds"], found["wall_seconds"]
     assert found == expected
@@ -272,7 +272,7 @@ def test_a_transformer_of_ones_own_comes_back_from_its_trace(tmp_path: Path) -> 
 
 
 def test_a_recorded_run_says_why_it_waits(tmp_path: Path) -> None:
-    done = record(tmp_path / "run.h5", build("bert", seq_len=8, scope="la"), "toy", "naive")
+    done = record(tmp_path / "run.h5", build("bert", seq_len=8, scope="la"), "toy", "naive-m")
     with simaccel.Trace.open(tmp_path / "run.h5") as trace:
         assert trace.cycles == done.run.cycles
         assert repr(trace).startswith("<Trace bert on toy, scope la")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
-from simaccel.workload import gemm, parse_shape, parse_workload
+from simaccel.workload import build, gemm, parse_shape, parse_workload
 
 SIZE = "a whole number from 1 to 1099511627776"
 
@@ -72,3 +72,9 @@ def test_wrong_shapes_say_what_is_wrong(text: str, faults: list[str]) -> None:
     with pytest.raises(InputError) as caught:
         parse_shape(text)
     assert str(caught.value).splitlines() == [f"--shape: {fault}" for fault in faults]
+
+
+def test_a_shape_is_text_or_sizes_by_name() -> None:
+    assert build("gemm", shape={"M": 3, "K": 4, "N": 5}).macs == 3 * 4 * 5
+    with pytest.raises(InputError, match=r"workload: shape: got 5; allowed: M=512,K=64,N=512"):
+        build("gemm", shape=5)  # type: ignore[arg-type]

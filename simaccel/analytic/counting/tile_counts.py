@@ -23,12 +23,13 @@ from simaccel.analytic.family import (
 )
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, extent
 from simaccel.analytic.pointwise import anywhere
-from simaccel.analytic.totals import SUMS, FamilyCounts, port_of
+from simaccel.analytic.totals import FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
 from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.workload.names import sums_name, tensor_of
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)
 
@@ -141,7 +142,7 @@ class TileCounter:
     def _beyond(self, name: str) -> str:
         """Return where what no keep of the group has comes from."""
         around = self.family.around
-        held = held_around(self.space.workload, name.partition("#")[0], around)
+        held = held_around(self.space.workload, tensor_of(name), around)
         return BUFFER if any(keep.tensor == held for keep in around) else DRAM
 
     @staticmethod
@@ -262,7 +263,7 @@ class TileCounter:
                 slots = side.cuts.slots_of_sums(slots, inside.ranks, last, side.at)
                 if side.place == BUFFER:
                     room = n_bytes * spills, slots * spills
-                    self.found.hold(side.place, name + SUMS, *room, side.view.kind)
+                    self.found.hold(side.place, sums_name(name), *room, side.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
         self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
         if anywhere(doubled):

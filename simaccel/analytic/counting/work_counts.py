@@ -77,9 +77,9 @@ class WorkCounter:
             return
         macs, pace = elements_of(cuts, seen.ranks), self.units.pace(self.accelerator, path, seen)
         self.found.macs = self.found.macs + macs
-        self.found.native_macs = self.found.native_macs + macs * pace
+        self.found.native_macs = self.found.native_macs + macs * pace.numerator
         if path.leaf.unit == "mac":
-            self._steps(cuts, seen, pace)
+            self._steps(cuts, seen, pace.numerator)
         else:
             self._folds(path, cuts, seen)
 

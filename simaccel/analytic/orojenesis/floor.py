@@ -39,6 +39,7 @@ from simaccel.mapping.space import held_around
 from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload, operands_of
+from simaccel.workload.names import tensor_of
 
 _FACTORS = 2
 _PHASES = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -129,7 +130,7 @@ def pebbling_bytes(problem: BoundProblem, room: int) -> int:
         sum(rank in operand.ranks for operand in problem.operands) >= _FACTORS
         for rank in problem.free
     )
-    distinct = len({operand.name.partition("#")[0] for operand in problem.operands})
+    distinct = len({tensor_of(operand.name) for operand in problem.operands})
     if not covered or distinct < len(problem.operands):
         return 0
     return max(_phases(problem, room, max(1, int(part * room))) for part in _PHASES)

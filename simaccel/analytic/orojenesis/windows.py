@@ -16,6 +16,7 @@ from simaccel.analytic.orojenesis.fusion import BranchKeeps, FusedGroup
 from simaccel.analytic.totals import FamilyCounts
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
+from simaccel.workload.names import sums_name
 
 _OVER = BranchKeeps(())
 
@@ -33,7 +34,7 @@ class CountedCosts:
         counts = self._counts(seen, way)
         room = moved = ints(0)
         for use, view in self.fusion.outside(seen):
-            for at in {use, f"{use}_sums"}:
+            for at in {use, sums_name(use)}:
                 size, slots = counts.tiles.get((BUFFER, at), (ints(0), ints(0)))
                 room = room + size * slots
             for level in ("dram_read", "dram_write"):

@@ -65,7 +65,7 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
         "area_mm2": area_of(accelerator).mm2,
         "buffer_bytes": max(record["buffer_bytes"] for record in records),
         "dram_bytes": summed("dram_bytes"),
-        "utilisation": summed("macs") / accelerator.pes / cycles,
+        "utilisation": summed("ideal_cycles") / cycles,
     }
 
 

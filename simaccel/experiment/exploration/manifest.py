@@ -43,7 +43,7 @@ def is_record(document: object) -> bool:
     energies = document.get("energy_pj")
     if not isinstance(energies, dict):
         return False
-    names = ("bound_cycles", "macs", "dram_bytes", "buffer_bytes")
+    names = ("bound_cycles", "ideal_cycles", "dram_bytes", "buffer_bytes")
     numbers = [document.get(name) for name in names]
     cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
     least = [(cycles, 1), *((number, 0) for number in numbers)]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
@@ -108,7 +109,7 @@ def _simulated(asked: RunKey) -> Record:
     run = result.run
     return {
         "cycles": run.cycles,
-        "macs": run.macs,
+        "ideal_cycles": float(ideal_cycles(asked.workload, asked.accelerator)),
         "energy_pj": plain(energy_pj(run, asked.accelerator)),
         "dram_bytes": dram_bytes(run.moved),
         "buffer_bytes": result.reserved_bytes,

@@ -20,6 +20,7 @@ from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node, Spread, p
 from simaccel.mapping.view import TensorView
 from simaccel.workload import Einsum
 from simaccel.workload.matmul import part_of
+from simaccel.workload.names import tensor_of
 
 Effect = Literal[
     "moves", "slides", "stays", "again", "returns", "apart", "overlaps", "multicast", "summed"
@@ -227,7 +228,7 @@ def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
     for outside, leaf in leaves:
         seen = space.seen(leaf.operator)
         for number, (name, view) in enumerate(seen.uses):
-            tensor = name.partition("#")[0]
+            tensor = tensor_of(name)
             plain = all(len(dim) == 1 and dim[0][1] == 1 for dim in view.terms)
             plain = plain and not (view.packed or view.names & {*space.derived})
             times = _times(space, outside, name, view)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from simaccel.mapping.tree import Fork, Group, Keep, Mapping, Node, Part, ResidentScope, Tree
+from simaccel.workload.names import renamed_use, tensor_of
 
 Rename = Callable[[str], str]
 
@@ -42,8 +43,7 @@ def _tree(tree: Tree, rename: Rename) -> Tree:
 
 def _node(node: Node, rename: Rename) -> Node:
     if isinstance(node, Keep):
-        name, sign, number = node.tensor.partition("#")
-        return replace(node, tensor=f"{rename(name)}{sign}{number}")
+        return replace(node, tensor=renamed_use(node.tensor, rename(tensor_of(node.tensor))))
     if isinstance(node, Fork | Part):
         return replace(node, branches=tuple(_tree(branch, rename) for branch in node.branches))
     return node

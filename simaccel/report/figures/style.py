@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.causes import CAUSES
 from simaccel.files.targets import STDOUT, require_target, writing
 
 if TYPE_CHECKING:
@@ -25,47 +26,11 @@ TITLE_POINTS: Final = 7.5
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 DPI: Final = 300
 
-# Okabe and Ito's palette, and olive of Paul Tol's "muted" for the ninth. Hatches tell the stalls
-# apart in grey as well; of the three without one, each is much lighter than the one before.
-# Light blue, blue's neighbour, for what waits for the array: a well-fed array's others all do.
-# Dots are few, as each of them is a curve in the file.
-# The order is that of stacks and legends: work, its waits, nothing to do.
-CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {
-        "busy": ("#0072B2", ""),
-        "dram_bandwidth": ("#D55E00", "////"),
-        "dram_latency": ("#CC79A7", "\\\\\\\\"),
-        "dram_queue": ("#E69F00", "xxxx"),
-        "dram_banks": ("#882255", "oo"),
-        "buffer_port": ("#009E73", "----"),
-        "noc": ("#999933", "++++"),
-        "array": ("#56B4E9", ""),
-        "sfu": ("#F0E442", ".."),
-        "link": ("#117733", "**"),
-        "drain": ("#888888", "||||"),
-        "start": ("#661100", "**"),
-        "idle": ("#E8E8E8", ""),
-    }
-)
+CAUSE_COLOURS: Final[Mapping[str, tuple[str, str]]] = {
+    name: (cause.colour, cause.hatch) for name, cause in CAUSES.items()
+}
 """Colour (RGB hex) and matplotlib hatch of what an engine does, in the order of stacks."""
-
-CAUSE_LABELS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "busy": "busy",
-        "dram_bandwidth": "DRAM bandwidth",
-        "dram_latency": "DRAM latency",
-        "dram_queue": "DRAM queue",
-        "dram_banks": "DRAM banks",
-        "buffer_port": "buffer port",
-        "noc": "NoC",
-        "array": "array",
-        "sfu": "SFU",
-        "link": "links",
-        "drain": "drain",
-        "start": "start of an operator",
-        "idle": "idle",
-    }
-)
+CAUSE_LABELS: Final = {name: cause.label for name, cause in CAUSES.items()}
 """What people read for a cause."""
 
 SERIES_COLOURS: Final = (

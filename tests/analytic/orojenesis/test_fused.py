@@ -145,7 +145,9 @@ def convolved(stride: int = 1, rows: int = 4) -> Workload:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("workload", [convolved(), convolved(stride=2, rows=3)])
+@pytest.mark.parametrize(
+    "workload", [convolved(stride=2, rows=3), pytest.param(convolved(), marks=pytest.mark.long)]
+)
 def test_every_point_of_convolutions_is_attained(workload: Workload) -> None:
     """And the last moves what is compulsory, where the convolutions alone move more."""
     mapspace = Mapspace(uneven=True, halo="machine")

@@ -28,7 +28,7 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
     return {
         "cycles": cycles,
         "bound_cycles": cycles - 1,
-        "macs": 10 * cycles,
+        "ideal_cycles": 10 * cycles / 16,
         "energy_pj": energy,
         "dram_bytes": 3 * cycles,
         "buffer_bytes": buffer,

@@ -23,7 +23,7 @@ from tests.experiment.damages import DAMAGES, holding
 ASKED = RunKey(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
 RECORD: dict[str, object] = {
     "cycles": 12,
-    "macs": 30,
+    "ideal_cycles": 30,
     "dram_bytes": 8,
     "buffer_bytes": 0,
     "energy_pj": {"mac": 0.1},
@@ -35,7 +35,7 @@ NO_RECORDS: tuple[dict[str, object], ...] = (
     {name: number for name, number in RECORD.items() if name != "cycles"},
     RECORD | {"cycles": 0},
     RECORD | {"cycles": "12"},
-    RECORD | {"macs": -1},
+    RECORD | {"ideal_cycles": -1},
     RECORD | {"energy_pj": {"mac": float("nan")}},
     RECORD | {"energy_pj": 3},
     RECORD | {"bound_cycles": []},

@@ -49,7 +49,7 @@ def _made(
     outputs: dict[str, Any] = dict.fromkeys(["y", *made], (F32, None))
     save(path, nodes, kinds, outputs, constants, opset=opset)
     workload = load_onnx(path).workload
-    result = simulate(workload, EDGE, "naive")
+    result = simulate(workload, EDGE, "naive-m")
     assert check(workload, result.mapping, result.program)
     return workload
 

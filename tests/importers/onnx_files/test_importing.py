@@ -133,7 +133,7 @@ def test_an_attention_with_a_mask_is_one(tmp_path: Path) -> None:
         ("MatMul", "taken", "gemm", 42 * 5 * 6),
         ("tensor", "not taken", "a mask or bias of the scores: not read", 0),
     ]
-    result = simulate(imported.workload, EDGE, "flat-r")
+    result = simulate(imported.workload, EDGE, "flat-h")
     assert result.run.operators[0].name == "MatMul_0+Softmax_3+MatMul_4"
     _runs(imported)
 

@@ -24,7 +24,7 @@ node = helper.make_node
 def _runs(path: Path) -> None:
     """Naive mappings run on the machine, with the right values; the document reads back."""
     workload = load_onnx(path).workload
-    result = simulate(workload, EDGE, "naive")
+    result = simulate(workload, EDGE, "naive-m")
     assert check(workload, result.mapping, result.program)
     assert result.floor.least_bytes >= result.floor.distinct_bytes == distinct_bytes(workload)
     assert parse_workload(dict(workload.parameters)) == workload
@@ -222,7 +222,7 @@ def test_quantised_by_pairs_takes_the_numbers_that_are_stored(tmp_path: Path) ->
         {"y": (F32, [4, 512])},
         {"w": np.zeros((512, 512), np.float32)},
     )
-    runs = [simulate(load_onnx(one, {}, 1).workload, EDGE, "naive") for one in (path, plain)]
+    runs = [simulate(load_onnx(one, {}, 1).workload, EDGE, "naive-m") for one in (path, plain)]
     assert runs[0].run.cycles == runs[1].run.cycles
     _runs(path)
 
@@ -241,7 +241,7 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
     workload = load_onnx(path).workload
     assert {one.bytes_per_element for one in workload.tensors.values()} == {size}
     tpu = load_accelerator("edge_tpu", ["precision.weights=int8", "precision.activations=int8"])
-    assert simulate(workload, tpu, "naive").workload == workload  # the file says it
+    assert simulate(workload, tpu, "naive-m").workload == workload  # the file says it
     assert {one.bits for one in load_onnx(path, {}, 1).workload.tensors.values()} == {8}
 
 

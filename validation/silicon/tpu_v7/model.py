@@ -2,8 +2,7 @@
 
 A host's times hold what it takes to start a kernel and to learn of its end; six rows are of the
 device's trace and have none of it. f32 is multiplied as bf16 (XLA's default) and comes in four
-bytes. int8: a TPU v6e has twice as many multipliers for it (1,836 Tops), here as twice the rows
-of an array; no document gives a rate for int8 on a TPU v7, so there it is that of bf16.
+bytes. No document gives a rate for int8 on a TPU v7, so there it is that of bf16.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ def _microseconds(row: Mapping[str, str]) -> float | None:
     if chip is None or dtype not in _BYTES:
         return None
     host = row["timing"] == "host"
-    on = _accelerator(chip, host=host, narrow=dtype == "int8" and chip == "tpu_v6e")
+    on = _accelerator(chip, host=host)
     sizes = int(row["M"]), int(row["K"]), int(row["N"])
     return 1e6 * on.seconds(streamed_gemm_cycles(on, sizes, n_bytes=_BYTES[dtype]))
 
 
 @cache
-def _accelerator(chip: str, *, host: bool, narrow: bool) -> Accelerator:
-    settings = ["array.rows=512"] if narrow else []
+def _accelerator(chip: str, *, host: bool) -> Accelerator:
+    settings = []
     if not host:
         settings.append("groups.start_cycles=0")
     elif chip == "tpu_v6e":

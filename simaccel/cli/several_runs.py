@@ -1,0 +1,81 @@
+"""Options of `simaccel run` with which several workloads run: generations and pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simaccel.cli.choices import LENGTHS
+from simaccel.cli.generate import generates
+from simaccel.cli.pipeline import pipelines
+
+if TYPE_CHECKING:
+    from simaccel.cli.experiment_options import ExperimentOptions
+
+
+@dataclass(frozen=True)
+class SeveralRuns:
+    """Tokens to generate, and lengths to simulate; stages of a pipeline, and its micro-batches."""
+
+    tokens: int | None = None
+    lengths: int | None = None
+    stages: int | None = None
+    micro_batches: int | None = None
+
+    def shown(self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool) -> bool:
+        """Run and show what is asked for, if anything; say whether it was.
+
+        ``others`` are options that have no meaning beside these; ``how``: as of ``generates``.
+
+        Raises:
+            InputError: an option that doesn't go with it, or what is wrong with the runs.
+
+        """
+        beside = {**others, "--generate": self.tokens}
+        if pipelines(asked, self.stages, self.micro_batches, beside, **how):
+            return True
+        return generates(asked, self.tokens, self.lengths, others, **how)
+
+
+def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of generations and pipelines; the command gets ``several``."""
+
+    @wraps(command)
+    def with_several(**options: Any) -> None:  # noqa: ANN401 - what click passes
+        chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
+        command(several=SeveralRuns(**chosen), **options)
+
+    for option in (
+        click.option(
+            "--micro-batches",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Parts of a batch in a pipeline (default: as many as stages, if that divides it).",
+        ),
+        click.option(
+            "--pipeline-parallel",
+            "stages",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Of a transformer (--scope model) on several chips: layers in N stages on groups.",
+        ),
+        click.option(
+            "--lengths",
+            type=int,
+            metavar="K",
+            help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
+        ),
+        click.option(
+            "--generate",
+            "tokens",
+            type=int,
+            metavar="N",
+            help="Of a transformer: a prefill of --prompt tokens, and decode steps of N tokens.",
+        ),
+    ):
+        with_several = option(with_several)
+    return with_several
