@@ -143,6 +143,7 @@ def test_fig_12_small(accelerator: str, used: float, tmp_path: Path) -> None:
     assert _number(row, "edp over pfm") < 1
 
 
+@pytest.mark.long
 def test_figs_13_and_14_small(tmp_path: Path) -> None:
     layers = [layer for layer in resnet50() if layer.name in ("res5b 2a", "fc1000")]
     one, *_, last = sweep(layers, QUICK)

@@ -20,6 +20,8 @@ SHOWS = {
     "why_is_it_slow": {"image/png": 2, "text/html": 3},
 }
 """Pictures and tables that each shows."""
+LONG = {"explore", "why_is_it_slow"}
+"""What these do is in pages of the guide as well, which always run."""
 
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - nbformat has no types
@@ -49,7 +51,13 @@ def test_a_notebook_is_valid_and_without_outputs(path: Path) -> None:
         assert cell.get("execution_count") is None
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] * (path.stem in LONG))
+        for path in NOTEBOOKS
+    ],
+)
 def test_a_notebook_runs_and_shows_its_tables_and_pictures(
     path: Path, kernel: KernelManager
 ) -> None:

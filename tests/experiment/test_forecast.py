@@ -38,7 +38,8 @@ _SETTINGS: list[list[str]] = [
         product(
             _SETTINGS,
             ["naive-m", "flat-r", "flash"],
-        )
+        ),
+        6,
     ),
 )
 def test_events_are_bounded(settings: list[str], dataflow: str) -> None:

@@ -86,7 +86,9 @@ def test_steps_between_are_close_to_those_that_are_simulated() -> None:
     ("name", "asked"),
     [
         ("llama3-8b", {"phase": "decode", "kv_len": 700}),
-        ("mixtral", {"phase": "decode", "kv_len": 5, "batch": 3}),
+        pytest.param(
+            "mixtral", {"phase": "decode", "kv_len": 5, "batch": 3}, marks=pytest.mark.long
+        ),
         ("gpt2", {"prompt": 70, "scope": "la"}),
         ("vit-b16", {"scope": "la"}),
     ],

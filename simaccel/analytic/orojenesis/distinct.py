@@ -19,7 +19,7 @@ from simaccel.workload import Operand, Operator, Tensor, Workload
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Positions = npt.NDArray[np.bool_]
+    Positions = npt.NDArray[np.bool_] | range
     Use = tuple[Operator, Operand]
 
 _MOST_MARKED: Final = 10**8
@@ -66,15 +66,15 @@ def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iter
     """Yield for each dimension which positions are used, without the zeros around the tensor."""
     for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
         first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)
-        marks = np.zeros(span.stop, dtype=np.bool_)
         if span.stop > _MOST_POSITIONS:
-            marks[span] = True
-        else:
-            reached = np.array([span.start])
-            for rank, factor in dim.terms:
-                steps = factor * np.arange(ranks[rank])
-                reached = np.unique(reached[:, None] + steps[None, :])
-            marks[reached] = True
+            yield range(max(first, span.start), min(last, span.stop))
+            continue
+        marks = np.zeros(span.stop, dtype=np.bool_)
+        reached = np.array([span.start])
+        for rank, factor in dim.terms:
+            steps = factor * np.arange(ranks[rank])
+            reached = np.unique(reached[:, None] + steps[None, :])
+        marks[reached] = True
         marks[:first] = False
         marks[last:] = False
         yield marks
@@ -82,16 +82,25 @@ def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iter
 
 def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
     """Return how many elements are in at least one of some boxes."""
-    counts = [math.prod(int(np.count_nonzero(dim)) for dim in box) for box in boxes]
+    counts = [math.prod(map(_count, box)) for box in boxes]
     if len(boxes) == 1 or all(_same(boxes[0], box) for box in boxes):
         return counts[0]
     if math.prod(shape) > _MOST_MARKED:
         return max(counts)
     marks = np.zeros(tuple(shape), dtype=np.bool_)
     for box in boxes:
-        marks[np.ix_(*(np.flatnonzero(dim) for dim in box))] = True
+        places = (np.asarray(d) if isinstance(d, range) else np.flatnonzero(d) for d in box)
+        marks[np.ix_(*places)] = True
     return int(np.count_nonzero(marks))
 
 
+def _count(dim: Positions) -> int:
+    return len(dim) if isinstance(dim, range) else int(np.count_nonzero(dim))
+
+
 def _same(one: Sequence[Positions], two: Sequence[Positions]) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    pairs = zip(one, two, strict=True)
+    return all(
+        a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)
+        for a, b in pairs
+    )

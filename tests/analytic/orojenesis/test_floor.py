@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
+from simaccel.analytic.orojenesis.distinct import distinct_bytes
 from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes, pebbling_bytes
 from simaccel.analytic.orojenesis.problem import problem_of
 from simaccel.analytic.orojenesis.single import Mapspace, bound
@@ -19,6 +20,12 @@ from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some
 from tests.program.tree_cases import CASES
+
+
+def test_distinct_elements_of_more_than_memory_holds() -> None:
+    rows = 2**40
+    workload = gemm(m=rows, k=3, n=2, bytes_per_element=1)
+    assert distinct_bytes(workload) == 3 * rows + 6 + 2 * rows
 
 
 def dram(moved: dict[tuple[str, str], int]) -> int:

@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox
 from simaccel.report.figures import KINDS
 from simaccel.report.figures.page import FigureOptions, draw_page, plot_trace, what_is_shown
 from simaccel.report.figures.stall_stack import stall_stacks
-from simaccel.report.figures.style import SUFFIXES, style
+from simaccel.report.figures.style import style
 from simaccel.trace import TraceReader
 from tests.report.figures.conftest import PATHS
 
@@ -124,11 +124,10 @@ def test_titles_say_which_part_is_shown(edge: TraceReader) -> None:
     assert "all 25,550,299 cycles (35.5 ms)" in words
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_same_trace_gives_the_same_bytes(toy: TraceReader, suffix: str, tmp_path: Path) -> None:
+def test_the_same_trace_gives_the_same_bytes(toy: TraceReader, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        plot_trace(toy, tmp_path / f"{name}{suffix}", FigureOptions())
-    first, second = ((tmp_path / f"{name}{suffix}").read_bytes() for name in ("a", "b"))
+        plot_trace(toy, tmp_path / f"{name}.svg", FigureOptions())
+    first, second = ((tmp_path / f"{name}.svg").read_bytes() for name in ("a", "b"))
     assert first == second
     assert len(first) > 5000
 

@@ -15,7 +15,7 @@ from matplotlib.patches import StepPatch
 from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint, dram_bytes
 from simaccel.report.figures.comparison import array_shares
 from simaccel.report.figures.slope import DRAM, SlopeSeries
-from simaccel.report.figures.style import SUFFIXES, save_figure, style
+from simaccel.report.figures.style import save_figure, style
 from simaccel.report.figures.sweep import draw_sweep
 
 BUFFER = Axis("buffer", "buffer_bytes", "buffer capacity", log=True)
@@ -168,13 +168,12 @@ def test_one_point_and_nothing_that_runs_are_figures() -> None:
     ]
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_the_same_rows_give_the_same_bytes(tmp_path: Path, suffix: str) -> None:
+def test_the_same_rows_give_the_same_bytes(tmp_path: Path) -> None:
     written = []
     for number in (1, 2):
         with style():
             figure = draw_sweep(rows([1024, 2048], fails=1), "title")
-            path = save_figure(figure, tmp_path / f"{number}{suffix}")
+            path = save_figure(figure, tmp_path / f"{number}.svg")
         written.append(path.read_bytes())
     assert written[0] == written[1]
 

@@ -364,7 +364,7 @@ def test_the_smaller_mapspaces_are_in_the_larger() -> None:
     assert sizes == sorted(sizes)
 
 
-@pytest.mark.parametrize(("seed", "objective"), some(product(range(2), OBJECTIVES)))
+@pytest.mark.parametrize(("seed", "objective"), some(product(range(2), OBJECTIVES), 10))
 def test_a_larger_mapspace_is_never_worse_however_short_the_search(
     seed: int, objective: Objective
 ) -> None:
