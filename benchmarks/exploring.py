@@ -16,7 +16,7 @@ from simaccel.experiment.exploration.space import (
     DesignSpace,
     WeightedWorkload,
 )
-from simaccel.experiment.parallel import TaskWorkers, noted, working
+from simaccel.experiment.parallel import TaskWorkers, open_workers, run_with
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import gemm
 
@@ -46,7 +46,7 @@ def spin(seconds: float) -> tuple[float, float, float]:
 def work(point: Point) -> Row:
     """Run the tasks; figures of each, seen from inside."""
     started = time.perf_counter()
-    with working(point["jobs"]) as team:
+    with open_workers(point["jobs"]) as team:
         ready = time.perf_counter() - started
         row = _designs(team, point) if point["seconds"] is None else _tasks(team, point)
         done = time.perf_counter()
@@ -54,7 +54,7 @@ def work(point: Point) -> Row:
 
 
 def _tasks(team: TaskWorkers, point: Point) -> Row:
-    told = noted(team, spin, [point["seconds"]] * point["count"], lambda _done, _note: None)
+    told = run_with(team, spin, [point["seconds"]] * point["count"], lambda _done, _note: None)
     first, last = min(one[0] for one in told), max(one[1] for one in told)
     return {
         "work_cpu_seconds": sum(one[2] for one in told),

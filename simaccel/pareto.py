@@ -64,10 +64,10 @@ def beaten(rows: _Rows, by: _Rows) -> _Bools:
     return found
 
 
-def evenly(numbers: _Ints, most: int) -> _Ints:
+def pick_evenly(numbers: _Ints, most: int) -> _Ints:
     """Return at most so many numbers, which lie evenly between the first and the last.
 
-    >>> evenly(np.arange(10), 4)
+    >>> pick_evenly(np.arange(10), 4)
     array([0, 3, 6, 9])
     """
     if numbers.size <= most:

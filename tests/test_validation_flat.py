@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
@@ -238,12 +238,12 @@ def test_table_1_says_what_does_not_fit() -> None:
 
 @pytest.mark.long
 def test_a_point_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search = scheduled
+    search = schedule_workload
 
     def quick(work: Workload, accelerator: Accelerator, way: str, options: Options) -> Mapping:
         return search(work, accelerator, "flex" if way == "best" else way, options)
 
-    monkeypatch.setattr(points, "scheduled", quick)
+    monkeypatch.setattr(points, "schedule_workload", quick)
     model = paper.Model("tiny", 8, 2)
     point = Point(accelerator="toy", model=model, length=6, way="flex", scope="block", batch=2)
     first = points.solve(point, tmp_path)

@@ -138,7 +138,7 @@ def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Int
     for kind in _together(kinds, shape):
         each = _fold(work, kind)
         if math.prod(shape) <= _SMALL:
-            found += (kind.times * stacked([ints(each[name]) for name in FIGURES])).sum(axis=1)
+            found += (kind.times * stack([ints(each[name]) for name in FIGURES])).sum(axis=1)
             continue
         for at, name in enumerate(FIGURES):
             found[at] += (kind.times * each[name])[0]
@@ -255,12 +255,12 @@ def _together(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]
     return [
-        _Folds(*(stacked([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
+        _Folds(*(stack([getattr(kind, name) for kind in group], len(shape)) for name in _NAMES))
         for group in groups
     ]
 
 
-def stacked(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
+def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
     """Return arrays along a first axis, with others behind it; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)

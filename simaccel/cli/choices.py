@@ -30,7 +30,8 @@ SCOPE: Final = "block"
 FRONT_FIGURES: Final = ("cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint")
 EACH: Final = ("operator",)
 METRIC_NAMES: Final = (
-    *("cycles", "time", "utilisation", "tokens/s", "energy/token", "energy", "power", "edp"),
+    *("cycles", "time", "utilisation", "tokens/s", "tokens/s/chip", "energy/token"),
+    *("energy", "power", "edp"),
     *("reads", "writes", "weights", "activations", "cache", "footprint"),
 )
 EXHIBITS: Final = ("roofline", "granularity", "breakdown", "bandwidth")

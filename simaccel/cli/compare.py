@@ -126,7 +126,8 @@ def compare(
     """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
     --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
-    --phase prefill,decode, --stationarity ws,os,is: each value is run with each of the others.
+    --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4: each value is run with
+    each of the others.
     The speedup is against the first dataflow or mapspace, all else being the same.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own
@@ -176,18 +177,21 @@ def _run_all(
     finish: Callable[[Sequence[ComparisonRow]], None],
 ) -> Sequence[ComparisonRow]:
     """Run tasks; rows that are done are kept where it ends before ``finish`` has shown them."""
-    from simaccel.cli.partial_results import keeping
-    from simaccel.experiment.parallel import noted
+    from simaccel.cli.partial_results import keep_partial_results
+    from simaccel.experiment.parallel import run_with
     from simaccel.verbs.comparing import run_task
 
-    with keeping(table, [task.row for task in tasks]) as note, ProgressBar("comparing") as bar:
+    with (
+        keep_partial_results(table, [task.row for task in tasks]) as note,
+        ProgressBar("comparing") as bar,
+    ):
 
         def told(number: int, row: ComparisonRow) -> None:
             note(number, row)
             bar.line(_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
-            rows = noted(team, run_task, tasks, bar.show, lost=_lost, note=told)
+            rows = run_with(team, run_task, tasks, bar.show, lost=_lost, note=told)
         finish(rows)
     return rows
 

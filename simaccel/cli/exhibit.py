@@ -188,7 +188,7 @@ def show_bandwidths(
         lambda: asked.names(several=True),
         *(replace(asked.workload, seq_len=length).read for length in lengths),
     )
-    from simaccel.experiment.parallel import noted
+    from simaccel.experiment.parallel import run_with
     from simaccel.report.titles import experiment_title
 
     wanted = TARGET if target is None else target
@@ -198,7 +198,7 @@ def show_bandwidths(
         for name in names
     ]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
-        needed = noted(team, _run, tasks, bar.show, lost=_lost)
+        needed = run_with(team, _run, tasks, bar.show, lost=_lost)
     rows = [_saved(need.row, [each.row for each in needed]) for need in needed]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()
     title = experiment_title(workloads[0], accelerator, varied=varied)

@@ -59,9 +59,9 @@ class ExperimentOptions:
             effort=sought.effort(),
             constraints=sought.constraints,
             patience=sought.patience,
-            tensor_parallel=sought.tensor_parallel,
-            data_parallel=sought.data_parallel,
-            expert_parallel=sought.expert_parallel,
+            tensor_parallel=sought.degree("tensor_parallel"),
+            data_parallel=sought.degree("data_parallel"),
+            expert_parallel=sought.degree("expert_parallel"),
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
@@ -69,9 +69,9 @@ class ExperimentOptions:
     @property
     def objective(self) -> Objective:
         """The figure that a search makes small: of mapspaces another one by default."""
-        from simaccel.schedulers import settled
+        from simaccel.schedulers import settle_options
 
-        options = settled(self.options, self.accelerator())
+        options = settle_options(self.options, self.accelerator())
         return options.effort.aim if self.searches() else options.objective
 
     def accelerator(self) -> Accelerator:
@@ -139,9 +139,9 @@ class ExperimentOptions:
         """Read everything and let the scheduler make the mapping where none is given."""
         workload, accelerator, dataflow = self.read()
         if isinstance(dataflow, str):
-            from simaccel.experiment.scheduling import scheduled
+            from simaccel.experiment.scheduling import schedule_workload
 
-            dataflow = scheduled(workload, accelerator, dataflow, self.options)
+            dataflow = schedule_workload(workload, accelerator, dataflow, self.options)
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:

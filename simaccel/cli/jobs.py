@@ -39,9 +39,9 @@ class Jobs:
             InputError: no scheduler with processes answers at the address.
 
         """
-        from simaccel.experiment.parallel import working
+        from simaccel.experiment.parallel import open_workers
 
-        return working(self.count or default, self.dask)
+        return open_workers(self.count or default, self.dask)
 
 
 def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SIZES: Final = ("batch", "prompt", "kv_len")
 _LISTED: Final = (*_SIZES, "phase")
+_DEGREES: Final = ("tensor_parallel", "data_parallel", "expert_parallel")
 _NAMED: Final = ("accelerator", "batch", "phase", "prompt", "kv-len")
 """Axes of lists."""
 _LOG_RATIO: Final = 8
@@ -35,7 +36,7 @@ class OptionVariant:
 
 
 def variants(asked: ExperimentOptions) -> list[OptionVariant]:
-    """Return what is asked for with each value of each list of accelerators, sizes and phases.
+    """Return what is asked for with each value of each list: accelerators, sizes, phases, degrees.
 
     Raises:
         InputError: a value that is given twice, or too many together.
@@ -47,9 +48,10 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         lists.append(
             ("hw", tuple(SweepPoint(ACCELERATOR, name, name, at) for at, name in enumerate(hw)))
         )
-    for name in _LISTED:
+    for name in (*_LISTED, *_DEGREES):
         option = f"--{name.replace('_', '-')}"
-        values = _values(option, getattr(asked.workload, name) or "")
+        holder = asked.sought if name in _DEGREES else asked.workload
+        values = _values(option, getattr(holder, name) or "")
         if len(values) > 1:
             lists.append((name, _points(name, values)))
     count = 1
@@ -90,9 +92,11 @@ def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
 
 
 def _with(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
-    sizes = {name: str(point.value) for name, point in points.items() if name != "hw"}
-    hw = str(points["hw"].value) if "hw" in points else asked.hw
-    return replace(asked, hw=hw, workload=replace(asked.workload, **sizes))  # type: ignore[arg-type]
+    chosen = {name: str(point.value) for name, point in points.items()}
+    hw = chosen.pop("hw", asked.hw)
+    degrees = {name: chosen.pop(name) for name in _DEGREES if name in chosen}
+    workload = replace(asked.workload, **chosen)  # type: ignore[arg-type]
+    return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **degrees))  # type: ignore[arg-type]
 
 
 def placed(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:

@@ -14,7 +14,7 @@ from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
 from simaccel.cli.search_report import SearchReport
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
 from simaccel.mapping.files import mapping_text
@@ -86,5 +86,5 @@ def _mapped(
         with jobs.working() as team:
             options = replace(asked.options, each=team.each, gave=told.gave.append)
             note = told.accounts.append
-            mapping = scheduled(workload, accelerator, mapping, options, told=note)
+            mapping = schedule_workload(workload, accelerator, mapping, options, told=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)

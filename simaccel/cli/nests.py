@@ -14,7 +14,7 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.precision import at_precision
 from simaccel.experiment.remembered import RememberedMapping, remember
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.report.nests import (
     accesses_table,
@@ -23,7 +23,7 @@ from simaccel.report.nests import (
     mapped_table,
     tree_text,
 )
-from simaccel.schedulers import Options, settled
+from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.search.mapspace.nests import NestResult
 from simaccel.workload import Workload
@@ -36,13 +36,13 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     """Search, print, and save."""
     workload, accelerator, strategy, constraints = read
     workload = at_precision(workload, accelerator)
-    options = settled(asked.options, accelerator)
+    options = settle_options(asked.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
     with jobs.working() as team, ProgressBar("searching") as bar:
         options = replace(options, each=team.each, watch=bar.show, note=told.accounts.append)
         if not wanted.asks_more:
-            mapping = scheduled(workload, accelerator, strategy, options)
+            mapping = schedule_workload(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
             return
         mapped = search_all(searched, options)

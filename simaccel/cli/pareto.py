@@ -104,7 +104,7 @@ def compare_fronts(
         asked.accelerator,
         lambda: asked.names(several=True),
     )
-    from simaccel.experiment.parallel import noted
+    from simaccel.experiment.parallel import run_with
     from simaccel.experiment.precision import at_precision
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
@@ -118,7 +118,7 @@ def compare_fronts(
     workload = at_precision(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
-        rows = noted(team, _run, tasks, bar.show, lost=_lost)
+        rows = run_with(team, _run, tasks, bar.show, lost=_lost)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write(
         partial(pareto_csv, rows), partial(draw_pareto, rows, front.x, front.y, title)

@@ -21,7 +21,7 @@ UNFINISHED = "not finished"
 
 
 @contextmanager
-def keeping(
+def keep_partial_results(
     table: str | None, expected: Sequence[ComparisonRow]
 ) -> Iterator[Callable[[int, ComparisonRow], None]]:
     """Give whom to tell each finished row, which is kept if the block does not end well.

@@ -227,7 +227,7 @@ def _searched(
     asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
 ) -> Inputs:
     """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
-    from simaccel.experiment.scheduling import scheduled
+    from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.tree import Mapping as Tree
 
     workload, accelerator, dataflow = inputs
@@ -239,7 +239,7 @@ def _searched(
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
         options, note = replace(options, gave=told.gave.append), told.accounts.append
-        mapping = scheduled(workload, accelerator, dataflow, options, told=note)
+        mapping = schedule_workload(workload, accelerator, dataflow, options, told=note)
         return workload, accelerator, mapping
 
 
@@ -266,7 +266,7 @@ def _forecast(
         show_outlook(title, [(name, expected)], files, runs=True, as_json=as_json)
         return
     from simaccel.experiment.forecast import forecast
-    from simaccel.experiment.scheduling import scheduled
+    from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.chips.sharding import pod_of
     from simaccel.program.exchanges import lower_pod
     from simaccel.report.costs import forecast_json, forecast_table
@@ -277,7 +277,7 @@ def _forecast(
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
-        else scheduled(workload, accelerator, dataflow, asked.options)
+        else schedule_workload(workload, accelerator, dataflow, asked.options)
     )
     seconds = time.perf_counter() - started
     cost = forecast(

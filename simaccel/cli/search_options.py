@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -48,9 +49,9 @@ class SearchOptions:
     patience: int | None = None
     budget_seconds: float | None = None
     seed: int | None = None
-    tensor_parallel: int | None = None
-    data_parallel: int | None = None
-    expert_parallel: int | None = None
+    tensor_parallel: str | None = None
+    data_parallel: str | None = None
+    expert_parallel: str | None = None
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
@@ -100,6 +101,11 @@ class SearchOptions:
             allowed = "one mapspace; `simaccel compare` takes several"
             require_none([fault("--mapspace", self.mapspace, allowed)])
         return first
+
+    def degree(self, name: str) -> int | None:
+        """Give a degree of parallelism, the first of a list."""
+        text: str | None = getattr(self, name)
+        return int(text.split(",")[0]) if text else None
 
     def tolerance(self) -> float:
         """Give what a search gives up of its objective, relative to the best."""
@@ -165,6 +171,22 @@ class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in 
         return ",".join(names)
 
 
+class _Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """A degree of parallelism, or a list with commas, which only `compare` takes."""
+
+    name = "degree"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read it; click says what is allowed."""
+        texts = [text.strip() for text in value.split(",")]
+        if len(texts) > 1 and (ctx is None or ctx.command.name != "compare"):
+            self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
+        for text in texts:
+            if not re.fullmatch("[1-9][0-9]{0,3}", text):
+                self.fail(f"{text!r} is not a whole number from 1 to 9999.", param, ctx)
+        return ",".join(texts)
+
+
 SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
@@ -214,17 +236,20 @@ SEARCH_OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
     click.option(
         "--tensor-parallel",
-        type=click.IntRange(min=1),
+        type=_Degrees(),
+        metavar="N",
         help="Of a transformer on several chips: how many share a layer (default: the rest).",
     ),
     click.option(
         "--data-parallel",
-        type=click.IntRange(min=1),
+        type=_Degrees(),
+        metavar="N",
         help="Of a transformer on several chips: groups that share a batch (default 1).",
     ),
     click.option(
         "--expert-parallel",
-        type=click.IntRange(min=1),
+        type=_Degrees(),
+        metavar="N",
         help="Of a mixture of experts on several chips: groups that share experts (default 1).",
     ),
     click.option(

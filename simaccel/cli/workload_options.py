@@ -68,7 +68,7 @@ class WorkloadOptions:
     dims: tuple[str, ...] = ()
     allow_unmodelled: bool = False
 
-    def for_experts(self, parallel: int | None) -> WorkloadOptions:
+    def for_experts(self, parallel: str | None) -> WorkloadOptions:
         """Return options whose tokens are spread so that experts can be on several chips."""
         is_free = parallel is not None and self.experts is None
         return replace(self, experts=GROUPED) if is_free else self

@@ -222,7 +222,7 @@ def _together(task_seconds: float, size: int, most: int) -> int:
 
 
 @contextmanager
-def started(jobs: int) -> Iterator[LocalProcesses]:
+def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
     """Start a local cluster of that many processes, which ends with the block.
 
     This waits for the first of them only; Ctrl-C and SIGTERM end the wait.
@@ -289,7 +289,7 @@ async def _kill(cluster: LocalCluster) -> None:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Processes]:
+def connect_cluster(address: str) -> Iterator[Processes]:
     """Use the processes of a scheduler that runs somewhere.
 
     Raises:

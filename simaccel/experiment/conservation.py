@@ -22,7 +22,7 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, held_around, s
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.accounting import Box, leaves_out, points_of
-from simaccel.program.program import Operator, Program, enclosed
+from simaccel.program.program import Operator, Program, operators_with_tiles
 from simaccel.workload import Einsum, Workload
 
 Moved = dict[tuple[str, str], int]
@@ -57,7 +57,9 @@ class RequiredWork:
             ConservationError: says what is missing, or too much.
 
         """
-        own = (place for place in enclosed(program.body) if place[0].name not in self._sent)
+        own = (
+            place for place in operators_with_tiles(program.body) if place[0].name not in self._sent
+        )
         pairs = zip(self.mapping.placed(), own, strict=True)
         for (group, around), (operator, _) in pairs:
             space = space_of(self.workload, group)

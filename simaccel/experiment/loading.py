@@ -31,7 +31,7 @@ class LoadedArray(ArraySpec):
         return stream + (high + wide - 2) * int(self.overlap != "stream")
 
 
-def loaded(accelerator: Accelerator) -> Accelerator:
+def without_loading(accelerator: Accelerator) -> Accelerator:
     """Return an accelerator whose array is loaded in no time.
 
     A spatial array, or one that is free of more, stays as it is.
@@ -53,7 +53,7 @@ def loading_cycles(program: Program, accelerator: Accelerator) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     if isinstance(accelerator.array, ArraySpec):
-        _add_loading(program.body, "", 1, (accelerator, loaded(accelerator)), found)
+        _add_loading(program.body, "", 1, (accelerator, without_loading(accelerator)), found)
     return found
 
 

@@ -20,7 +20,7 @@ from simaccel.experiment.store import cache
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settled
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
@@ -95,7 +95,7 @@ def outlook(
         SimaccelError: as of ``make_mapping``, as far as that is known before the search.
 
     """
-    options = settled(options, accelerator)
+    options = settle_options(options, accelerator)
     if isinstance(dataflow, Mapping):
         return SearchForecast(operators=len(workload.operators), how="the mapping is given")
     store = cache() if is_lasting(workload, dataflow, options) else None

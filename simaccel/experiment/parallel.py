@@ -23,7 +23,7 @@ Watch = Callable[[float, str], None]
 """Told the part that is done, from 0 to 1, and how it stands."""
 
 
-def died(_task: object) -> NoReturn:
+def raise_died(_task: object) -> NoReturn:
     """Raise the error of a process that died.
 
     Raises:
@@ -90,15 +90,15 @@ class _Starting:
             if count <= 1:
                 return _Alone()
             # Dask takes half a second to load
-            from simaccel.experiment.cluster import started  # noqa: PLC0415
+            from simaccel.experiment.cluster import start_cluster  # noqa: PLC0415
 
-            self._processes = self._ends.enter_context(started(count))
+            self._processes = self._ends.enter_context(start_cluster(count))
         self._processes.grow(count)
         return self._processes
 
 
 @contextmanager
-def working(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
+def open_workers(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
     """Yield workers: up to that many processes, which stay until the end of the block.
 
     They are started once there are several tasks. ``address``: of a Dask scheduler, whose processes
@@ -109,9 +109,9 @@ def working(jobs: int, address: str | None = None) -> Iterator[TaskWorkers]:
 
     """
     if address is not None:
-        from simaccel.experiment.cluster import connected  # noqa: PLC0415 - as above
+        from simaccel.experiment.cluster import connect_cluster  # noqa: PLC0415 - as above
 
-        with connected(address) as team:
+        with connect_cluster(address) as team:
             yield team
         return
     with ExitStack() as ends:
@@ -124,7 +124,7 @@ def run_all(
     jobs: int,
     watch: Watch,
     *,
-    lost: Callable[[Task], Found] = died,
+    lost: Callable[[Task], Found] = raise_died,
     note: Callable[[int, Found], None] = lambda _number, _found: None,
     address: str | None = None,
 ) -> list[Found]:
@@ -132,17 +132,17 @@ def run_all(
 
     ``lost`` gives the result of a task whose process died; ``note`` is told each result at once.
     """
-    with working(min(jobs, len(tasks)), address) as team:
-        return noted(team, work, tasks, watch, lost=lost, note=note)
+    with open_workers(min(jobs, len(tasks)), address) as team:
+        return run_with(team, work, tasks, watch, lost=lost, note=note)
 
 
-def noted(
+def run_with(
     team: TaskWorkers,
     work: Callable[[Task], Found],
     tasks: Sequence[Task],
     watch: Watch,
     *,
-    lost: Callable[[Task], Found] = died,
+    lost: Callable[[Task], Found] = raise_died,
     note: Callable[[int, Found], None] = lambda _number, _found: None,
 ) -> list[Found]:
     """Do what ``run_all`` does with a team that is there already."""

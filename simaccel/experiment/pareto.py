@@ -13,8 +13,8 @@ from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.memory import dram_bytes
-from simaccel.pareto import Front, evenly, undominated
-from simaccel.schedulers import Options, settled
+from simaccel.pareto import Front, pick_evenly, undominated
+from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
 from simaccel.search.front import Figure, FrontFigures
 from simaccel.search.judge import mapping_of
@@ -46,11 +46,11 @@ def pareto(
         SimaccelError: as of ``make_mapping``.
 
     """
-    options = settled(options, accelerator)
+    options = settle_options(options, accelerator)
     for figure in (asked.x, asked.y):
         require_energies(accelerator, figure)
     frontier = front(workload, accelerator, dataflow, options, asked)
-    chosen = [frontier.points[int(at)] for at in evenly(np.arange(len(frontier.points)), MOST)]
+    chosen = [frontier.points[int(at)] for at in pick_evenly(np.arange(len(frontier.points)), MOST)]
     results = [
         simulate(workload, accelerator, mapping_of(workload, dataflow, tree.body))
         for tree in chosen

@@ -22,19 +22,19 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
-from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, unnoted
+from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore_account
 from simaccel.workload import VECTORS, Vector, Workload
 from simaccel.workload.workload import canonical_text
 
 
-def remembered(
+def recall_or_search(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str,
     options: Options,
     search: Callable[[Options], Mapping],
     *,
-    told: Note = unnoted,
+    told: Note = ignore_account,
 ) -> Mapping:
     """Return the mapping that was found before, or search and remember it.
 

@@ -17,7 +17,7 @@ from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
 from simaccel.experiment.precision import at_precision
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
 from simaccel.hardware import Accelerator
@@ -125,7 +125,7 @@ def simulate(
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
         workload = at_precision(workload, accelerator)
-        mapping = scheduled(workload, accelerator, dataflow, options)
+        mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)
     program = lower_pod(pod, accelerator)
@@ -241,6 +241,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "memories": [
             vars(demand) for demand in memory_demands(result.workload, result.accelerator)
         ],
+        **({"chip_count": chips} if (chips := result.accelerator.chips.count) > 1 else {}),
         "events": run.events,
         "wall_seconds": result.wall_seconds,
         **({"not_taken": [vars(entry) for entry in left]} if left else {}),

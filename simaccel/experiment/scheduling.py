@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simaccel.experiment.remembered import remembered
+from simaccel.experiment.remembered import recall_or_search
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options, make_mapping, settled
+from simaccel.schedulers import Options, make_mapping, settle_options
 from simaccel.schedulers.parallel import degrees_of, share_of, spread_over, whole_mapping
-from simaccel.search.accounts import Note, unnoted
+from simaccel.search.accounts import Note, ignore_account
 from simaccel.workload import Workload
 
 
-def scheduled(
+def schedule_workload(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str,
     options: Options | None = None,
     *,
-    told: Note = unnoted,
+    told: Note = ignore_account,
 ) -> Mapping:
     """Schedule a workload.
 
-    A mapping that was found before is read from disk (``remembered``). ``told`` is handed the
+    A mapping that was found before is read from disk (``recall_or_search``). ``told`` is handed the
     accounts of how it was searched, then or now. Of several chips it is that of one on its part of
     the workload, as long as nobody has to wait for links.
 
@@ -49,11 +49,11 @@ def scheduled(
 def _on_one(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, told: Note
 ) -> Mapping:
-    return remembered(
+    return recall_or_search(
         workload,
         accelerator,
         dataflow,
-        settled(options, accelerator),
+        settle_options(options, accelerator),
         lambda options: make_mapping(workload, accelerator, dataflow, options),
         told=told,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
-from simaccel.experiment.loading import loaded, loading_cycles
+from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
@@ -32,7 +32,7 @@ from simaccel.program.program import (
     Store,
     Tile,
     commands,
-    transferred,
+    transfer_of,
 )
 
 RESOURCES = (
@@ -264,7 +264,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     "array": _array,
     "link": _link,
-    "array_loading": loaded,
+    "array_loading": without_loading,
     "slots": _slots,
 }
 
@@ -353,7 +353,7 @@ def _going_back(operator: Operator) -> dict[str, frozenset[str]]:
     ways: dict[type, dict[tuple[str, str], Tile]] = {Load: {}, Store: {}}
     for command in commands(operator.body):
         if isinstance(command, Load | Store):
-            view, _ = transferred(command)
+            view, _ = transfer_of(command)
             ways[type(command)][command.tile.name, view.name] = command.tile
     both = ways[Load].keys() & ways[Store].keys()
     return {

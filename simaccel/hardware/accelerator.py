@@ -25,7 +25,7 @@ from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import TileRows, larger, lying
+from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
 from simaccel.hardware.energy.unknown import unknown_energies
@@ -334,9 +334,9 @@ class Accelerator(Spec):
         if self.dram.model == "channel":
             return cycles
         if self.dram.model == "requests":
-            request_cycles = self.dram.request_cycles(n_bytes, lying(n_bytes, rows))
+            request_cycles = self.dram.request_cycles(n_bytes, rows_of_transfer(n_bytes, rows))
         else:
-            clocks = self.dram.bank_clocks(share, lying(n_bytes, rows), write=write)
+            clocks = self.dram.bank_clocks(share, rows_of_transfer(n_bytes, rows), write=write)
             request_cycles = self._part_rate.cycles(clocks)
         slowest: Amount = larger(cycles, request_cycles)
         return slowest

@@ -17,7 +17,7 @@ def one_core(accelerator: Accelerator, **sections: object) -> Accelerator:
     return Accelerator.model_construct(**{**fields, "cores": CoresSpec(), **sections})
 
 
-def sharing(accelerator: Accelerator, cores: int) -> Accelerator:
+def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
     """Return one core with its part of the bandwidth that so many share."""
 
     def part(memory: MemorySpecs) -> MemorySpecs:

@@ -16,7 +16,7 @@ from simaccel.program.program import (
     Store,
     Tile,
     TransferTraffic,
-    transferred,
+    transfer_of,
 )
 
 
@@ -34,7 +34,7 @@ class CommandTraffic:
 
 def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
     """Charge a transfer: at the memory outside, on the pipe, and in buffer or PEs."""
-    view, moved = transferred(command)
+    view, moved = transfer_of(command)
     reads = isinstance(command, Load)
     far = command.source if isinstance(command, Load) else command.target
     outside = "dram" if far is None else BUFFER
@@ -54,7 +54,7 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
 
 def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
     """Return where a transfer lies in DRAM; None if nobody cares, or parts of it go to PEs."""
-    view, _ = transferred(command)
+    view, _ = transfer_of(command)
     if command.tile.place != BUFFER:
         return None
     return accelerator.rows(command.tile.shape, view.shape, view.bits)

@@ -239,12 +239,12 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) 
             return
 
 
-def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
+def add_gates(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
     """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
     found: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            found.append(replace(item, items=tuple(gated(item.items, engine, ahead))))
+            found.append(replace(item, items=tuple(add_gates(item.items, engine, ahead))))
             continue
         found.append(item)
         tokens = item.op.tokens if item.op.act is Action.POST else None
@@ -253,14 +253,14 @@ def gated(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[It
     return found
 
 
-def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
     """Let an engine know where an iteration first uses some tiles: it claims or waits for them."""
     renewed: list[Item] = []
     left = set(tiles)
     for item in items:
         if isinstance(item, InstructionLoop):
             inside = {name for name in left if engine in engines_touching(item, name)}
-            renewed.append(replace(item, items=tuple(renewing(item.items, engine, inside))))
+            renewed.append(replace(item, items=tuple(mark_renewals(item.items, engine, inside))))
             left -= inside
             continue
         own = item.op.names & left if item.engine == engine else frozenset()
@@ -269,12 +269,12 @@ def renewing(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list
     return renewed
 
 
-def with_those_before(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
+def mark_earlier_uses(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
     """Let an engine use those of some tiles that are of the iteration before."""
     found: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            inner = with_those_before(item.items, engine, tiles)
+            inner = mark_earlier_uses(item.items, engine, tiles)
             found.append(replace(item, items=tuple(inner)))
         elif item.engine == engine and (mine := item.op.names & set(tiles)):
             found.append(replace(item, op=replace(item.op, before=frozenset(mine))))

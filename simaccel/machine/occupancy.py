@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import StatefulPart
-from simaccel.program.program import BUFFER, Program, enclosed, rings
+from simaccel.program.program import BUFFER, Program, operators_with_tiles, rings
 
 
 @dataclass(eq=False)
@@ -78,7 +78,7 @@ class Occupancy(StatefulPart):
 def enclosing_bytes(program: Program) -> dict[str, dict[str, int]]:
     """Return the bytes of all slots of the tiles that live around each operator, by tile."""
     found: dict[str, dict[str, int]] = {}
-    for operator, tiles in enclosed(program.body):
+    for operator, tiles in operators_with_tiles(program.body):
         own = rings(operator.body, operator.tiles)
         found[operator.name] = {t.name: t.n_bytes * t.slots for t in tiles if t.name not in own}
     return found

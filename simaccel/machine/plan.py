@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.dram.tile import TileRows, lying
+from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
 from simaccel.machine.accounts import Cause
 from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
@@ -26,7 +26,7 @@ from simaccel.program.program import (
     Steps,
     Store,
     Tile,
-    transferred,
+    transfer_of,
 )
 
 _Of = TypeVar("_Of")
@@ -167,7 +167,7 @@ def _ops(step: Instruction, accelerator: Accelerator) -> Iterator[Instruction]:
 def _transfer(step: Instruction, command: _Move, accelerator: Accelerator) -> Instruction:
     if isinstance(command, Reserve):
         return Instruction(Action.COMMAND, site=step.site, operator=step.operator, empty=True)
-    carried, (view, _) = transfer(command, accelerator), transferred(command)
+    carried, (view, _) = transfer(command, accelerator), transfer_of(command)
     backing = accelerator.backing(view.kind)
     rows = dram_rows(command, backing) if carried.dram else None
     costs = {
@@ -212,7 +212,7 @@ def _root(
     share = dram.channel_bytes(n_bytes, 0)
     rate = accelerator.channel_rate if write else accelerator.channel_read_rate
     cycles = accelerator.transfer_cycles(n_bytes, rows, write=write)
-    banks = dram.bound_by_banks(share, lying(n_bytes, rows), write=write)
+    banks = dram.bound_by_banks(share, rows_of_transfer(n_bytes, rows), write=write)
     return Cause.DRAM_BANKS if banks and cycles > rate.cycles(share) else held
 
 

@@ -21,14 +21,14 @@ from simaccel.machine.instructions import (
     Item,
     PlacedInstruction,
     TokenStream,
+    add_gates,
     engines_touching,
-    gated,
+    mark_earlier_uses,
+    mark_renewals,
     project,
     put_after,
     put_before,
     put_gate,
-    renewing,
-    with_those_before,
     working,
 )
 from simaccel.program.cores import (
@@ -36,7 +36,7 @@ from simaccel.program.cores import (
     core_inside,
     digits_of,
     is_spread,
-    moving,
+    moving_ranks,
     part_of,
 )
 from simaccel.program.fifos import Fifo, fifos
@@ -52,7 +52,7 @@ from simaccel.program.program import (
     Steps,
     Tile,
     commands,
-    enclosed,
+    operators_with_tiles,
     rings,
     tiles_of,
 )
@@ -109,7 +109,10 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
-            {operator.name: digits_of(operator, core) for operator, _ in enclosed(program.body)}
+            {
+                operator.name: digits_of(operator, core)
+                for operator, _ in operators_with_tiles(program.body)
+            }
         )
     return walks
 
@@ -179,7 +182,7 @@ class _Builder:
 
     def _operator(self, node: Operator) -> list[Item]:
         self.operators.append(node.name)
-        self.slots, self.moving = rings(node.body, node.tiles), moving(node)
+        self.slots, self.moving = rings(node.body, node.tiles), moving_ranks(node)
         self.stepped = {
             tile.name
             for command in commands(node.body)
@@ -197,7 +200,7 @@ class _Builder:
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
                 put_gate(items, engine, overlap.early, site)
-                items = gated(items, engine, overlap.ahead) if overlap.early else items
+                items = add_gates(items, engine, overlap.ahead) if overlap.early else items
             elif not overlap.whole:
                 put_gate(items, engine, (), site)
         for engine in self.engines:
@@ -238,7 +241,7 @@ class _Builder:
         steady = InstructionLoop(
             next(self.sites),
             node.trips - 1,
-            (*renewing(first, ARRAY, both), *with_those_before(later, ARRAY, both)),
+            (*mark_renewals(first, ARRAY, both), *mark_earlier_uses(later, ARRAY, both)),
         )
         return [*first, *([steady] if steady.trips else []), *later]
 

@@ -11,7 +11,7 @@ from simaccel.program.program import (
     Program,
     ProgramLoop,
     commands,
-    enclosed,
+    operators_with_tiles,
 )
 
 
@@ -39,7 +39,7 @@ def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def moving(operator: Operator) -> dict[str, set[str]]:
+def moving_ranks(operator: Operator) -> dict[str, set[str]]:
     """Return the ranks that move what an operator loads from memories, by tensor."""
     derived = dict(operator.derived)
     ranks: dict[str, set[str]] = {}
@@ -75,7 +75,7 @@ def part_of(program: Program, core: int) -> tuple[object, ...]:
     """Return what tells the parts of cores apart: which loops over cores they are in."""
     return tuple(
         _loops(operator, core) if is_spread(operator) else core == 0
-        for operator, _ in enclosed(program.body)
+        for operator, _ in operators_with_tiles(program.body)
     )
 
 

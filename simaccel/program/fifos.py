@@ -20,7 +20,7 @@ from simaccel.program.program import (
     Operator,
     Program,
     commands,
-    enclosed,
+    operators_with_tiles,
     rings,
     tiles_of,
 )
@@ -45,7 +45,7 @@ def fifos(program: Program, accelerator: Accelerator) -> dict[str, dict[str, Fif
     """Return the FIFOs of each operator: operator -> name of the tiles -> FIFO."""
     kinds = [kind for kind, memory in accelerator.memories.by_class().items() if memory.fifo]
     found: dict[str, dict[str, Fifo]] = {}
-    for operator, _ in enclosed(program.body):
+    for operator, _ in operators_with_tiles(program.body):
         mine = found.setdefault(operator.name, {})
         for kind in kinds if accelerator.groups.overlap else ():
             slots = rings(operator.body, operator.tiles, BUFFER, kind)

@@ -32,7 +32,7 @@ from simaccel.program.program import (
     reserved,
     rings,
     tiles_of,
-    transferred,
+    transfer_of,
 )
 
 WEIGHT = "weight"
@@ -241,7 +241,7 @@ def _known(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
         if isinstance(command, Load | Reserve) and not between_tiles(command):
             loads.setdefault(command.tile.name, []).append(command)
     for ways in loads.values():
-        tensors = [transferred(one)[0] for one in ways if isinstance(one, Load)]
+        tensors = [transfer_of(one)[0] for one in ways if isinstance(one, Load)]
         if all(one.name not in stored and (one.kind == WEIGHT or not again) for one in tensors):
             yield ways[0].tile
 
@@ -260,7 +260,7 @@ def _outside(operator: Operator, way: type[Load | Store]) -> Iterator[str]:
     """Name the tensors outside that an operator loads, or stores."""
     for command in commands(operator.body):
         if isinstance(command, way) and not between_tiles(command):
-            yield transferred(command)[0].name
+            yield transfer_of(command)[0].name
 
 
 def _loaded(operator: Operator) -> set[str]:

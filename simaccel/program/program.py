@@ -271,7 +271,7 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
     return (command.tile,)
 
 
-def transferred(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
+def transfer_of(command: Load | Store) -> tuple[TensorView, TransferTraffic]:
     """Tensor outside (in DRAM unless a tile is named) and bytes of a transfer."""
     view = command.view or command.tile.view
     n_bytes = in_bytes(math.prod(command.tile.shape), view.bits)
@@ -338,14 +338,14 @@ def reserved(
     them to the last. With ``kind``: of tensors of that class.
     """
     slots_of: dict[str, dict[str, tuple[int, int]]] = {}
-    for operator, tiles in enclosed(program.body):
+    for operator, tiles in operators_with_tiles(program.body):
         placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
         around = {t.name: (t.n_bytes, t.slots) for t in placed}
         slots_of[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
     return slots_of
 
 
-def enclosed(
+def operators_with_tiles(
     body: Sequence[Node], outer: tuple[Tile, ...] = ()
 ) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
     """Yield each operator with the tiles of enclosing bodies that live while it runs.
@@ -357,7 +357,7 @@ def enclosed(
             yield node, outer
         elif isinstance(node, ProgramLoop):
             for inner, living in zip(node.body, _living(node), strict=True):
-                yield from enclosed((inner,), (*outer, *living))
+                yield from operators_with_tiles((inner,), (*outer, *living))
 
 
 def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:

@@ -72,7 +72,14 @@ def _rate(result: Result, tokens: int | None) -> float | None:
 
 def _each(result: Result, tokens: int | None) -> float | None:
     energy = energy_of(result)
-    return None if tokens is None or energy is None else energy / tokens
+    if tokens is None or energy is None:
+        return None
+    return float(energy * result.get("chip_count", 1) / tokens)
+
+
+def _rate_of_chip(result: Result, tokens: int | None) -> float | None:
+    rate = _rate(result, tokens)
+    return None if rate is None else rate / result.get("chip_count", 1)
 
 
 def _edp(result: Result, _: int | None) -> float | None:
@@ -107,6 +114,13 @@ _ALL = (
     Metric("time", "seconds", "time (s)", _plain("seconds"), seconds_text),
     Metric("utilisation", "utilisation", "utilisation", _plain("utilisation"), share_text),
     Metric("tokens/s", "tokens_per_second", "tokens per second", _rate, rate_of_tokens_text),
+    Metric(
+        "tokens/s/chip",
+        "tokens_per_second_per_chip",
+        "tokens per second of a chip",
+        _rate_of_chip,
+        rate_of_tokens_text,
+    ),
     Metric("energy/token", "energy_per_token_pj", "energy per token (pJ)", _each, work_energy_text),
     Metric("energy", "energy_pj", "energy (pJ)", lambda r, _: energy_of(r), work_energy_text),
     Metric("power", "power_mw", "power (mW)", lambda r, _: r["power_mw"] or None, power_text),

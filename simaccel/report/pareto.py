@@ -14,7 +14,7 @@ import yaml
 from simaccel.experiment.pareto import FrontPoint
 from simaccel.mapping.files import mapping_text
 from simaccel.numbers import plain
-from simaccel.pareto import Front, evenly
+from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
 
@@ -77,7 +77,7 @@ def pareto_table(rows: Sequence[FrontRow], x: str, y: str) -> Table:
     for number, row in enumerate(rows):
         if number:
             table.add_section()
-        for at in evenly(np.arange(len(row.points)), SHOWN):
+        for at in pick_evenly(np.arange(len(row.points)), SHOWN):
             point = row.points[int(at)]
             add_row(table, [row.dataflow, *(figure_text(name, point[name]) for name in names)])
         if not row.points:

@@ -14,6 +14,7 @@ from simaccel.report.units import (
     seconds_text,
     share_text,
     short_share_text,
+    work_energy_text,
 )
 
 if TYPE_CHECKING:
@@ -88,8 +89,11 @@ def pod_lines(result: ExperimentResult) -> Iterator[str]:
         phase = result.workload.parameters["phase"]
         what = "time per token" if phase == "decode" else "time to first token"
         time = seconds_text(result.accelerator.seconds(run.cycles))
+        energy = sum(energy_pj(run, result.accelerator).values()) * chips.count
+        tokens = rate * result.accelerator.seconds(run.cycles)
         yield (
-            f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each"
+            f"{what} {time}, {rate:,.4g} tokens/s of all chips, {rate / chips.count:,.4g} of each, "
+            f"{work_energy_text(energy / tokens)} per token"
         )
 
 

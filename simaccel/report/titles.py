@@ -26,10 +26,10 @@ def experiment_title(
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])
 
 
-def wrapped(title: str, width: int) -> str:
+def wrap_title(title: str, width: int) -> str:
     """Break a title into lines of at most so many characters, between its parts.
 
-    >>> wrapped("bert on edge, scope block, batch 1", 20).splitlines()
+    >>> wrap_title("bert on edge, scope block, batch 1", 20).splitlines()
     ['bert on edge,', 'scope block, batch 1']
     """
     lines = [""]

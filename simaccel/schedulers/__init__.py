@@ -14,7 +14,7 @@ from simaccel.schedulers import spatial
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.over_cores import over_cores
 from simaccel.search.candidates import NothingFitsError
-from simaccel.search.problems import Options, Scheduler, parts, settled
+from simaccel.search.problems import Options, Scheduler, parts, settle_options
 from simaccel.workload import Workload
 
 
@@ -78,7 +78,7 @@ def make_mapping(
         known = (*DATAFLOWS, *MAPSPACES)
         raise InputError([Fault("--dataflow", "dataflow", dataflow, suggest(dataflow, known))])
     require_countable(workload)
-    options = settled(options or Options(), accelerator)
+    options = settle_options(options or Options(), accelerator)
     if options.spread and accelerator.cores.count == 1:
         allowed = "nothing on one core; --set cores.count=N for more"
         raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
@@ -104,5 +104,5 @@ __all__ = [
     "Scheduler",
     "default_dataflow",
     "make_mapping",
-    "settled",
+    "settle_options",
 ]

@@ -18,7 +18,7 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
-from simaccel.pareto import Front, evenly, undominated
+from simaccel.pareto import Front, pick_evenly, undominated
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidates import EXACT, CandidateSet, leakage
 from simaccel.search.canonical import renamed
@@ -28,7 +28,7 @@ from simaccel.search.front import (
     FrontFigures,
     best_of,
     front_of,
-    joined,
+    join_alternatives,
 )
 from simaccel.search.judge import FOREVER, Body, mapping_of, operators_of
 from simaccel.search.neighbours import limits_of, neighbours
@@ -118,7 +118,7 @@ class FrontSearch:
         """Return the front of operators that run one after the other."""
         found: list[Alternative] = list(fronts[0].points)
         for one in fronts[1:]:
-            found = joined(self.asked, found, one.points)
+            found = join_alternatives(self.asked, found, one.points)
         return Front(
             points=tuple(found),
             seen=sum(one.seen for one in fronts),
@@ -182,7 +182,7 @@ class FrontSearch:
         left, found = np.arange(fits.size), np.empty(0, dtype=np.int64)
         while left.size and found.size < _RUNS:
             layer = left[undominated(least[left])]
-            found = np.concatenate([found, evenly(layer, _RUNS)])
+            found = np.concatenate([found, pick_evenly(layer, _RUNS)])
             left = left[~np.isin(left, layer)]
         return [(grid, int(fits[at])) for at in found]
 
@@ -190,7 +190,7 @@ class FrontSearch:
         """Return what is near some places that lie evenly on a front."""
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
-        for grid, number in (few[int(at)] for at in evenly(np.arange(len(few)), _STARTS)):
+        for grid, number in (few[int(at)] for at in pick_evenly(np.arange(len(few)), _STARTS)):
             family = grid.families[int(grid.family[number])]
             starts.setdefault(id(family), [family]).append(grid.alone(number))
             groups[id(family)] = grid.group

@@ -23,7 +23,7 @@ from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
 from simaccel.search.problems import Attention, heads_per_sample
-from simaccel.search.sizes import nested
+from simaccel.search.sizes import nested_loops
 from simaccel.workload import Vector, Workload
 
 _SLOTS = ((2, 2), (1, 1), (1, 3))
@@ -172,13 +172,13 @@ def tiled_families(
     logit, _, attend = problem.part
 
     def inside(name: str, tensors: tuple[str, str]) -> Branch:
-        cuts = nested(problem.space, problem.rows, np.minimum(rows_in, rows))
+        cuts = nested_loops(problem.space, problem.rows, np.minimum(rows_in, rows))
         n = len(problem.rows)
         ranks = (*problem.rows, problem.c)
         sizes = (*(tile for division in cuts for tile in division.tiles), keys_in)
         places = (*(ints(first * (n + 1) + at) for at in range(n)), ints([n]).reshape(1, 1, 1))
         return (
-            *nested(problem.space, problem.heads, ints(1)),
+            *nested_loops(problem.space, problem.heads, ints(1)),
             FamilyLoops(ranks, sizes, places),
             *(FamilyKeep(tensor, BUFFER, slots) for tensor in tensors),
             Do(name, "array", STATIONARITIES[0]),
@@ -187,8 +187,8 @@ def tiled_families(
     for width in widths:
         middle = _softmax(problem, width)
         branch: Branch = (
-            *nested(problem.space, problem.heads, heads),
-            *nested(problem.space, problem.rows, rows),
+            *nested_loops(problem.space, problem.heads, heads),
+            *nested_loops(problem.space, problem.rows, rows),
             FamilyKeep(s, BUFFER, ints(1)),
             FamilyFork((inside(logit, (q, k)), middle, inside(attend, (v, z)))),
         )
@@ -219,8 +219,8 @@ def _branch(
     few, many = slots
     logit, _, attend = problem.part
     stream = FamilyLoops((problem.c,), (keys,), (ints(0),))
-    outer: list[object] = [*nested(problem.space, problem.heads, heads)]
-    outer += nested(problem.space, problem.rows, rows)
+    outer: list[object] = [*nested_loops(problem.space, problem.heads, heads)]
+    outer += nested_loops(problem.space, problem.rows, rows)
     outer += [FamilyKeep(q, BUFFER, few), FamilyKeep(z, BUFFER, few)]
     held = FamilyKeep(s, BUFFER, ints(2) if ahead else ints(1))
     do_logit = Do(logit, "array", STATIONARITIES[0])

@@ -26,15 +26,15 @@ from simaccel.schedulers.near_ways import between, near_way
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES, score
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.sequences import finished, measured
+from simaccel.schedulers.sequences import finish_mapping, measured
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, together
 from simaccel.search.candidates import CandidateSet, ScoredTree
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.judge import Body
-from simaccel.search.near_ties import settled
+from simaccel.search.near_ties import choose_near_tie
 from simaccel.search.problems import Attention, Options, Scheduler, attention_of, parts
-from simaccel.search.search import Goal, floored
+from simaccel.search.search import Goal, with_floor
 from simaccel.search.search import search as search_one
 from simaccel.workload import Einsum, Workload
 
@@ -74,7 +74,7 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _others(workload, search, options)
-    return finished(workload, "best", best_held(workload, bodies, search), goal)
+    return finish_mapping(workload, "best", best_held(workload, bodies, search), goal)
 
 
 def _others(
@@ -250,8 +250,8 @@ def _chain(
                 best = shared.best or best
         if best is None:
             return (), float("inf")
-        goal.note(floored(together("shared rows", accounts), grids[0], goal))
-        best = settled(best, sets, goal.room, limit)
+        goal.note(with_floor(together("shared rows", accounts), grids[0], goal))
+        best = choose_near_tie(best, sets, goal.room, limit)
         body = (replace(chain.group, tree=best.tree),)
         goal.trades.note(body, best)
         return body, best.value

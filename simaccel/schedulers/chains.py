@@ -31,7 +31,7 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.search.sizes import nested, tile_sizes
+from simaccel.search.sizes import nested_loops, tile_sizes
 from simaccel.workload import Einsum, Workload
 
 _INPUTS = 2
@@ -133,7 +133,9 @@ class _Grid:
 
 def _row_blocks(chain: OperatorChain, grid: _Grid, accelerator: Accelerator) -> list[FamilyLoops]:
     every = int(np.prod([chain.space.sizes[rank] for rank in chain.rows]))
-    return nested(chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows)))
+    return nested_loops(
+        chain.space, chain.rows, grid.axis(tile_sizes(every, accelerator.array.rows))
+    )
 
 
 def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
@@ -187,7 +189,7 @@ def _cut(
         return []
     sizes = tile_sizes(every, accelerator.array.cols)
     step = max(1, len(sizes) // (1 if few else 3))
-    return nested(chain.space, ranks, axis(sorted({*sizes[::step], every})))
+    return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
 
 def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:

@@ -14,7 +14,7 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined
 from simaccel.mapping.tree import BUFFER, Do, Keep
-from simaccel.search.sizes import filling, tile_sizes
+from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.workload import Vector
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import tensor_of
@@ -76,7 +76,7 @@ def tilings(space: IterationSpace, ranks: tuple[str, ...], side: int) -> list[di
         whole = math.prod(inner.values())
         sizes = tile_sizes(space.sizes[rank], max(1, -(-side // whole)))
         if whole > 1:
-            sizes = sorted({*sizes, *filling(space.sizes[rank], whole, side)})
+            sizes = sorted({*sizes, *filling_tiles(space.sizes[rank], whole, side)})
         tiles += [{**outer, rank: size, **inner} for size in sizes]
     unique = {tuple(sorted(tiling.items())): tiling for tiling in tiles}
     return list(unique.values()) or [{}]

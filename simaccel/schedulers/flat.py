@@ -26,12 +26,12 @@ from simaccel.schedulers.attention import (
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, together, unnoted
+from simaccel.search.accounts import SearchAccount, ignore_account, together
 from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
 from simaccel.search.core_cuts import grids_on_cores
-from simaccel.search.near_ties import settled
+from simaccel.search.near_ties import choose_near_tie
 from simaccel.search.problems import Attention, Options, Scheduler
-from simaccel.search.search import Goal, floored, search
+from simaccel.search.search import Goal, search, with_floor
 from simaccel.search.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
@@ -210,8 +210,8 @@ def attention(
         )
     account = together(name, accounts)
     account = replace(account, left=min(account.left, left))
-    goal.note(floored(account, kinds[0].grids[0], goal))
-    best = settled(best, sets, goal.room, limit, account.left)
+    goal.note(with_floor(account, kinds[0].grids[0], goal))
+    best = choose_near_tie(best, sets, goal.room, limit, account.left)
     group = replace(kinds[0].grids[0].group, tree=best.tree)
     goal.trades.note((group,), best)
     return [group], best.value
@@ -275,7 +275,7 @@ def choices(
 
     def choice(which: str, workload: Workload, part: Attention) -> list[Group]:
         problem = problem_of(workload, part)
-        asked = goal if which == granularities else replace(goal, note=unnoted)
+        asked = goal if which == granularities else replace(goal, note=ignore_account)
         return attention(problem, asked, grids(problem, asked, options, which), name)[0]
 
     return [partial(choice, which) for which in each_of(granularities, workload, goal)]

@@ -22,7 +22,7 @@ from simaccel.schedulers.resident_attention import (
     parts_of,
     units,
 )
-from simaccel.schedulers.sequences import best_of, finished
+from simaccel.schedulers.sequences import best_of, finish_mapping
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
 from simaccel.search.candidates import NothingFitsError, capacity
@@ -46,8 +46,8 @@ def schedule(
     """
     fronts = sequences(workload, search, choices)
     if search.accelerator.groups.resident:
-        return finished(workload, dataflow, best_held(workload, fronts, search), search.goal)
-    return finished(workload, dataflow, best_of(workload, fronts, search.goal), search.goal)
+        return finish_mapping(workload, dataflow, best_held(workload, fronts, search), search.goal)
+    return finish_mapping(workload, dataflow, best_of(workload, fronts, search.goal), search.goal)
 
 
 def sequences(

@@ -16,13 +16,13 @@ from dataclasses import replace
 
 from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
-from simaccel.hardware.core_share import one_core, sharing
+from simaccel.hardware.core_share import one_core, share_bandwidth
 from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, CoreCut
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.sequences import finished, measured
-from simaccel.search.accounts import ungiven, unnoted
+from simaccel.schedulers.sequences import finish_mapping, measured
+from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, numbers, parallel
 from simaccel.search.judge import Body, mapping_of, operators_of
@@ -54,8 +54,8 @@ def over_cores(
     asked = asked_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())
     first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ungiven))
-    quiet = replace(options, note=unnoted, gave=ungiven)
-    goal = Goal.of(accelerator, replace(options, note=unnoted), workload)
+    quiet = replace(options, note=ignore_account, gave=ungiven)
+    goal = Goal.of(accelerator, replace(options, note=ignore_account), workload)
     search = _Search(
         workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
     )
@@ -63,7 +63,7 @@ def over_cores(
     require_none(unmet(asked, search.met))
     bodies: list[Body] = [spread] if asked else [first.body, spread]
     values = [measured(workload, body, goal).value for body in bodies]
-    return finished(workload, first.dataflow, bodies[values.index(min(values))], goal)
+    return finish_mapping(workload, first.dataflow, bodies[values.index(min(values))], goal)
 
 
 class _Search:
@@ -177,7 +177,7 @@ class _Search:
         parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
         for share in parts:
             with suppress(SimaccelError, _UncutError):
-                body = self.schedule(piece, sharing(self.accelerator, share)).body
+                body = self.schedule(piece, share_bandwidth(self.accelerator, share)).body
                 groups = [part for part in body if isinstance(part, Group)]
                 if len(groups) == len(body):
                     yield tuple(_spread(whole, part, space, rank, tile) for part in groups)

@@ -16,7 +16,7 @@ from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
 
-def finished(workload: Workload, dataflow: str, body: Body, goal: Goal) -> Mapping:
+def finish_mapping(workload: Workload, dataflow: str, body: Body, goal: Goal) -> Mapping:
     """Put the mapping of a workload together, and tell what it gives up."""
     goal.gave(goal.trades.total(workload, body))
     return mapping_of(workload, dataflow, body)

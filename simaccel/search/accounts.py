@@ -123,7 +123,7 @@ def ungiven(_gave: ObjectiveLosses) -> None:
     """Tell nobody."""
 
 
-def unnoted(_account: SearchAccount) -> None:
+def ignore_account(_account: SearchAccount) -> None:
     """Tell nobody."""
 
 

@@ -341,7 +341,7 @@ class CandidateSet:
         return n_bytes
 
 
-def joined(sets: Sequence[CandidateSet]) -> CandidateSet:
+def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
     """Return the candidates of several sets of one group as one."""
     first, *others = sets
     if not others:

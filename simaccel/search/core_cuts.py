@@ -21,7 +21,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.cores import CORES, CoreCut, apart
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
-from simaccel.search.candidates import CandidateSet, joined
+from simaccel.search.candidates import CandidateSet, join_sets
 from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
@@ -73,7 +73,7 @@ def grids_on_cores(
         for family in cut.around(of_piece)
     ]
     name, *_ = grids
-    return {name: goal.extended(joined(list(grids.values())), more)}
+    return {name: goal.extended(join_sets(list(grids.values())), more)}
 
 
 def every_cut(group: Group, space: IterationSpace, goal: Goal, families: Families) -> list[Family]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
-from simaccel.pareto import beaten, evenly, undominated
+from simaccel.pareto import beaten, pick_evenly, undominated
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
@@ -138,10 +138,10 @@ def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternati
         return []
     rows = np.array([one.parts for one in found], dtype=np.float64)[:, asked.parts]
     kept = undominated(rows)
-    return [found[int(at)] for at in evenly(kept, _MOST)]
+    return [found[int(at)] for at in pick_evenly(kept, _MOST)]
 
 
-def joined(
+def join_alternatives(
     asked: FrontFigures, first: Sequence[Alternative], second: Sequence[Alternative]
 ) -> list[Alternative]:
     """Return the front of all pairs: an alternative of the first operators, and one of the next."""
@@ -154,5 +154,5 @@ def joined(
     rows = ones[:, None, :] + others[None, :, :]
     rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
     kept = undominated(rows.reshape(-1, ones.shape[1])[:, asked.parts])
-    pairs = (divmod(int(at), len(second)) for at in evenly(kept, _MOST))
+    pairs = (divmod(int(at), len(second)) for at in pick_evenly(kept, _MOST))
     return [first[left].followed(second[other]) for left, other in pairs]

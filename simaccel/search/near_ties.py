@@ -104,7 +104,7 @@ def decides(objective: Objective, tolerance: float) -> bool:
     return tolerance > 0 and objective != "edp"
 
 
-def settled(
+def choose_near_tie(
     best: ScoredTree,
     sets: Sequence[CandidateSet],
     room: int,

@@ -12,7 +12,7 @@ from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Group, Mapping
-from simaccel.search.accounts import Gave, Note, ungiven, unnoted
+from simaccel.search.accounts import Gave, Note, ignore_account, ungiven
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.mapspace.search import Each, Effort, Watch
 from simaccel.workload import Einsum, Vector, Workload
@@ -53,7 +53,7 @@ class Options:
     patience: int | None = None
     tolerance: float = WITHIN
     each: Each = map
-    note: Note = unnoted
+    note: Note = ignore_account
     gave: Gave = ungiven
     watch: Watch = unwatched
     tensor_parallel: int | None = None
@@ -80,7 +80,7 @@ class Options:
         return replace(self, effort=effort, ends=now + seconds)
 
 
-def settled(options: Options, accelerator: Accelerator) -> Options:
+def settle_options(options: Options, accelerator: Accelerator) -> Options:
     """Return options with what an accelerator says where nothing is asked for.
 
     That is the stationarity of its array, and what mapspaces make small where its energies are

@@ -24,14 +24,14 @@ from simaccel.search.accounts import (
     Note,
     SearchAccount,
     floor_of_group,
+    ignore_account,
     together,
     ungiven,
-    unnoted,
 )
 from simaccel.search.candidates import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import Objective
-from simaccel.search.near_ties import GroupLosses, decides, settled
+from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
 from simaccel.search.neighbours import neighbours
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
@@ -70,7 +70,7 @@ class Goal:
     asked: TreeConstraints = NOTHING
     patience: int | None = None
     until: float | None = None
-    note: Note = unnoted
+    note: Note = ignore_account
     held_bytes: int = 0
     """Of the buffer, for what is kept around what is searched."""
     slack: float = 0.0
@@ -210,7 +210,7 @@ class SearchResult:
 
     def settled(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
         """Return the best, or a near-tie that a user would choose, below the limit."""
-        return self.best and settled(self.best, self.sets, room, limit, self.account.left)
+        return self.best and choose_near_tie(self.best, self.sets, room, limit, self.account.left)
 
 
 def search(
@@ -247,7 +247,7 @@ def _searched(grid: CandidateSet, goal: Goal, limit: float, name: str) -> Search
     return SearchResult(climb.best, climb.account(name), climb.sets)
 
 
-def floored(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
+def with_floor(account: SearchAccount, grid: CandidateSet, goal: Goal) -> SearchAccount:
     """Return an account with what no mapping of the operators at all is below."""
     if goal.held_bytes:  # what is held between groups need not move
         return account

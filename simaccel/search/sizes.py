@@ -44,20 +44,20 @@ def tile_sizes(extent: int, side: int) -> list[int]:
     return sorted(s for s in sizes if s <= extent)
 
 
-def filling(extent: int, whole: int, side: int) -> list[int]:
+def filling_tiles(extent: int, whole: int, side: int) -> list[int]:
     """Return tiles of a rank that fill whole array sides, with ``whole`` positions each.
 
     The largest that need no more sides: of an output 56 wide, 9 rows are 504 positions, which fill
     two sides of 256, and 10 rows begin a third.
 
-    >>> filling(56, 56, 256)
+    >>> filling_tiles(56, 56, 256)
     [4, 9, 13, 18, 27, 36]
     """
     sizes = {pieces * side // whole for pieces in _SIDES}
     return sorted(size for size in sizes if 1 <= size < extent)
 
 
-def nested(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> list[FamilyLoops]:
+def nested_loops(space: IterationSpace, ranks: Sequence[str], tile: Ints) -> list[FamilyLoops]:
     """Return loops of several ranks whose blocks have so many positions together.
 
     Inner ranks stay whole as long as the block is larger than they are.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from simaccel.errors import InputError
 from simaccel.files.schema import faults_of
-from simaccel.trace.opening import damaged
+from simaccel.trace.opening import damaged_error
 
 _MOST: Final = 2**60
 """More bytes, MACs or cycles than any run has; sums of some of them are integers of 64 bits."""
@@ -57,12 +57,12 @@ def read_figures(path: Path, data: bytes, cycles: int) -> dict[str, Any]:
         _Figures.model_validate(figures)
     except ValidationError as error:
         first = InputError(faults_of(error, "header/figures", figures)[:1])
-        raise damaged(path, str(first)) from None
+        raise damaged_error(path, str(first)) from None
     except (ValueError, RecursionError) as error:
-        raise damaged(path, f"header/figures is no JSON: {error}") from None
+        raise damaged_error(path, f"header/figures is no JSON: {error}") from None
     document: dict[str, Any] = figures
     if document.get("cycles", cycles) != cycles:
-        raise damaged(
+        raise damaged_error(
             path, f"header/figures is of {document['cycles']} cycles, the run has {cycles}"
         )
     return document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.trace.opening import damaged
+from simaccel.trace.opening import damaged_error
 from simaccel.trace.rows import EventColumns
 from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 
@@ -36,15 +36,15 @@ def nest(stored: Sequence[Sequence[int]], rows: EventColumns, cycles: int) -> li
     for first, end, period, repeats in stored:
         segment = RowSegment(first, end, period, repeats)
         if not (0 <= first < end <= rows.n_rows and period > 0 and repeats > 0):
-            raise damaged(rows.path, f"{segment} is outside {rows.n_rows} rows")
+            raise damaged_error(rows.path, f"{segment} is outside {rows.n_rows} rows")
         if period * (repeats + 1) > cycles:
-            raise damaged(rows.path, f"{segment} is longer than {cycles} cycles")
+            raise damaged_error(rows.path, f"{segment} is longer than {cycles} cycles")
         while forest and forest[-1].first_row >= first:
             segment.inner.insert(0, forest.pop())
         if forest and forest[-1].end_row > first:
-            raise damaged(rows.path, f"{segment} crosses {forest[-1]}")
+            raise damaged_error(rows.path, f"{segment} crosses {forest[-1]}")
         if segment.inner and segment.inner[-1].end_row > end:
-            raise damaged(rows.path, f"{segment} crosses {segment.inner[-1]}")
+            raise damaged_error(rows.path, f"{segment} crosses {segment.inner[-1]}")
         forest.append(segment)
     return forest
 
@@ -104,7 +104,7 @@ def make_track(
             if body.nodes:
                 nodes.append(RepeatTrack(body, segment.period_cycles, segment.repeats))
                 if nodes[-1].end > cycles:
-                    raise damaged(rows.path, f"{segment} goes on after cycle {cycles}")
+                    raise damaged_error(rows.path, f"{segment} goes on after cycle {cycles}")
             first = segment.end_row
         nodes += _leaves(rows, lane, first, end)
         return ChainTrack(nodes)

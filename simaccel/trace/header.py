@@ -15,10 +15,10 @@ from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import TraceError, damaged
+from simaccel.trace.opening import TraceError, damaged_error
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
 from simaccel.trace.store import Parts
-from simaccel.trace.superblock import ClosedFile, closed, is_open, read_superblock
+from simaccel.trace.superblock import ClosedFile, closed_superblock, is_open, read_superblock
 
 if TYPE_CHECKING:
     from simaccel.mapping.tree import Mapping
@@ -38,7 +38,10 @@ def open_file(path: Path) -> Iterator[File]:
         with h5py.File(path, "r") as file:
             yield file
         return
-    with ClosedFile(path, closed(block, path.stat().st_size)) as raw, h5py.File(raw, "r") as file:
+    with (
+        ClosedFile(path, closed_superblock(block, path.stat().st_size)) as raw,
+        h5py.File(raw, "r") as file,
+    ):
         yield file
 
 
@@ -144,4 +147,4 @@ class RunRecord:
             yield
         except (ValueError, KeyError, TypeError, InputError, ProgramError) as error:
             first, *_ = str(error).splitlines()
-            raise damaged(self.path, f"its {what} can't be read: {first}") from None
+            raise damaged_error(self.path, f"its {what} can't be read: {first}") from None

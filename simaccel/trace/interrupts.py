@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Let an interrupt wait until the end of the ``with`` block, then handle it as ever.
 
     h5py forgets its objects in callbacks of weak references, and what is raised there is only

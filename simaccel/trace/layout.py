@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import FORMAT, MAX_CYCLE, TraceError, damaged, no_trace
+from simaccel.trace.opening import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
@@ -93,7 +93,7 @@ def require_layout(path: Path, file: File) -> Parts:
     if not faults:
         faults = [*_event_faults(file, parts), *_length_faults(parts)]
     if faults:
-        raise damaged(path, faults[0])
+        raise damaged_error(path, faults[0])
     return parts
 
 
@@ -111,11 +111,13 @@ def _require_attributes(path: Path, file: File) -> None:
         raise TraceError(path, problem, f"schema version {' or '.join(map(str, OPENED))}")
     flag = _attribute(file, "complete")
     if flag is None or flag.shape != () or flag.dtype != np.bool_:
-        raise damaged(path, "its attribute complete is not true or false")
+        raise damaged_error(path, "its attribute complete is not true or false")
     for name, (low, high) in _COUNTS.items():
         value = _integer(file, name)
         if value is None or not low <= value <= high:
-            raise damaged(path, f"its attribute {name} is not an integer from {low} to {high}")
+            raise damaged_error(
+                path, f"its attribute {name} is not an integer from {low} to {high}"
+            )
 
 
 def _attribute(file: File, name: str) -> Any:  # noqa: ANN401 - h5py has no types

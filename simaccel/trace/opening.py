@@ -27,7 +27,7 @@ class TraceError(SimaccelError):
         return f"{path}: {problem}; {allows(allowed)}"
 
 
-def damaged(path: Path, problem: str) -> TraceError:
+def damaged_error(path: Path, problem: str) -> TraceError:
     """Return what is wrong with a file that once was a trace."""
     return TraceError(path, f"damaged: {problem}", "an unchanged trace that was written to its end")
 

@@ -21,7 +21,7 @@ from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
 from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
 from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
 from simaccel.trace.layout import code_of, require_layout
-from simaccel.trace.opening import TraceError, damaged, require_hdf5
+from simaccel.trace.opening import TraceError, damaged_error, require_hdf5
 from simaccel.trace.questions import BY, Stall, account, window
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
@@ -79,7 +79,7 @@ class TraceReader(RunRecord):
         self.tables = {name: read_texts(parts[f"tables/{name}"]) for name in TABLES}
         causes = self.tables["causes"]  # of an older writer: those that were there
         if not causes or causes != list(CAUSES)[: len(causes)]:
-            raise damaged(path, f"causes {self.tables['causes']}")
+            raise damaged_error(path, f"causes {self.tables['causes']}")
         limits = [len(self.tables[t]) for t in ("lanes", "lanes", "tiles", "kinds", "causes")]
         index = BlockIndex(*(parts[f"index/{n}"][:] for n in ("rows", "first_start", "last_end")))
         self._rows = EventColumns(path, file, parts, index, tuple(limits))
@@ -224,7 +224,7 @@ class TraceReader(RunRecord):
         ]
         if faults:
             more = f" and {len(faults) - _SHOWN_FAULTS} more" * (len(faults) > _SHOWN_FAULTS)
-            raise damaged(self.path, "; ".join(faults[:_SHOWN_FAULTS]) + more)
+            raise damaged_error(self.path, "; ".join(faults[:_SHOWN_FAULTS]) + more)
 
     def _faults(self, name: str, track: ChainTrack) -> list[str]:
         if name in self._totals:

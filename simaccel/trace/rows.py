@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import damaged
+from simaccel.trace.opening import damaged_error
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,
@@ -46,7 +46,7 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as error:
-        raise damaged(path, str(error) or type(error).__name__) from None
+        raise damaged_error(path, str(error) or type(error).__name__) from None
 
 
 class LaneRows:
@@ -104,7 +104,7 @@ class EventColumns:
         if not file.attrs["complete"]:
             self.index = self._scanned(len(index.rows[0]) if len(index.rows) else 1)
         if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
-            raise damaged(path, f"the index does not describe {self.n_rows} rows")
+            raise damaged_error(path, f"the index does not describe {self.n_rows} rows")
 
     @property
     def n_blocks(self) -> int:
@@ -161,8 +161,10 @@ class EventColumns:
             strict=True,
         ):
             if rows[name].max() >= limit:
-                raise damaged(self.path, f"{where}: {name} {rows[name].max()} is not in the table")
+                raise damaged_error(
+                    self.path, f"{where}: {name} {rows[name].max()} is not in the table"
+                )
         counted = block_index(rows, self.index.rows.shape[1])
         for name in ("rows", "first_start", "last_end"):
             if not np.array_equal(getattr(counted, name), getattr(self.index, name)[block]):
-                raise damaged(self.path, f"{where}: the index tells another {name}")
+                raise damaged_error(self.path, f"{where}: the index tells another {name}")

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from simaccel.trace.opening import FORMAT, damaged, no_trace
+from simaccel.trace.opening import FORMAT, damaged_error, no_trace
 
 SUPERBLOCK_BYTES: Final = 48
 _VERSION_AND_SIZES: Final = bytes((3, 8, 8))
@@ -34,14 +34,14 @@ def read_superblock(path: Path) -> bytes:
     with path.open("rb") as stream:
         block = stream.read(SUPERBLOCK_BYTES)
     if len(block) < SUPERBLOCK_BYTES:
-        raise damaged(path, f"{len(block)} of {SUPERBLOCK_BYTES} bytes")
+        raise damaged_error(path, f"{len(block)} of {SUPERBLOCK_BYTES} bytes")
     if block[8:_FLAGS_AT] != _VERSION_AND_SIZES:
         raise no_trace(path)
     if checksum(block[: _SUM.start]) != int.from_bytes(block[_SUM], "little") or any(block[_BASE]):
-        raise damaged(path, "its first 48 bytes do not fit their checksum")
+        raise damaged_error(path, "its first 48 bytes do not fit their checksum")
     end, n_bytes = int.from_bytes(block[_END], "little"), path.stat().st_size
     if n_bytes < end:
-        raise damaged(path, f"{n_bytes} of {end} bytes")
+        raise damaged_error(path, f"{n_bytes} of {end} bytes")
     return block
 
 
@@ -65,7 +65,7 @@ def is_open(block: bytes) -> bool:
     return bool(block[_FLAGS_AT])
 
 
-def closed(block: bytes, n_bytes: int) -> bytes:
+def closed_superblock(block: bytes, n_bytes: int) -> bytes:
     """Return the first bytes of the same file as if it had been closed with ``n_bytes``."""
     head = bytearray(block[: _SUM.start])
     head[_FLAGS_AT] = 0

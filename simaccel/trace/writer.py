@@ -15,7 +15,7 @@ from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path
 from simaccel.machine.accounts import Cause, EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
-from simaccel.trace.interrupts import undisturbed
+from simaccel.trace.interrupts import defer_interrupts
 from simaccel.trace.opening import MAX_CYCLE, TraceError
 from simaccel.trace.schema import (
     BLOCK_ROWS,
@@ -104,7 +104,7 @@ class TraceWriter:
 
     def __enter__(self) -> Self:
         try:
-            with undisturbed():
+            with defer_interrupts():
                 create(self._partial, header_bytes(self.header))
                 self._file = h5py.File(self._partial, "w", libver=LIBVER)
                 self._take(header_bytes(self.header))
@@ -272,7 +272,7 @@ class TraceWriter:
         """Keep what was heard in the file, for whom a killed run leaves it to."""
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
-            with undisturbed():
+            with defer_interrupts():
                 self._store_block()
                 self._store_tables()
                 self._file.flush()
@@ -302,7 +302,7 @@ class TraceWriter:
                 self._lane(name, "channel")
         self.checkpoint(cycles)
         try:
-            with undisturbed():
+            with defer_interrupts():
                 lanes = list(self._tables["lanes"])
                 text = figures_text(figures or {})
                 self._take(len(text))
@@ -328,7 +328,7 @@ class TraceWriter:
     def _store(self) -> None:
         """Write the present block."""
         try:
-            with undisturbed():
+            with defer_interrupts():
                 self._store_block()
         except (OSError, RuntimeError) as error:
             raise not_written(self.path, error) from None
@@ -372,7 +372,7 @@ class TraceWriter:
         if not self._finished:
             raise RuntimeError("the with block of a TraceWriter ended without finish()")
         try:
-            with undisturbed():
+            with defer_interrupts():
                 self._file.close()
             cut(self._partial)
             require_target(self.path, force=self._force)
@@ -382,7 +382,7 @@ class TraceWriter:
 
     def _discard(self) -> None:
         """Close and remove what is not the target by now."""
-        with suppress(OSError, RuntimeError), undisturbed():
+        with suppress(OSError, RuntimeError), defer_interrupts():
             if self._file is not None:
                 self._file.close()
         with suppress(OSError):

@@ -29,7 +29,7 @@ from simaccel.experiment.exploration.space import (
     require_described,
     require_sizes,
 )
-from simaccel.experiment.parallel import working
+from simaccel.experiment.parallel import open_workers
 from simaccel.files.schema import leaf_fields
 from simaccel.hardware import Accelerator
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
@@ -158,7 +158,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
     kept = store_in(store)
     open_store(kept, "simaccel.explore(...)", seed)
     plan = ExplorationObjective(tuple(limits), objective)
-    with working(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
+    with open_workers(min(jobs, len(numbers), 2 * (os.cpu_count() or 1))) as team:
         points = explored(space.dimensions, space.designs(numbers), plan, team, store=kept)
     return Exploration(space, points)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simaccel.errors import Fault, InputError, gather
 from simaccel.experiment.precision import at_precision
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.importers.workloads import load_workload
@@ -90,7 +90,7 @@ def mapped(
 
     """
     if not isinstance(dataflow, Mapping):
-        return scheduled(workload, accelerator, dataflow, options)
+        return schedule_workload(workload, accelerator, dataflow, options)
     require_same(workload, dataflow)
     require_mapping(workload, dataflow, accelerator, "mapping")
     return dataflow

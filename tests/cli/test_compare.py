@@ -14,6 +14,7 @@ from simaccel.experiment.run import simulate
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
+from simaccel.report.metrics import METRICS
 from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of
 from simaccel.workload import ModelDimensions, attention, build
 
@@ -368,3 +369,21 @@ def test_lists_that_are_wrong_are_named(cli: Call, given: str, text: str) -> Non
     found = cli(f"compare {hw} {LISTS} --dataflow naive {given}")
     assert found.exit_code == 2
     assert text in found.stderr
+
+
+def test_degrees_of_parallelism_are_lists_and_energy_is_of_all_chips(cli: Call) -> None:
+    sets = ("count=2", "topology=switch", "link_bytes_per_second=9~GB/s", "pj_per_bit=1")
+    chips = " ".join(f"--set chips.{one}" for one in sets)
+    of = f"--hw tpu_v3 {chips} --workload gpt2 --phase decode --kv-len 8 --scope model --batch 2"
+    asked = f"{of} --dataflow naive"
+    outcome = cli(f"compare {asked} --tensor-parallel 1,2 --metric tokens/s/chip --json")
+    rows = json.loads(outcome.stdout)
+    assert [row["tensor_parallel"] for row in rows] == ["1", "2"]
+    run = json.loads(cli(f"run {asked} --tensor-parallel 2 --json").stdout)
+    assert rows[1]["cycles"] == run["cycles"] < rows[0]["cycles"]
+    both = json.loads(cli(f"compare {asked} --metric energy/token --json").stdout)[0]
+    assert METRICS["energy/token"].value(both, 2) == run["chips"]["energy_pj"] / 2
+    rate = run["chips"]["tokens_per_second"]
+    assert METRICS["tokens/s/chip"].value(both, 2) == pytest.approx(rate / 2)
+    wrong = cli(f"run {asked} --tensor-parallel 1,2")
+    assert "is several; `simaccel compare` takes a list." in wrong.stderr

@@ -28,7 +28,7 @@ from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
 from simaccel.search.mapspace.space import STRATEGIES
-from simaccel.trace.interrupts import undisturbed
+from simaccel.trace.interrupts import defer_interrupts
 from simaccel.verbs import comparing
 
 Call = Callable[[str], Result]
@@ -269,7 +269,7 @@ def test_sigterm_waits_for_hdf5_too() -> None:
     done = []
 
     def work() -> None:
-        with undisturbed():
+        with defer_interrupts():
             signal.raise_signal(signal.SIGTERM)
             done.append(1)
 

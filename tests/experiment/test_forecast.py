@@ -7,7 +7,7 @@ import pytest
 
 from simaccel.experiment.forecast import forecast
 from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.workload import ModelDimensions, attention, gemm
@@ -21,7 +21,7 @@ WORKLOAD = attention(SMALL, batch=2, seq_len=11)
 @cache
 def _mapping(dataflow: str) -> Mapping:
     """Map the workload; the mapping runs whatever the rates are."""
-    return scheduled(WORKLOAD, load_accelerator("toy"), dataflow)
+    return schedule_workload(WORKLOAD, load_accelerator("toy"), dataflow)
 
 
 _SETTINGS: list[list[str]] = [

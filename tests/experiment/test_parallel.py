@@ -21,8 +21,8 @@ from distributed.core import Status
 
 from simaccel.errors import InputError, WorkerDiedError
 from simaccel.experiment import cluster
-from simaccel.experiment.cluster import connected, started
-from simaccel.experiment.parallel import TaskWorkers, noted, run_all, working
+from simaccel.experiment.cluster import connect_cluster, start_cluster
+from simaccel.experiment.parallel import TaskWorkers, open_workers, run_all, run_with
 from tests.draws import some
 
 PARENT = """
@@ -39,7 +39,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def team() -> Iterator[TaskWorkers]:
     """Two processes for all tests that don't end them for good."""
-    with working(2) as two:
+    with open_workers(2) as two:
         yield two
 
 
@@ -81,7 +81,7 @@ def test_one_job_runs_in_this_process_and_loads_no_dask() -> None:
 @pytest.mark.parametrize("count", [1, 3, 200])
 def test_results_come_in_the_order_of_the_tasks(team: TaskWorkers, count: int) -> None:
     told: list[float] = []
-    found = noted(team, abs, range(-count, 0), lambda done, _: told.append(done))
+    found = run_with(team, abs, range(-count, 0), lambda done, _: told.append(done))
     assert found == [*range(count, 0, -1)]
     assert told == [(at + 1) / count for at in range(count)]
     assert list(team.each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
@@ -96,19 +96,19 @@ def test_results_that_nobody_asks_for_are_cancelled(team: TaskWorkers) -> None:
 
 def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        noted(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
+        run_with(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
     with pytest.raises(OSError, match="nowhere"):
         list(team.each(os.listdir, ["/nowhere"]))
 
 
 def test_a_process_that_dies_loses_its_task_only(team: TaskWorkers) -> None:
-    assert noted(team, _halved, [6, 3, 4, 2], _silent, lost=_minus) == [3, -3, 2, 1]
+    assert run_with(team, _halved, [6, 3, 4, 2], _silent, lost=_minus) == [3, -3, 2, 1]
 
 
 def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: TaskWorkers) -> None:
     """All of them are over at once, so that they travel together soon."""
     tasks = [2] * 60 + [3] + [2] * 60
-    assert noted(team, _halved, tasks, _silent, lost=_minus) == [1] * 60 + [-3] + [1] * 60
+    assert run_with(team, _halved, tasks, _silent, lost=_minus) == [1] * 60 + [-3] + [1] * 60
 
 
 def test_a_process_of_a_search_that_dies_is_said(team: TaskWorkers) -> None:
@@ -121,14 +121,17 @@ def test_processes_that_died_come_back_however_long_it_takes(
     patience: str,
 ) -> None:
     """A user's own configuration of Dask gives them up after a time."""
-    with dask.config.set({"distributed.deploy.lost-worker-timeout": patience}), started(1) as one:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": patience}),
+        start_cluster(1) as one,
+    ):
         with pytest.raises(WorkerDiedError):
             list(one.each(os._exit, [1, 2]))
         assert list(one.each(abs, [-1, -2])) == [1, 2]
 
 
 def test_a_process_that_was_given_up_is_no_reason_not_to_end(count: Callable[[], int]) -> None:
-    with started(1) as alone:
+    with start_cluster(1) as alone:
         local = alone.client.cluster
         assert isinstance(local, LocalCluster)
         _until(lambda: len(local.workers) == 1)
@@ -144,7 +147,7 @@ def test_processes_that_never_come_back_are_said(monkeypatch: pytest.MonkeyPatch
         raise OSError("no more processes")
 
     monkeypatch.setitem(cluster._CONFIG, "distributed.scheduler.no-workers-timeout", 0.01)
-    with started(1) as alone:
+    with start_cluster(1) as alone:
         monkeypatch.setattr(Nanny, "instantiate", fails)
         with pytest.raises(cluster.ClusterError, match="died, and no other one starts"):
             list(alone.each(os._exit, [1]))
@@ -154,7 +157,7 @@ def test_an_end_that_takes_too_long_hides_no_result(monkeypatch: pytest.MonkeyPa
     async def never(_: Client, **__: object) -> None:
         await asyncio.sleep(3600)
 
-    with started(1) as alone:
+    with start_cluster(1) as alone:
         monkeypatch.setattr(cluster, "_END_SECONDS", 0.01)
         monkeypatch.setattr(LocalCluster, "_close", never)
         assert list(alone.each(abs, [-1])) == [1]
@@ -164,18 +167,18 @@ def test_an_end_that_takes_too_long_hides_no_result(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cluster_that_exists_is_used() -> None:
-    with started(1) as there:
+    with start_cluster(1) as there:
         address = str(there.client.scheduler_info()["address"])
         found = run_all(_pid, range(20), 1, _silent, address=address)
         assert os.getpid() not in found
         assert len({*found}) == 1
-        with connected(address) as other:
+        with connect_cluster(address) as other:
             other.digest = "of another simaccel"
             with pytest.raises(Exception, match="runs another simaccel; install this one there"):
                 list(other.each(abs, [1]))
         (worker,) = there.client.scheduler_info()["workers"]  # its address is none of a scheduler
         allowed = "the address of a Dask scheduler that answers"
-        with pytest.raises(InputError, match=allowed), connected(worker):
+        with pytest.raises(InputError, match=allowed), connect_cluster(worker):
             pass
 
 
@@ -186,7 +189,7 @@ def _pid(_: object) -> int:
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "ftp://a:1", "tcp://"])
 def test_an_address_where_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simaccel.experiment.cluster._ANSWER_SECONDS", 0.3)
-    with pytest.raises(InputError) as caught, connected(address):
+    with pytest.raises(InputError) as caught, connect_cluster(address):
         pass
     said = f"command line: --dask: got '{address}'; allowed: the address of a Dask scheduler"
     assert str(caught.value).startswith(said)
@@ -216,7 +219,7 @@ def test_an_address_of_another_service(said: bytes, monkeypatch: pytest.MonkeyPa
         threading.Thread(target=answer, daemon=True).start()
         with (
             pytest.raises(InputError, match="the address of a Dask scheduler that answers"),
-            connected(f"tcp://127.0.0.1:{service.getsockname()[1]}"),
+            connect_cluster(f"tcp://127.0.0.1:{service.getsockname()[1]}"),
         ):
             pass
         service.shutdown(socket.SHUT_RDWR)
@@ -227,7 +230,7 @@ def test_an_address_of_another_service(said: bytes, monkeypatch: pytest.MonkeyPa
 def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
     count: Callable[[], int],
 ) -> None:
-    with working(100_000) as some:
+    with open_workers(100_000) as some:
         assert list(some.each(_pid, [0])) == [os.getpid()]
         assert os.getpid() not in [*some.each(_pid, [0, 1])]
         assert count() == 2

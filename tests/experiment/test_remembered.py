@@ -34,25 +34,25 @@ def searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_same_is_searched_once(searches: list[str]) -> None:
-    first = scheduling.scheduled(_GEMM, _TOY, "flex")
-    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
+    first = scheduling.schedule_workload(_GEMM, _TOY, "flex")
+    assert scheduling.schedule_workload(_GEMM, _TOY, "flex") == first
     assert searches == ["flex"]
 
 
 def test_all_that_decides_is_part_of_the_key(searches: list[str]) -> None:
-    scheduling.scheduled(_GEMM, _TOY, "flex")
-    scheduling.scheduled(gemm(m=7, k=5, n=4), _TOY, "flex")
-    scheduling.scheduled(_GEMM, load_accelerator("toy", ["dram.latency_cycles=77"]), "flex")
-    scheduling.scheduled(_GEMM, _TOY, "naive")
-    scheduling.scheduled(_GEMM, _TOY, "flex", Options(objective="energy"))
+    scheduling.schedule_workload(_GEMM, _TOY, "flex")
+    scheduling.schedule_workload(gemm(m=7, k=5, n=4), _TOY, "flex")
+    scheduling.schedule_workload(_GEMM, load_accelerator("toy", ["dram.latency_cycles=77"]), "flex")
+    scheduling.schedule_workload(_GEMM, _TOY, "naive")
+    scheduling.schedule_workload(_GEMM, _TOY, "flex", Options(objective="energy"))
     assert searches == ["flex", "flex", "flex", "naive", "flex"]
 
 
 def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
     now: list[SearchAccount] = []
     then: list[SearchAccount] = []
-    scheduling.scheduled(_GEMM, _TOY, "flex", told=now.append)
-    scheduling.scheduled(_GEMM, _TOY, "flex", told=then.append)
+    scheduling.schedule_workload(_GEMM, _TOY, "flex", told=now.append)
+    scheduling.schedule_workload(_GEMM, _TOY, "flex", told=then.append)
     assert searches == ["flex"]
     assert then == now
     assert [one.operators for one in then] == [("gemm",)]
@@ -61,7 +61,7 @@ def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
 def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
     progress: list[SearchAccount] = []
     for _ in range(2):
-        scheduling.scheduled(_GEMM, _TOY, "flex", Options(note=progress.append))
+        scheduling.schedule_workload(_GEMM, _TOY, "flex", Options(note=progress.append))
     assert searches == ["flex"]
     assert len(progress) == 1
 
@@ -70,18 +70,18 @@ def test_progress_is_told_of_searches_alone(searches: list[str]) -> None:
 def test_a_damaged_file_is_searched_again(
     searches: list[str], tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    first = scheduling.scheduled(_GEMM, _TOY, "flex")
+    first = scheduling.schedule_workload(_GEMM, _TOY, "flex")
     (path,) = tmp_path.rglob("*.json")
     damage(path)
-    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
-    assert scheduling.scheduled(_GEMM, _TOY, "flex") == first
+    assert scheduling.schedule_workload(_GEMM, _TOY, "flex") == first
+    assert scheduling.schedule_workload(_GEMM, _TOY, "flex") == first
     assert searches == ["flex", "flex"]
 
 
 def test_what_depends_on_the_time_is_not_remembered(searches: list[str]) -> None:
     options = Options(effort=Effort(budget_seconds=5))
     for _ in range(2):
-        scheduling.scheduled(_GEMM, _TOY, "flex", options)
+        scheduling.schedule_workload(_GEMM, _TOY, "flex", options)
     assert searches == ["flex", "flex"]
 
 
@@ -91,7 +91,7 @@ def test_a_folder_that_cannot_be_written_does_no_harm(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SIMACCEL_CACHE", str(tmp_path / "file"))
     for _ in range(2):
-        scheduling.scheduled(_GEMM, _TOY, "flex")
+        scheduling.schedule_workload(_GEMM, _TOY, "flex")
     assert searches == ["flex", "flex"]
     assert (tmp_path / "file").read_text() == ""
 
@@ -109,12 +109,12 @@ def test_a_user_without_a_home_has_nothing_remembered(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
     for _ in range(2):
-        scheduling.scheduled(_GEMM, _TOY, "flex")
+        scheduling.schedule_workload(_GEMM, _TOY, "flex")
     assert searches == ["flex", "flex"]
 
 
 def test_off_remembers_nothing(searches: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIMACCEL_CACHE", "off")
     for _ in range(2):
-        scheduling.scheduled(_GEMM, _TOY, "flex")
+        scheduling.schedule_workload(_GEMM, _TOY, "flex")
     assert searches == ["flex", "flex"]

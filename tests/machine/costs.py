@@ -22,7 +22,7 @@ from simaccel.program.program import (
     Steps,
     Store,
     between_tiles,
-    transferred,
+    transfer_of,
 )
 from tests.machine.stepped import READ, WRITE
 
@@ -76,7 +76,7 @@ class Costs:
 
     def memory(self, command: Command) -> Accelerator:
         """Return the accelerator whose DRAM is where what is loaded or stored lives."""
-        of = transferred(command)[0] if isinstance(command, Load | Store) else None
+        of = transfer_of(command)[0] if isinstance(command, Load | Store) else None
         return self.on.backing(of.kind if of else "")
 
     def _cycles(self, command: Command) -> int:
@@ -102,7 +102,7 @@ class Costs:
             yield "buffer_write", on.write_rate.cycles(cost.writes * made), WRITE
         if not isinstance(command, Load | Store) or between_tiles(command):
             return
-        view, moved = transferred(command)
+        view, moved = transfer_of(command)
         there, loads = self.memory(command), isinstance(command, Load)
         rate = there.channel_read_rate if loads else there.channel_rate
         for channel in range(there.dram.channels):

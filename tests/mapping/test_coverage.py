@@ -14,7 +14,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.program.accounting import points_of
 from simaccel.program.lowering import lower
-from simaccel.program.program import enclosed
+from simaccel.program.program import operators_with_tiles
 from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.workload import Einsum, Workload
 from tests.drawn_graphs import drawn_workload
@@ -54,7 +54,9 @@ def test_random_trees_over_random_graphs() -> None:
 
 def _in_program(of: Workload, one: Mapping) -> dict[str, int]:
     found = {}
-    for group, (operator, _) in zip(one.groups, enclosed(lower(of, one).body), strict=True):
+    for group, (operator, _) in zip(
+        one.groups, operators_with_tiles(lower(of, one).body), strict=True
+    ):
         points = points_of(operator)
         for name in group.operators:
             what = of.operator(name)

@@ -10,7 +10,7 @@ from simaccel.program.program import (
     reserved,
     reserved_bytes,
     size,
-    transferred,
+    transfer_of,
 )
 from simaccel.program.text import parse_program
 from simaccel.workload import gemm
@@ -112,7 +112,7 @@ def test_a_transfer_moves_the_elements_of_the_tile_in_the_width_of_its_tensor() 
     text = TWO.replace("load Y queue 0", "load Y queue 0 from W[c=8] 4B")
     first = next(commands(parse_program(text).body))
     assert isinstance(first, Load)
-    view, moved = transferred(first)
+    view, moved = transfer_of(first)
     assert (view.name, moved) == ("W", TransferTraffic(32, 32))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simaccel import Trace, load_accelerator, record
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.documents import parse_document
 from simaccel.mapping.files import mapping_text, parse_mapping
 from simaccel.mapping.text import parse_text, tree_text
@@ -69,7 +69,7 @@ def chains(draw: st.DrawFn) -> Workload:
 @given(workload=chains(), dataflow=st.sampled_from(["naive", "flat"]))
 @settings(max_examples=3 * DRAWS, deadline=None)
 def test_texts_of_any_names_read_back(workload: Workload, dataflow: str) -> None:
-    mapping = scheduled(workload, EDGE, dataflow)
+    mapping = schedule_workload(workload, EDGE, dataflow)
     program = lower(workload, mapping)
     assert parse_program(program_text(program)) == program
     assert parse_text(tree_text(mapping)) == mapping

@@ -9,7 +9,7 @@ import pytest
 from simaccel.errors import InputError
 from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.files import load_mapping, save_mapping
@@ -100,7 +100,7 @@ def test_wrong_degrees_are_named() -> None:
 def test_a_saved_mapping_runs_alike(tmp_path: Path) -> None:
     layer = build("gpt2", prompt=32)
     pod = load_accelerator("tpu_v3", _links(4))
-    mapping = scheduled(layer, pod, "naive-m", Options(tensor_parallel=4))
+    mapping = schedule_workload(layer, pod, "naive-m", Options(tensor_parallel=4))
     save_mapping(mapping, tmp_path / "pod.yaml")
     again = load_mapping(tmp_path / "pod.yaml", layer)
     assert again == mapping

@@ -10,7 +10,7 @@ import pytest
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.errors import InputError, SimaccelError
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
@@ -223,5 +223,5 @@ def test_lower_bounds_hold_for_each_candidate() -> None:
 def test_the_same_from_two_processes() -> None:
     with ThreadPoolExecutor(2) as pool:
         options = Options(each=pool.map)
-        found = scheduled(_BEYOND, _TOY, "flex", options)
-        assert found == scheduled(_BEYOND, _TOY, "flex")
+        found = schedule_workload(_BEYOND, _TOY, "flex", options)
+        assert found == schedule_workload(_BEYOND, _TOY, "flex")

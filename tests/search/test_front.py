@@ -16,7 +16,7 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
-from simaccel.pareto import evenly, undominated
+from simaccel.pareto import pick_evenly, undominated
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.attention import problem_of
@@ -28,7 +28,7 @@ from simaccel.search.front import (
     Floats,
     FrontFigures,
     front_of,
-    joined,
+    join_alternatives,
 )
 from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.costs import Objective
@@ -111,13 +111,13 @@ def test_parts_join_as_all_pairs_do(
         ],
         dtype=np.float64,
     )[:, asked.parts]
-    found = np.array([one.parts for one in joined(asked, first, second)])[:, asked.parts]
+    found = np.array([one.parts for one in join_alternatives(asked, first, second)])[:, asked.parts]
     assert {tuple(row) for row in found} == _front_by_pairs(pairs)
 
 
 @pytest.mark.parametrize(("n", "most"), [(1, 1), (5, 9), (9, 5), (1000, 64)])
 def test_some_that_lie_evenly_have_both_ends(n: int, most: int) -> None:
-    found = evenly(np.arange(n), most).tolist()
+    found = pick_evenly(np.arange(n), most).tolist()
     assert len(found) == min(n, most)
     assert found[0] == 0
     assert most == 1 or found[-1] == n - 1

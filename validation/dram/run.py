@@ -22,7 +22,7 @@ from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
 from simaccel.hardware.dram.measure import Measurement, idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import TileRows, lying, tile_clocks
+from simaccel.hardware.dram.tile import TileRows, rows_of_transfer, tile_clocks
 from validation.bound.readme import write_figures
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs
 
@@ -138,7 +138,7 @@ def tile_figures() -> tuple[str, list[Row]]:
             continue
         part = PARTS[name]
         size, pitch = int(row["row_bytes"]), int(row["pitch_bytes"])
-        tile = TileRows(int(row["rows"]), size, pitch) if pitch else lying(size, None)
+        tile = TileRows(int(row["rows"]), size, pitch) if pitch else rows_of_transfer(size, None)
         table = "bgil" if mapping in ("bgil", "lowil") else "rbc"
         latency = 1 + part.rp / 2 + part.rcd_read + part.read_latency
         clocks = tile_clocks(part, table, tile, 1, 0) + latency + part.rfc**2 / part.refi / 2

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import simaccel
 from simaccel.experiment.run import energy_pj, simulate
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Group, Mapping
@@ -137,7 +137,7 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
         return workload, mapping_of(workload, point.way, attended(whole, accelerator, point.way))
     if point.scope == "fc":
         workload = whole.alone(FC)
-        return workload, scheduled(workload, accelerator, point.way, Options(tolerance=0.0))
+        return workload, schedule_workload(workload, accelerator, point.way, Options(tolerance=0.0))
     if point.way == "naive" or (point.way == "best" and point.length <= SEARCHED):
         return whole, _scheduled(point)
     before, after = _outside(point)
@@ -148,7 +148,7 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
 @lru_cache(2)
 def _scheduled(point: Point) -> Mapping:
     options = Options(tolerance=0.0, pipeline=point.way == "best")
-    return scheduled(point.workload(), point.hardware, point.way, options)
+    return schedule_workload(point.workload(), point.hardware, point.way, options)
 
 
 def _outside(point: Point) -> tuple[Body, Body]:
@@ -167,7 +167,7 @@ def _outside(point: Point) -> tuple[Body, Body]:
         missing = {*FC} - {group.name for group in outside}
         if missing:
             alone = best.workload().alone(missing)
-            body = scheduled(alone, best.hardware, "flex", Options(tolerance=0.0)).body
+            body = schedule_workload(alone, best.hardware, "flex", Options(tolerance=0.0)).body
             outside += tuple(group for group in body if isinstance(group, Group))
     outside = tuple(sorted(outside, key=lambda group: FC.index(group.operators[0])))
     first = tuple(group for group in outside if {*group.operators} <= {*FC[:_BEFORE]})

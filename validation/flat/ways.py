@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import product
 
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, ResidentScope, Tree
@@ -59,7 +59,7 @@ def attended(workload: Workload, accelerator: Accelerator, way: str) -> Body:
     if way == "table-1":
         return (_table_1(alone, accelerator),)
     options = Options(tolerance=0.0, pipeline=way.startswith(_PIPELINED))
-    return tuple(scheduled(alone, accelerator, way, options).body)
+    return tuple(schedule_workload(alone, accelerator, way, options).body)
 
 
 def _table_1(workload: Workload, accelerator: Accelerator) -> Group:

@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from simaccel.experiment.parallel import working
+from simaccel.experiment.parallel import open_workers
 from validation.bound.readme import write_figures
 from validation.frozen.points import HEAD, Point, Row, Table, lines, measure, read
 from validation.frozen.table import gate, slower, summary
@@ -42,7 +42,7 @@ def fingerprint() -> str:
 
 def measured(points: Sequence[Point], processes: int) -> Iterator[list[Row]]:
     """Yield the rows of each point, with progress."""
-    with working(processes) as team:
+    with open_workers(processes) as team:
         found = team.each(measure, points)
         yield from track(found, "points", total=len(points), console=Console(stderr=True))
 

@@ -23,7 +23,7 @@ from simaccel import load_accelerator, simulate
 from simaccel.dataflows import DATAFLOWS
 from simaccel.errors import SimaccelError
 from simaccel.experiment.check import check
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.search.accounts import SearchAccount
 from tests.drawn_graphs import drawn_workload
@@ -64,7 +64,7 @@ def mapped(dataflow: str, seed: int) -> Mapped:
     accounts: list[SearchAccount] = []
     try:
         on, of = load_accelerator("edge"), drawn_workload(seed)
-        mapping = scheduled(of, on, dataflow, told=accounts.append)
+        mapping = schedule_workload(of, on, dataflow, told=accounts.append)
         result = simulate(of, on, mapping)
         check(of, mapping, result.program)
     except SimaccelError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
-from simaccel.experiment.parallel import working
+from simaccel.experiment.parallel import open_workers
 from simaccel.experiment.run import ExperimentResult
 from simaccel.maestro.analysis.analysis import LayerAnalysis, analyse_layer
 from simaccel.maestro.analysis.hardware import hardware_of
@@ -29,7 +29,7 @@ def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]
     """Yield a row for each layer, dataflow and bandwidth; each ``every``-th layer."""
     some = [case for network in networks for case in list(cases(network))[::every]]
     every_run = [(case, bandwidth) for case in some for bandwidth in BANDWIDTHS]
-    with working(os.cpu_count() or 1) as team:
+    with open_workers(os.cpu_count() or 1) as team:
         yield from team.each(_row, every_run)
 
 

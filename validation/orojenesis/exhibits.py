@@ -11,7 +11,7 @@ from simaccel.analytic.orojenesis.fusion import TEMPLATES
 from simaccel.analytic.orojenesis.problem import problem_of
 from simaccel.analytic.orojenesis.segment import Segment
 from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
-from simaccel.analytic.orojenesis.ski_slope import SkiSlope, together
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope, join_slopes
 from simaccel.analytic.orojenesis.whole import segmented
 from simaccel.workload import (
     ModelDimensions,
@@ -134,7 +134,7 @@ def unfused(workload: Workload, names: tuple[str, ...]) -> SkiSlope:
 
 
 def _sum(workload: Workload, names: tuple[str, ...], mapspace: Mapspace) -> SkiSlope:
-    return together([bound(problem_of(workload, name), mapspace).front for name in names])
+    return join_slopes([bound(problem_of(workload, name), mapspace).front for name in names])
 
 
 def _fused(workload: Workload, names: tuple[str, ...], template: str) -> SkiSlope:
@@ -189,8 +189,8 @@ def chains() -> Chains:
             "six unfused": six,
             "six in one": _fused(whole, with_softmax(SIX), "best"),
             "six segmented": cut,
-            "block unfused": together([six, others]),
-            "block segmented": together([cut, others]),
+            "block unfused": join_slopes([six, others]),
+            "block segmented": join_slopes([cut, others]),
         }
     )
 

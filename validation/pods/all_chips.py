@@ -16,7 +16,7 @@ from pathlib import Path
 import simpy
 
 from simaccel import load_accelerator
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.machine.accounts import Cause
@@ -272,7 +272,7 @@ def case(links: dict[str, str], chips: int, data: int) -> Together:
     model = small(tensor)
     workload = transformer(model, phase="decode", prompt=32, batch=2 * data, scope="model")
     options = Options(tensor_parallel=tensor, data_parallel=data)
-    return run_all(workload, scheduled(workload, pod, "naive", options), pod)
+    return run_all(workload, schedule_workload(workload, pod, "naive", options), pod)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from simaccel import load_accelerator
 from simaccel.analytic.prediction import predict
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import default_dataflow
@@ -65,7 +65,7 @@ def row_of(point: Point, *, resident: bool) -> dict[str, object]:
         bytes_per_element=point.bytes_per_element,
     )
     start = time.process_time()
-    mapping = scheduled(of, on, default_dataflow(on, of))
+    mapping = schedule_workload(of, on, default_dataflow(on, of))
     searched = time.process_time() - start
     run = Machine(on, lower(of, mapping)).run()
     found = predict(of, mapping, on)

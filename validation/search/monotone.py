@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from simaccel.errors import SimaccelError
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
@@ -69,7 +69,7 @@ class Case:
         options = Options(
             tolerance=0.0, pipeline=self.pipeline, effort=Effort(objective="cycles", patience=2_000)
         )
-        mapping = scheduled(self.workload, accelerator, self.dataflow, options)
+        mapping = schedule_workload(self.workload, accelerator, self.dataflow, options)
         return Machine(accelerator, lower(self.workload, mapping)).run().cycles
 
 

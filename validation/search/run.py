@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.scheduling import scheduled
+from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.store import VARIABLE
 from simaccel.machine.machine import Machine
 from simaccel.mapping.text import tree_lines
@@ -39,7 +39,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
     started = time.process_time()
     workload, accelerator = setting.workload, setting.accelerator
     options = Options(tolerance=0.0, pipeline=setting.pipeline)
-    mapping = scheduled(workload, accelerator, setting.dataflow, options)
+    mapping = schedule_workload(workload, accelerator, setting.dataflow, options)
     picked = Machine(accelerator, lower(workload, mapping)).run().cycles
     groups = kinds(workload, setting.dataflow, pipeline=setting.pipeline)
     found = [wide(group, accelerator, runs // len(groups)) for group in groups]

@@ -17,7 +17,7 @@ from simaccel.analytic.array import (
     fold_sides,
     held_bytes,
     matmul_of,
-    stacked,
+    stack,
 )
 from simaccel.analytic.counting.axes import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
@@ -183,10 +183,8 @@ class WorkCounter:
             yield from ((count, fold(sizes)) for count, sizes in every)
         elif every:
             ndim = len(self.family.shape)
-            counts = stacked([count for count, _ in every], ndim)
-            sizes = {
-                rank: stacked([block[rank] for _, block in every], ndim) for rank in every[0][1]
-            }
+            counts = stack([count for count, _ in every], ndim)
+            sizes = {rank: stack([block[rank] for _, block in every], ndim) for rank in every[0][1]}
             sums = ((counts * folded.figures).sum(axis=1) for folded in fold(sizes))
             yield ints(1), list(map(FoldFigures, sums))
 

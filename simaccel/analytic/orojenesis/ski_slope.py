@@ -55,7 +55,7 @@ class SkiSlope:
         return [(int(b), int(a)) for b, a in zip(self.buffer, self.accesses, strict=True)]
 
 
-def together(fronts: list[SkiSlope]) -> SkiSlope:
+def join_slopes(fronts: list[SkiSlope]) -> SkiSlope:
     """Return the front of things that run one after the other with one buffer.
 
     ``origin`` has a column for each: the number of its point. Below the largest of the smallest

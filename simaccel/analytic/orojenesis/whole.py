@@ -19,7 +19,7 @@ from simaccel.analytic.orojenesis.fusion import TEMPLATES
 from simaccel.analytic.orojenesis.problem import NoBoundError, problem_of
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.single import Mapspace, bound
-from simaccel.analytic.orojenesis.ski_slope import SkiSlope, together
+from simaccel.analytic.orojenesis.ski_slope import SkiSlope, join_slopes
 from simaccel.analytic.orojenesis.vectors import vector_segment
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Mapping, WorkloadReference
@@ -132,7 +132,9 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             segments[begin, stop] = segment
             times = workload.times(segment.operators[0])
             own = segment.front
-            both = together([steps[begin], SkiSlope(own.buffer, own.accesses * times, own.origin)])
+            both = join_slopes(
+                [steps[begin], SkiSlope(own.buffer, own.accesses * times, own.origin)]
+            )
             best.add(both.buffer, both.accesses, _from(begin, both))
         steps.append(best)
     return WorkloadBound(workload, steps[-1], steps, segments)

@@ -17,7 +17,7 @@ from simaccel.experiment.exploration.figures import (
 from simaccel.experiment.exploration.limits import FigureLimit
 from simaccel.experiment.exploration.runs import Record, RunKey, run
 from simaccel.experiment.exploration.space import DIRECTIVES, DesignAxis, DesignPoint
-from simaccel.experiment.parallel import TaskWorkers, Watch, noted
+from simaccel.experiment.parallel import TaskWorkers, Watch, run_with
 from simaccel.experiment.store import ResultStore
 
 
@@ -122,7 +122,7 @@ class _Doing:
                 self.store.put(tasks[number].key, record)
 
         if tasks:
-            noted(self.team, run, tasks, self.watch("exploring"), lost=_lost, note=note)
+            run_with(self.team, run, tasks, self.watch("exploring"), lost=_lost, note=note)
         self.ran += len(tasks) - len(dead)
         return [[self._found(each, dead) for each in runs] for runs in asked]
 

@@ -87,7 +87,7 @@ def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
     return TileRows(_whole(count), length, length)
 
 
-def lying(n_bytes: Whole, rows: TileRows | None) -> TileRows:
+def rows_of_transfer(n_bytes: Whole, rows: TileRows | None) -> TileRows:
     """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch

@@ -111,16 +111,16 @@ def settle(figure: Figure) -> None:
         axes.set_position((left, low, right - left, high))
 
 
-def wrapped(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
+def wrap_text(text: str, width_inches: float, points: float = SMALL_POINTS) -> str:
     """Break a text of a type size into lines that fit a width."""
     letters = width_inches * _LETTERS_PER_INCH * SMALL_POINTS / points
     return textwrap.fill(text, int(letters))
 
 
-def shortened(name: str, letters: int) -> str:
+def shorten_name(name: str, letters: int) -> str:
     """Leave out the middle of a name that is too long; its end tells it from its neighbours.
 
-    >>> shortened("L+softmax+A", 12), shortened("inception_4a_5x5_reduce", 12)
+    >>> shorten_name("L+softmax+A", 12), shorten_name("inception_4a_5x5_reduce", 12)
     ('L+softmax+A', 'incept…educe')
     """
     if len(name) <= letters:

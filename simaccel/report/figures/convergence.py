@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from simaccel.report.figures.axes import wrapped
+from simaccel.report.figures.axes import wrap_text
 from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def draw_convergence(searched: Sequence[Searched], objective: str, title: str) -
         axes.set(yscale="log")
     else:
         axes.ticklabel_format(axis="y", useOffset=False)
-    axes.set_title(wrapped(title, _WIDTH_INCHES - _LABELS_INCHES), fontsize=SMALL_POINTS)
+    axes.set_title(wrap_text(title, _WIDTH_INCHES - _LABELS_INCHES), fontsize=SMALL_POINTS)
     axes.set_xlabel("mappings run")
     name = "EDP" if objective == "edp" else objective
     axes.set_ylabel(f"best {name} so far / final")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.report.figures.axes import shortened
+from simaccel.report.figures.axes import shorten_name
 from simaccel.report.figures.style import SERIES_COLOURS, SMALL_POINTS, new_figure
 from simaccel.report.units import bytes_text
 from simaccel.workload import Operator, Vector, Workload
@@ -164,7 +164,7 @@ def _draw_edges(
                 start, end, band = places[name], places[operator.name], bands[name].number
                 if band != bands[operator.name].number:
                     _draw_stub(
-                        axes, end, shortened(read.tensor, 12), 1 if stubs[operator.name] else -1
+                        axes, end, shorten_name(read.tensor, 12), 1 if stubs[operator.name] else -1
                     )
                     stubs[operator.name] += 1
                 elif start[1] - end[1] > 1.5 * _ROW_INCHES:
@@ -176,13 +176,12 @@ def _draw_edges(
                 if name not in labelled:
                     labelled.add(name)
                     size = bytes_text(workload.tensor_bytes(read.tensor))
-                    text = f"{shortened(read.tensor, 12)} {size}"
+                    text = f"{shorten_name(read.tensor, 12)} {size}"
                     where = (start[0] + 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
                     axes.text(*where, text, va="top", **_LABEL)
             if workload.tensors[read.tensor].kind in _FROM_OUTSIDE and read.tensor not in makers:
-                text = (
-                    f"{shortened(read.tensor, 12)} {bytes_text(workload.tensor_bytes(read.tensor))}"
-                )
+                size = bytes_text(workload.tensor_bytes(read.tensor))
+                text = f"{shorten_name(read.tensor, 12)} {size}"
                 _draw_stub(axes, places[operator.name], text, 1 if stubs[operator.name] else -1)
                 stubs[operator.name] += 1
 
@@ -232,7 +231,7 @@ def _draw_box(
     )
     second = f"{work}, W {bytes_text(weights)}" if weights else work
     style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": SMALL_POINTS - 1}
-    axes.text(x, y + 0.075, shortened(operator.name, _LETTERS), fontweight="bold", **style)
+    axes.text(x, y + 0.075, shorten_name(operator.name, _LETTERS), fontweight="bold", **style)
     axes.text(x, y - 0.075, second, **style)
 
 

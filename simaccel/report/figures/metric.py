@@ -10,7 +10,7 @@ from simaccel.report.comparison import ComparisonRow, series_of
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.metrics import Metric
-from simaccel.report.titles import wrapped
+from simaccel.report.titles import wrap_title
 from simaccel.report.units import bytes_text, short_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     from matplotlib.ticker import MultipleLocator
 
     figure = new_figure(_WIDTH, _HEIGHT)
-    figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     axes = figure.subplots()
     point = rows[0].point
     if point is not None and not point.axis.named:

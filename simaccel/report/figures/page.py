@@ -17,7 +17,7 @@ from simaccel.report.figures.axes import (
     legend_inches,
     settle,
     text_inches,
-    wrapped,
+    wrap_text,
 )
 from simaccel.report.figures.bandwidth import bandwidth_panel
 from simaccel.report.figures.occupancy import occupancy_panel
@@ -109,8 +109,8 @@ def draw_page(trace: TraceReader, shown: ShownWindow, asked: FigureOptions) -> F
     columns = asked.columns or (1 if len(asked.kinds) == 1 else 2)
     width = SINGLE_COLUMN_INCHES if columns == 1 else DOUBLE_COLUMN_INCHES
     panels = [_PANELS[kind](trace, shown) for kind in asked.kinds]
-    heading = wrapped(_run_text(trace), width, TITLE_POINTS)
-    titles = [wrapped(panel.title, width) for panel in panels]
+    heading = wrap_text(_run_text(trace), width, TITLE_POINTS)
+    titles = [wrap_text(panel.title, width) for panel in panels]
     heights = [
         panel.height_inches + text_inches(title) + legend_inches(panel.keys, width)
         for panel, title in zip(panels, titles, strict=True)

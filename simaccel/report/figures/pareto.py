@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from simaccel.report.figures.comparison import looks
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.pareto import FrontRow, figure_text
-from simaccel.report.titles import wrapped
+from simaccel.report.titles import wrap_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
                 color=style.colour,
             )
     _scales(axes, drawn, x, y)
-    figure.suptitle(wrapped(title, 76), fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     if drawn:
         figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure

@@ -16,7 +16,7 @@ from simaccel.report.figures.style import (
     SINGLE_COLUMN_INCHES,
     new_figure,
 )
-from simaccel.report.titles import wrapped
+from simaccel.report.titles import wrap_title
 from simaccel.report.units import rate_text, short_name
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     hertz = accelerator.clock_hz / _TERA
     peak, rate = accelerator.pes, peak_bytes_per_cycle(accelerator)
     figure = new_figure(_WIDTH, _HEIGHT)
-    figure.suptitle(wrapped(title, 82), fontsize="medium", x=0.01, ha="left")
+    figure.suptitle(wrap_title(title, 82), fontsize="medium", x=0.01, ha="left")
     axes = figure.subplots()
     every = [row["macs_per_byte"] for row in finite] or [1.0]
     ridge = peak / rate if rate else min(every)

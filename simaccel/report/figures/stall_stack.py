@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shortened, width_inches
+from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
 from simaccel.report.units import cycles_text, short_share_text
@@ -161,7 +161,7 @@ def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> 
         axes.axhline(len(stacks) - 1.5, color="#000000", linewidth=0.6)
     axes.set_ylim(len(stacks) - 0.5, -0.5)
     letters = int(_LETTERS_PER_INCH * width_inches(axes))
-    axes.set_yticks(range(len(stacks)), [shortened(stack.name, letters) for stack in stacks])
+    axes.set_yticks(range(len(stacks)), [shorten_name(stack.name, letters) for stack in stacks])
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, 100)
     axes.set_xlabel(f"cycles of {engine} (%)")

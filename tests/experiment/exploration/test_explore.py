@@ -18,7 +18,7 @@ from simaccel.experiment.exploration.space import (
     DesignSpace,
     WeightedWorkload,
 )
-from simaccel.experiment.parallel import working
+from simaccel.experiment.parallel import open_workers
 from simaccel.experiment.run import result_json, simulate
 from simaccel.experiment.store import ResultStore
 from simaccel.importers.accelerators import load_accelerator
@@ -50,7 +50,7 @@ SPACE = DesignSpace(
 
 def explored(*limits: str, store: ResultStore | None = None) -> ExploredDesigns:
     plan = ExplorationObjective(tuple(map(read_limit, limits)), "edp")
-    with working(1) as team:
+    with open_workers(1) as team:
         designs = SPACE.designs(range(SPACE.size))
         return explore(SPACE.dimensions, designs, plan, team, store=store)
 
@@ -115,7 +115,7 @@ def test_limits_leave_designs_out_before_and_after_they_run() -> None:
 
 def test_a_design_that_does_not_run_is_a_row_with_the_reason() -> None:
     spatial = replace(SPACE, accelerators=(load_accelerator("toy_linear"),), axes=())
-    with working(1) as team:
+    with open_workers(1) as team:
         found = explore(
             spatial.dimensions,
             spatial.designs([0]),

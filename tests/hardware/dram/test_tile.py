@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from simaccel.hardware.dram.part import TIMINGS
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.tile import TileRows, bank_clocks, lying, rows_of, tile_clocks
+from simaccel.hardware.dram.tile import (
+    TileRows,
+    bank_clocks,
+    rows_of,
+    rows_of_transfer,
+    tile_clocks,
+)
 from tests.draws import DRAWS
 
 HBM2, LPDDR4 = PARTS["HBM2"], PARTS["LPDDR4-3200x16"]
@@ -89,10 +95,12 @@ def test_channels_share_a_tile() -> None:
 
 
 def test_bytes_without_rows_lie_in_one() -> None:
-    assert astuple(lying(1000, None)) == (1, 1000, 1000)
-    assert astuple(lying(1000, TileRows(64, 48, 512))) == (21, 48, 512)
-    assert lying(0, None).total_bytes == 0
-    assert [tile_clocks(HBM2, name, lying(0, None), 1, 0) for name in ("bgil", "rbc")] == [0, 0]
+    assert astuple(rows_of_transfer(1000, None)) == (1, 1000, 1000)
+    assert astuple(rows_of_transfer(1000, TileRows(64, 48, 512))) == (21, 48, 512)
+    assert rows_of_transfer(0, None).total_bytes == 0
+    assert [
+        tile_clocks(HBM2, name, rows_of_transfer(0, None), 1, 0) for name in ("bgil", "rbc")
+    ] == [0, 0]
 
 
 @given(
