@@ -37,8 +37,8 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.attention import flat_families, problem_of
-from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.spatial import choices
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.nests import map_einsum
 from simaccel.search.mapspace.search import Effort

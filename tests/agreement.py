@@ -29,7 +29,7 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     for (group, around), done in zip(one.placed(), run.operators, strict=True):
         cores = core_totals(of, on, group, around, bits)
         sums, counts, times = GroupTotals(cores), cores[0].totals.counts, of.repeat
-        moved = {key: n * times for key, n in sums.moved.items()}
+        moved = {key: int(n) * times for key, n in sums.moved.items() if int(n)}
         seen = {key: n for key, n in done.moved.items() if n}
         differ = {
             key: (seen.get(key, 0), moved.get(key, 0))

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from simaccel.analytic.evaluation import FamilyTotals, evaluate, memory_work
-from simaccel.analytic.family import family_of, ints
+import numpy as np
+import numpy.typing as npt
+
+from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memory_work
+from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core, without_core
-from simaccel.mapping.cores import core_spreads, shares
+from simaccel.mapping.cores import CoreCut, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -38,16 +45,37 @@ def core_totals(
 
     ``around`` and ``bits``: as of ``family_of``.
     """
-    totals_of = []
-    spreads = core_spreads(group)
-    for share in shares(group, space_of(workload, group).sizes):
-        space = space_of(workload, share.group)
+
+    def family(sizes: Mapping[str, int]) -> Family:
+        piece = piece_of(group, sizes)
+        return family_of(space_of(workload, piece), piece, tuple(around), bits)
+
+    cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
+    return tuple(_totals(cut, family, accelerator))
+
+
+def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
+    """Count all candidates of a family, on all cores that have pieces of it."""
+    if family.cut is None:
+        return GroupTotals((CoreTotals((0,), evaluate(family, accelerator), {}),))
+
+    def piece(sizes: Mapping[str, int]) -> Family:
+        return replace(family, space=replace(family.space, sizes=sizes))
+
+    return GroupTotals(tuple(_totals(family.cut, piece, accelerator)))
+
+
+def _totals(
+    cut: CoreCut, family: Callable[[Mapping[str, int]], Family], accelerator: Accelerator
+) -> Iterator[CoreTotals]:
+    """Yield the counts of each size of piece; ``family``: what a core does of one."""
+    for share in shares(cut):
+        piece = family(share.sizes)
         reads: dict[str, int] = {}
         if accelerator.cores.noc.multicast:
-            reads = {n: share.reads(spreads, ranks) for n, ranks in _moving(space).items()}
-        totals = evaluate(family_of(space, share.group, tuple(around), bits), accelerator)
-        totals_of.append(CoreTotals(share.cores, totals, reads))
-    return tuple(totals_of)
+            moving = _moving(piece.space).items()
+            reads = {name: share.reads(cut.spreads, ranks) for name, ranks in moving}
+        yield CoreTotals(share.cores, evaluate(piece, accelerator), reads)
 
 
 def _moving(space: IterationSpace) -> dict[str, set[str]]:
@@ -61,68 +89,117 @@ def _moving(space: IterationSpace) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class GroupTotals:
-    """Sums over the cores of a group, once."""
+    """Sums over the cores of a group, once; arrays where it is a family's."""
 
     every: Sequence[CoreTotals]
 
     @property
-    def macs(self) -> int:
+    def accelerator(self) -> Accelerator:
+        """The accelerator that the group is for."""
+        return self.every[0].totals.accelerator
+
+    @property
+    def macs(self) -> Ints:
         """MACs."""
-        return sum(len(one.cores) * int(one.totals.counts.macs) for one in self.every)
+        return self._sum(lambda totals: totals.counts.macs)
 
     @property
-    def native_macs(self) -> int:
+    def native_macs(self) -> Ints:
         """MACs of operands as wide as the array's multipliers that the MACs take."""
-        return sum(len(one.cores) * int(one.totals.counts.native_macs) for one in self.every)
+        return self._sum(lambda totals: totals.counts.native_macs)
 
     @property
-    def elements(self) -> int:
+    def elements(self) -> Ints:
         """Elements that pass SFUs."""
-        return sum(len(one.cores) * int(one.totals.counts.elements) for one in self.every)
+        return self._sum(lambda totals: totals.counts.elements)
 
-    @property
-    def moved(self) -> dict[Level, int]:
+    def _sum(self, amount: Callable[[FamilyTotals], Ints]) -> Ints:
+        return ints(sum(len(one.cores) * ints(amount(one.totals)) for one in self.every))
+
+    @cached_property
+    def moved(self) -> dict[Level, Ints]:
         """Bytes by level and tensor."""
-        moved: Counter[Level] = Counter()
+        moved: dict[Level, Ints] = {}
         for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
                 times = share.reads.get(name) if level == "dram_read" else None
-                moved[level, name] += (times or len(share.cores)) * int(n_bytes)
-        return {level: n for level, n in moved.items() if n}
+                more = (times or len(share.cores)) * ints(n_bytes)
+                moved[level, name] = moved.get((level, name), ints(0)) + more
+        return moved
+
+    @property
+    def dram_bytes(self) -> Ints:
+        """Bytes from and to memories outside."""
+        return sum((n for (level, _), n in self.moved.items() if level in WITH_DRAM), ints(0))
+
+    @cached_property
+    def _shared(self) -> dict[str, Ints]:
+        """Cycles of the work of memories, which all cores share."""
+        workload = self.every[0].totals.family.space.workload
+        return memory_work(self.accelerator, workload, self.moved)
 
     @property
     def resources(self) -> dict[str, int]:
-        """Cycles of each resource's work: memories have that of all cores, others are a core's."""
+        """Cycles of each resource's work, of one mapping: memories have that of all cores."""
         work: Counter[str] = Counter()
         for share in self.every:
             for name, cycles in share.totals.resources.items():
                 for core in share.cores:
                     work[on_core(core, name)] += int(cycles)
-        totals = self.every[0].totals
-        moved = {level: ints(n_bytes) for level, n_bytes in self.moved.items()}
-        workload = totals.family.space.workload
-        shared = memory_work(totals.accelerator, workload, moved)
-        own = {name: n for name, n in work.items() if without_core(name) not in shared}
-        order = dict.fromkeys(totals.resources, 0)
-        return {**order, **own, **{name: int(n) for name, n in shared.items()}}
+        own = {name: n for name, n in work.items() if without_core(name) not in self._shared}
+        order = dict.fromkeys(self.every[0].totals.resources, 0)
+        return {**order, **own, **{name: int(n) for name, n in self._shared.items()}}
+
+    @cached_property
+    def bound(self) -> Ints:
+        """Cycles that no run is below: core 0's way, or the busiest resource of all."""
+        first = self.every[0].totals
+        if len(self.every) == len(self.every[0].cores) == 1:
+            return first.bound()
+        found = first.bound()
+        for share in self.every:
+            for name, work in share.totals.resources.items():
+                busiest = self._shared.get(name, work) + first.start_cycles
+                found = np.maximum(found, busiest)
+        return ints(found)
+
+    def work(self) -> Ints:
+        """Return the cycles that an array or SFU works at least, whatever is on chip already."""
+        return self.every[0].totals.work()
+
+    def fits(self) -> Bools:
+        """Return whether what each core has fits its accumulator, and its tiles the staging."""
+        found = self.every[0].totals.fits()
+        for one in self.every[1:]:
+            found = found & one.totals.fits()
+        return found
+
+    def energy(self, cycles: Ints) -> Floats:
+        """Return the energy in pJ, with the leakage of so many cycles."""
+        return np.asarray(sum(self._by_level(cycles).values()), dtype=np.float64)
+
+    def _by_level(self, cycles: Ints) -> dict[str, Any]:
+        macs, elements = self.native_macs, self.elements
+        return self.accelerator.energy_by_level(macs, elements, self.moved, cycles)
 
     @property
     def bound_terms(self) -> dict[str, int]:
-        """The bound by term: core 0's way, or the busiest resource of all."""
+        """The bound of one mapping by term: core 0's way, or the busiest resource of all."""
         alone, work = self.every[0].totals.path_terms(), self.resources
         busiest = max(work, key=lambda name: work[name])
         found = alone if sum(alone.values()) >= work[busiest] else {busiest: work[busiest]}
-        start = self.every[0].totals.accelerator.groups.start_cycles
+        start = self.accelerator.groups.start_cycles
         return {"start": start, **found} if start else found
 
     @property
     def energy_pj(self) -> dict[str, float]:
-        """Energy by level in pJ, with the leakage of the bound's cycles."""
-        accelerator, cycles = self.every[0].totals.accelerator, sum(self.bound_terms.values())
-        found = accelerator.energy_by_level(self.native_macs, self.elements, self.moved, cycles)
-        return {level: float(n) for level, n in found.items()}
+        """Energy of one mapping by level in pJ, with the leakage of the bound's cycles."""
+        by_level = self._by_level(ints(sum(self.bound_terms.values())))
+        return {level: float(n) for level, n in by_level.items()}
 
-    @property
-    def buffer_bytes(self) -> int:
-        """The most bytes that the tiles of a core need in its buffer."""
-        return max(int(one.totals.buffer_bytes()) for one in self.every)
+    def buffer_bytes(self) -> Ints:
+        """Return the most bytes that the tiles of a core need in its buffer."""
+        found = self.every[0].totals.buffer_bytes()
+        for one in self.every[1:]:
+            found = np.maximum(found, one.totals.buffer_bytes())
+        return found

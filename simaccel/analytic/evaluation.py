@@ -24,7 +24,8 @@ class CountError(SimaccelError):
     """A workload whose counts don't fit 64-bit integers; the message says why."""
 
 
-_WITH_DRAM = ("dram_read", "dram_write")
+WITH_DRAM = ("dram_read", "dram_write")
+"""Levels of what crosses memories outside."""
 MOST_MACS = 2**60
 """Beyond, counts in 64-bit integers could wrap."""
 
@@ -46,7 +47,7 @@ def memory_work(
     """Return the cycles of DRAM, and of memories beside it, that bytes take at least."""
     work: dict[str, Ints] = {}
     for memory, backing in accelerator.every_backing.items():
-        both = dict.fromkeys(_WITH_DRAM, ints(0))
+        both = dict.fromkeys(WITH_DRAM, ints(0))
         for (level, name), n_bytes in moved.items():
             if level in both and accelerator.memory(workload.tensors[name].kind) == memory:
                 both[level] = both[level] + n_bytes
@@ -107,10 +108,11 @@ class FamilyTotals:
     def bound(self) -> Ints:
         """Return what no run is below: its start, and the busiest resource or the array's way."""
         path = sum(self.path.values(), start=ints(0))
-        return ints(np.maximum(self.resource_bound(), path)) + self._start_cycles
+        return ints(np.maximum(self.resource_bound(), path)) + self.start_cycles
 
     @property
-    def _start_cycles(self) -> int:
+    def start_cycles(self) -> int:
+        """Cycles before a group's first load."""
         return self.accelerator.groups.start_cycles
 
     def path_terms(self) -> dict[str, int]:

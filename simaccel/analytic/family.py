@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import STATIONARITIES
+from simaccel.mapping.cores import CoreCut, cores_of
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import (
     Do,
@@ -125,6 +126,8 @@ class Family:
     """
     around_bits: Mapping[str, int] = field(default_factory=dict)
     """Bits per element of what is kept around; of what could be made in it if nothing is said."""
+    cut: CoreCut | None = None
+    """Spreads over cores around the trees; these and ``space`` are then those of a full piece."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -137,6 +140,11 @@ class Family:
 
         _mapped(self.branch, note)
         return np.broadcast_shapes(*found)
+
+    @property
+    def cores(self) -> int:
+        """Cores that have pieces."""
+        return cores_of(self.cut.spreads, self.cut.sizes) if self.cut else 1
 
     def paths(self) -> Iterator[TreePath]:
         """Yield the path of each leaf, in order."""
@@ -263,7 +271,8 @@ def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do
 
 def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
     """Return the tree of a family of one, without loops that make one piece."""
-    return _tree(family.branch, dict(sizes or family.space.sizes), family.held)
+    spreads = family.cut.spreads if family.cut else ()
+    return (*spreads, *_tree(family.branch, dict(sizes or family.space.sizes), family.held))
 
 
 def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:

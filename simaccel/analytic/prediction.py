@@ -180,10 +180,10 @@ def _predicted(placed: PlacedGroup) -> GroupPrediction:
     return GroupPrediction(
         name=placed.group.name,
         bound_terms={name: n * times for name, n in sums.bound_terms.items()},
-        macs=sums.macs * times,
-        elements=sums.elements * times,
-        moved={level: n * times for level, n in sums.moved.items()},
-        buffer_bytes=sums.buffer_bytes + placed.kept_bytes,
+        macs=int(sums.macs) * times,
+        elements=int(sums.elements) * times,
+        moved={level: int(n) * times for level, n in sums.moved.items() if int(n)},
+        buffer_bytes=int(sums.buffer_bytes()) + placed.kept_bytes,
         resources={name: n * times for name, n in sums.resources.items()},
         energy_pj={level: n * times for level, n in sums.energy_pj.items()},
     )

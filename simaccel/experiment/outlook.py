@@ -21,8 +21,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
 from simaccel.search.mapspace.search import Effort
 from simaccel.search.problems import parts

@@ -37,11 +37,19 @@ class CorePieces:
 
 
 @dataclass(frozen=True)
+class CoreCut:
+    """Spreads over cores around what each does of its piece; ``sizes``: of all ranks, uncut."""
+
+    spreads: tuple[Spread, ...]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class CoreShare:
-    """The part of a group that each of some cores does: pieces of the same sizes."""
+    """The part of a group that each of some cores does: pieces of the same ``sizes`` of ranks."""
 
     cores: tuple[int, ...]
-    group: Group
+    sizes: Mapping[str, int]
     digits: tuple[tuple[int, ...], ...]
     """Of each core the number of its piece by spread."""
 
@@ -115,8 +123,8 @@ def cores_of(spreads: Sequence[Spread], sizes: Mapping[str, int]) -> int:
     return found
 
 
-def shares(group: Group, sizes: Mapping[str, int]) -> tuple[CoreShare, ...]:
-    """Return what cores do of a group with these sizes of its ranks, that of core 0 first."""
+def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
+    """Return the pieces that cores have, that of core 0 first."""
     by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
 
     def below(
@@ -134,12 +142,10 @@ def shares(group: Group, sizes: Mapping[str, int]) -> tuple[CoreShare, ...]:
                 there = core + piece.core + number * piece.apart
                 below(spreads[1:], inside, (*place, piece.start), there, (*digits, number))
 
-    below(core_spreads(group), sizes, (), 0, ())
+    below(cut.spreads, dict(cut.sizes), (), 0, ())
     return tuple(
         CoreShare(
-            tuple(core for core, _ in cores),
-            piece_of(group, dict(piece)),
-            tuple(digits for _, digits in cores),
+            tuple(core for core, _ in cores), dict(piece), tuple(digits for _, digits in cores)
         )
         for (_, piece), cores in by_place.items()
     )

@@ -43,6 +43,8 @@ def _own(name: str, module: str) -> Scheduler:
 DATAFLOWS = Registry(
     "simaccel.dataflows", {name: _own(name, module) for name, module in NAMES.items()}, _accept
 )
+_ON_CORES = ("flex", "flat", "best")
+"""Modules whose dataflows search what each of several cores does; of others each core has one."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
@@ -80,7 +82,7 @@ def make_mapping(
     if options.spread and accelerator.cores.count == 1:
         allowed = "nothing on one core; --set cores.count=N for more"
         raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
-    if accelerator.cores.count > 1:
+    if accelerator.cores.count > 1 and NAMES.get(dataflow) not in _ON_CORES:
         mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
         return require_legal(workload, mapping, accelerator)
     if dataflow in MAPSPACES:

@@ -19,8 +19,8 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, pick_evenly, undominated
-from simaccel.schedulers.einsums import TreeSearch
-from simaccel.search.candidates import EXACT, CandidateSet
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.candidates import EXACT, CandidateSet, leakage
 from simaccel.search.canonical import renamed
 from simaccel.search.front import (
     Alternative,
@@ -137,7 +137,7 @@ class FrontSearch:
 
     @property
     def _leak(self) -> float:
-        return self.accelerator.prices.leakage_pj_per_cycle
+        return leakage(self.accelerator)
 
     def _times(self, front: Front[Alternative], name: str) -> Front[Alternative]:
         times = self.workload.times(name)

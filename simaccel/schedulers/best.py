@@ -13,21 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from simaccel.analytic.family import Family
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.chains import chain_families, chain_of, left_out
-from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, left_out
 from simaccel.schedulers.epilogues import families_of
 from simaccel.schedulers.near_ways import between, near_way
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES, score
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
 from simaccel.schedulers.sequences import finish_mapping, measured
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, together
 from simaccel.search.candidates import CandidateSet, ScoredTree
+from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.judge import Body
 from simaccel.search.near_ties import choose_near_tie
 from simaccel.search.problems import Attention, Options, Scheduler, attention_of, parts
@@ -212,6 +215,15 @@ def _left_out(names: Sequence[str], why: str) -> SearchAccount:
     return SearchAccount(name="shared rows", operators=tuple(names), space=0, left_out=why)
 
 
+def _grids(chain: OperatorChain, goal: Goal) -> list[CandidateSet]:
+    def families(space: IterationSpace) -> dict[int, list[Family]]:
+        piece = replace(chain, space=space)
+        made = (*chain_families(piece, goal.accelerator), *families_of(piece, goal.accelerator))
+        return {at: [family] for at, family in enumerate(made)}
+
+    return list(grids_on_cores(chain.group, chain.space, goal, families).values())
+
+
 def _chain(
     workload: Workload, names: Sequence[str], start: int, search: TreeSearch
 ) -> Iterator[ScheduleStep]:
@@ -221,9 +233,7 @@ def _chain(
     chain = chain_of(workload, names)
     if chain is None:
         return
-    goal = search.goal
-    families = (*chain_families(chain, goal.accelerator), *families_of(chain, goal.accelerator))
-    grids = [goal.grid(chain.group, [family]) for family in families]
+    goal, grids = search.goal, _grids(chain, search.goal)
     promises = [grid.bound(goal.room) for grid in grids]
 
     def find(limit: float) -> tuple[Body, float]:

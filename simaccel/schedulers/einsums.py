@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import BoundOperator, IterationSpace, joined, mergeable, space_of
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep
-from simaccel.search.accounts import ignore_account
-from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree
-from simaccel.search.canonical import NameList, Names, key_of, names_of, renamed
-from simaccel.search.search import Goal, search, with_floor
+from simaccel.mapping.space import BoundOperator, IterationSpace, joined
+from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling_tiles, tile_sizes
-from simaccel.workload import Vector, Workload
+from simaccel.workload import Vector
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import tensor_of
 from simaccel.workload.vectors import VECTORS
@@ -199,194 +193,3 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
     ):
         return {}
     return {joined(together): together}
-
-
-@dataclass
-class OperatorCandidateSet:
-    """The candidates of one operator, and the names under which they were made."""
-
-    group: Group
-    made: Group
-    """The group of the operator that they were made for."""
-    families: Sequence[Family]
-    goal: Goal
-    names: Names
-    known: dict[object, Any]
-    """What is known of operators that are alike: the grid, and what was found in some room."""
-
-    @property
-    def smallest(self) -> int:
-        """Buffer bytes of the smallest candidate."""
-        return self.candidates.smallest
-
-    @property
-    def candidates(self) -> CandidateSet:
-        """The grid: all candidates of its families."""
-        if "grid" not in self.known:
-            self.known["grid"] = self.goal.grid(self.made, self.families)
-        found: CandidateSet = self.known["grid"]
-        return found
-
-    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
-        """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
-
-        What is not below ``limit`` may be missing.
-        """
-        scored = self._found(held_bytes, limit)
-        if scored is None:
-            goal = replace(self.goal, held_bytes=held_bytes)
-            name = "kept" if self.families[0].around else "alone"
-            searched = search(self.candidates, goal, limit, name)
-            if searched.best is not None:
-                self.goal.note(with_floor(searched.account, self.candidates, goal))
-            scored = self.found[held_bytes] = searched.settled(goal.room, limit), limit
-        best, _ = scored
-        if best is None:
-            return None
-        best = replace(best, tree=renamed(best.tree, self.names))
-        self.goal.trades.note((replace(self.group, tree=best.tree),), best)
-        return best
-
-    @property
-    def found(self) -> dict[int, tuple[ScoredTree | None, float]]:
-        """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
-        found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
-        return found
-
-    def _found(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
-        """Return what was found: also beside fewer bytes, where the best of that fits here."""
-        room = self.goal.room - held_bytes
-        for taken in sorted(self.found, reverse=True):
-            best, below = self.found[taken]
-            if taken > held_bytes:
-                continue
-            if best is None and below >= limit:
-                return best, below
-            if best is not None and (taken == held_bytes or best.buffer_bytes <= room):
-                return best, below
-        return None
-
-
-class TreeSearch:
-    """Best trees of single operators on one accelerator; those that are alike are searched once."""
-
-    def __init__(self, goal: Goal) -> None:
-        self.goal = goal
-        self._seen: dict[object, tuple[NameList, Group, Sequence[Family], dict[object, Any]]] = {}
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """The accelerator that operators are mapped on."""
-        return self.goal.accelerator
-
-    def quiet(self) -> TreeSearch:
-        """Return the same search, with what is known, that tells nobody of what it does."""
-        found = copy(self)
-        found.goal = replace(self.goal, note=ignore_account)
-        return found
-
-    def einsum(
-        self,
-        workload: Workload,
-        name: str,
-        kept: Sequence[str] = (),
-        merged: Merged | None = None,
-    ) -> OperatorCandidateSet:
-        """Return an einsum's candidates; ``kept`` tensors are around the group.
-
-        ``merged``: ranks to be seen as one, where not all that can be.
-
-        Raises:
-            NotMappableError: the einsum is none that a systolic array folds.
-
-        """
-        if merged is None:
-            merged = mergeable(workload, [name])
-        group = Group(operators=(name,), tree=(), merged=merged)
-        space = space_of(workload, group)
-        seen = space.seen(name)
-        return self.known(
-            group, space, kept, lambda: einsum_families(space, seen, self.accelerator, kept=kept)
-        )
-
-    def vector(
-        self,
-        workload: Workload,
-        name: str,
-        rows: int | None = None,
-        merged: Merged | None = None,
-        kept: Sequence[str] = (),
-        *,
-        over: bool = False,
-    ) -> OperatorCandidateSet:
-        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
-
-        ``kept`` and ``over`` as of `vector_families`.
-        """
-        operator = workload.operator(name)
-        assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
-        if merged is None:
-            merged = row_merges(operator) or mergeable(workload, [name])
-        group = Group(operators=(name,), tree=(), merged=merged)
-        space = space_of(workload, group)
-        seen = space.seen(name)
-        return self.known(
-            group,
-            space,
-            kept,
-            lambda: list(
-                vector_families(
-                    space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
-                )
-            ),
-            (rows, over),
-        )
-
-    def known(
-        self,
-        group: Group,
-        space: IterationSpace,
-        kept: Sequence[str],
-        families: Callable[[], list[Family]],
-        more: object = (),
-    ) -> OperatorCandidateSet:
-        """Return a group's candidates, those of one that is mapped alike where it is known.
-
-        ``more``: what else decides the families, beside the operators and what is kept around.
-        """
-        names = names_of(space.operators)
-        ranks = [name for kind, name in names if kind == "rank"]
-        # what is asked of ranks goes by their names
-        key = (key_of(space, kept), more, tuple(ranks) if self.goal.asked else ())
-        if key not in self._seen:
-            self._seen[key] = names, group, families(), {}
-        first, made, candidates, known = self._seen[key]
-        new = dict(zip(first, (name for _, name in names), strict=True))
-        return OperatorCandidateSet(group, made, candidates, self.goal, new, known)
-
-    def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
-        """Return the candidates of an operator on its own; errors as of ``einsum``."""
-        is_vector = isinstance(workload.operator(name), Vector)
-        return (self.vector if is_vector else self.einsum)(workload, name)
-
-    def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
-        """Return an operator's group, and its best tree with its figures.
-
-        Raises:
-            NotMappableError: the array can't do the operator.
-            NothingFitsError: not even the smallest tiles with one slot each fit.
-
-        """
-        searched = self.one(workload, name)
-        best = searched.fastest(self.goal.held_bytes)
-        if best is None:
-            raise NothingFitsError(
-                f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
-                f"tried needs {searched.smallest} B"
-            )
-        return searched.group, best
-
-    def group(self, workload: Workload, name: str) -> Group:
-        """Return an operator's group with its best tree; errors as of ``fastest``."""
-        group, best = self.fastest(workload, name)
-        return replace(group, tree=best.tree)

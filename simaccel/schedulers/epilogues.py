@@ -24,7 +24,8 @@ from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
-from simaccel.schedulers.einsums import OperatorCandidateSet, RankRoles, TreeSearch, roles, tilings
+from simaccel.schedulers.einsums import RankRoles, roles, tilings
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
@@ -70,7 +71,10 @@ def searched(
 ) -> OperatorCandidateSet:
     """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
     return search.known(
-        chain.group, chain.space, kept, lambda: families_of(chain, search.accelerator, kept)
+        chain.group,
+        chain.space,
+        kept,
+        lambda space: families_of(replace(chain, space=space), search.accelerator, kept),
     )
 
 

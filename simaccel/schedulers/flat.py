@@ -14,6 +14,7 @@ import numpy as np
 
 from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.schedulers.attention import (
     AttentionProblem,
@@ -22,11 +23,12 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
 from simaccel.schedulers.resident_attention import GRANULARITIES
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, ignore_account, together
 from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.near_ties import choose_near_tie
 from simaccel.search.problems import Attention, Options, Scheduler
 from simaccel.search.search import Goal, search, with_floor
@@ -155,11 +157,20 @@ def grids(
     problem: AttentionProblem, goal: Goal, options: Options, granularities: str
 ) -> list[GridKind]:
     """Return the candidates of each kind; without granularities those of flash."""
+
+    def of_piece(space: IterationSpace) -> dict[tuple[str, int], list[Family]]:
+        piece = replace(problem, space=space)
+        return {
+            (name, at): families
+            for name, kind in _kinds(piece, goal.accelerator, options, granularities)
+            for at, families in enumerate(kind)
+        }
+
+    by_kind: dict[str, list[CandidateSet]] = {}
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    return [
-        GridKind(name, tuple(goal.grid(empty, some) for some in families))
-        for name, families in _kinds(problem, goal.accelerator, options, granularities)
-    ]
+    for (name, _), grid in grids_on_cores(empty, problem.space, goal, of_piece).items():
+        by_kind.setdefault(name, []).append(grid)
+    return [GridKind(name, tuple(grids)) for name, grids in by_kind.items()]
 
 
 def attention(

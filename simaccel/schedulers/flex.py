@@ -12,7 +12,6 @@ from functools import partial
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.epilogues import chains, fused
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import (
@@ -24,6 +23,7 @@ from simaccel.schedulers.resident_attention import (
     units,
 )
 from simaccel.schedulers.sequences import best_of, finish_mapping
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
 from simaccel.search.candidates import NothingFitsError, capacity
 from simaccel.search.judge import Body
@@ -97,10 +97,14 @@ def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
 
 
 def _searched(
-    problem: AttentionProblem, search: TreeSearch, *, whole: bool
+    problem: AttentionProblem, search: TreeSearch, rows: int
 ) -> Iterator[tuple[OperatorCandidateSet, str]]:
-    """Yield L, softmax and A alone; ``whole``: all of what is between them is around them."""
-    workload = problem.workload
+    """Yield L, softmax and A alone, all rows of what is between them around them if they stay.
+
+    Where any do, one core does it all.
+    """
+    workload, whole = problem.workload, rows == every_row(problem)
+    search = search.on_one_core() if rows else search
     for name, held in parts_of(problem):
         merged = problem.merged_of(name)
         if name == problem.part[1]:
@@ -117,8 +121,7 @@ def placed(
 
     None if nothing fits, or if all together are not below ``limit`` with so many resident rows.
     """
-    every = every_row(problem)
-    searched = list(_searched(problem, search, whole=rows == every))
+    searched = list(_searched(problem, search, rows))
     least = [operator_search.candidates.bound(room) for operator_search, _ in searched]
     left = _spilled(problem, search, rows, limit) - sum(least)
     places = []
@@ -149,7 +152,7 @@ def bound(problem: AttentionProblem, search: TreeSearch) -> float:
     every, (_, most) = every_row(problem), units(problem, "r", search.accelerator)
     room = capacity(search.accelerator)
     some = min(most, every - 1)  # of all rows are resident at most, beside others
-    found = _promise(problem, search, some, room)
+    found = min(_promise(problem, search, rows, room) for rows in {0, some})
     if most < every:
         return found
     return min(found, _promise(problem, search, every, room - every * problem.row_bytes))
@@ -163,10 +166,7 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     the one before or behind.
     """
     share, rest = _share(problem, search, rows)
-    whole = rows == every_row(problem)
-    grids = [
-        operator_search.candidates for operator_search, _ in _searched(problem, search, whole=whole)
-    ]
+    grids = [operator.candidates for operator, _ in _searched(problem, search, rows)]
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
@@ -190,8 +190,7 @@ def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[fl
     share = 1.0 if rows == every else 1 - rows / every
     if search.goal.objective != "cycles":
         return share, 0.0
-    searched = _searched(problem, search, whole=rows == every)
-    grids = [one.candidates for one, _ in searched]
+    grids = [one.candidates for one, _ in _searched(problem, search, rows)]
     work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
     return share, (1 - share) * work
 
@@ -225,8 +224,7 @@ def attention(
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     space = sum(
-        len(operator_search.candidates)
-        for operator_search, _ in _searched(problem, quiet, whole=False)
+        len(operator_search.candidates) for operator_search, _ in _searched(problem, quiet, 0)
     )
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = SearchAccount(

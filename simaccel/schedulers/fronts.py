@@ -7,17 +7,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from simaccel.analytic.family import Family
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dataflow import parse_constraints
+from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.pareto import Front
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
 from simaccel.schedulers.alternatives import FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.einsums import TreeSearch
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.core_cuts import every_cut
 from simaccel.search.front import Alternative, Figure, FrontFigures
 from simaccel.search.judge import Body
 from simaccel.search.mapspace.costs import Objective
@@ -123,9 +126,13 @@ def _fused(
 ) -> Front[Alternative]:
     """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
     problem = problem_of(explorer.workload, part)
-    families = flat.families(problem, explorer.accelerator, options, granularities)
     empty = Group(operators=problem.part, tree=(), merged=problem.merged)
-    return explorer.grids(families, empty)
+
+    def families(space: IterationSpace) -> list[Family]:
+        piece = replace(problem, space=space)
+        return flat.families(piece, explorer.accelerator, options, granularities)
+
+    return explorer.grids(every_cut(empty, problem.space, explorer.goal, families), empty)
 
 
 def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> Front[Alternative]:
@@ -187,7 +194,11 @@ def _runs(
     chain = chain_of(workload, names)
     if chain is None or sum(isinstance(operator, Einsum) for operator in operators) > best.EINSUMS:
         return
-    yield explorer.grids(list(chain_families(chain, explorer.accelerator)), chain.group)
+
+    def families(space: IterationSpace) -> list[Family]:
+        return list(chain_families(replace(chain, space=space), explorer.accelerator))
+
+    yield explorer.grids(every_cut(chain.group, chain.space, explorer.goal, families), chain.group)
 
 
 def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Front[Alternative]:

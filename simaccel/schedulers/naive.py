@@ -23,7 +23,7 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.einsums import Merged, TreeSearch, roles
+from simaccel.schedulers.einsums import Merged, roles
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
@@ -34,6 +34,7 @@ from simaccel.schedulers.resident_attention import (
     parts_of,
     staged,
 )
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidates import NothingFitsError, capacity, with_one_slot
 from simaccel.search.canonical import renamed
 from simaccel.search.judge import Body, mapping_of

@@ -1,38 +1,36 @@
-"""Spreads over cores: each group's rank whose pieces on all cores take least, if any.
+"""Spreads over cores of what schedulers map that know of one core: those of mapspaces, and rules.
 
-A mapping for one core comes first. Then each of its groups is searched anew as one core with a
-piece of a rank sees it, with its part of the bandwidth of memories; all cores run what comes of
-that, and what one core did, on the machine. So no workload is slower than on one core alone.
+A mapping for one core comes first. Then each of its groups is mapped anew as one core with a piece
+of a rank sees it, with its part of the bandwidth of memories; all cores run what comes of that, and
+what one core did, on the machine. So no workload is slower than on one core alone. What a cut takes
+at least (`core_cuts`) leaves out most of them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, TypeVar
 
-from simaccel.errors import Fault, InputError, SimaccelError, require_none
+from simaccel.errors import SimaccelError, require_none
 from simaccel.hardware import Accelerator
-from simaccel.hardware.cores import CoresSpec
-from simaccel.hardware.memory import DramSpec, MemorySpec
+from simaccel.hardware.core_share import one_core, share_bandwidth
 from simaccel.mapping.checks import faults
-from simaccel.mapping.cores import CORES, apart
+from simaccel.mapping.cores import CORES, CoreCut
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
 from simaccel.schedulers.sequences import finish_mapping, measured
 from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
+from simaccel.search.core_cuts import CutBounds, numbers, parallel
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
 from simaccel.search.search import Goal
+from simaccel.search.tree_constraints import asked_spreads, unmet
 from simaccel.workload import Operator, Workload
 
-_ASKED: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
-MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec)
 Schedule = Callable[[Workload, Accelerator, str, Options], Mapping]
 """Maps a workload by the name of a dataflow."""
 
@@ -55,66 +53,17 @@ def over_cores(
     """
     asked = asked_spreads(options.spread, accelerator.cores.count)
     options = replace(options, spread=())
-    first = schedule(
-        workload, _with(accelerator, cores=CoresSpec()), dataflow, replace(options, gave=ungiven)
-    )
+    first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ungiven))
     quiet = replace(options, note=ignore_account, gave=ungiven)
     goal = Goal.of(accelerator, replace(options, note=ignore_account), workload)
     search = _Search(
         workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
     )
     spread = tuple(group for part in first.body for group in search.part(part))
-    if unmet := [rank for rank in asked if rank not in search.met]:
-        allowed = "a rank that an operator has, and neither sums over nor needs whole"
-        raise InputError([Fault("--spread", "spread", rank, allowed) for rank in unmet])
+    require_none(unmet(asked, search.met))
     bodies: list[Body] = [spread] if asked else [first.body, spread]
     values = [measured(workload, body, goal).value for body in bodies]
     return finish_mapping(workload, first.dataflow, bodies[values.index(min(values))], goal)
-
-
-def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
-    """Return over how many of ``count`` cores each rank is to be spread.
-
-    Raises:
-        InputError: a text that can't be read, or more cores than there are.
-
-    """
-    asked: dict[str, int] = {}
-    wrong: list[Fault] = []
-    for text in texts:
-        match = _ASKED.fullmatch(text)
-        if match is None:
-            wrong.append(Fault("--spread", "spread", text, "RANK=cores:N, such as n=cores:2"))
-        elif int(match[2]) > count:
-            wrong.append(Fault("--spread", "spread", text, f"1 to {count} cores"))
-        else:
-            asked[match[1]] = int(match[2])
-    require_none(wrong)
-    return asked
-
-
-def _with(accelerator: Accelerator, **sections: object) -> Accelerator:
-    """Return an accelerator with other sections, and nothing that was derived from those."""
-    fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    return Accelerator.model_construct(**{**fields, **sections})
-
-
-def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
-    """Return one core with its part of the bandwidth that so many share."""
-
-    def part(memory: MemorySpecs) -> MemorySpecs:
-        per_second = memory.bandwidth_bytes_per_second
-        if per_second is None:
-            return memory
-        return memory.model_copy(update={"bandwidth_bytes_per_second": max(1, per_second // cores)})
-
-    memories = {name: part(memory) for name, memory in accelerator.memories.by_class().items()}
-    return _with(
-        accelerator,
-        cores=CoresSpec(),
-        dram=part(accelerator.dram),
-        memories=accelerator.memories.model_copy(update=memories),
-    )
 
 
 class _Search:
@@ -132,8 +81,8 @@ class _Search:
         self.asked = asked
         self.met: set[str] = set()
         """Ranks that were asked for, and are spread."""
-        self.known: dict[object, int | None] = {}
-        """By what alike operators have in common the number of the rank that is spread."""
+        self.known: dict[object, tuple[int, int] | None] = {}
+        """By what alike operators have in common the number of the spread rank, and its tile."""
 
     def part(self, part: Group | ResidentScope) -> Body:
         """Return what takes the place of a group, or of groups between which a tensor stays."""
@@ -141,7 +90,7 @@ class _Search:
             return self._best(part)
         whole = self.workload.alone(operators_of([part]))
         groups: list[Group | ResidentScope] = []
-        alone = _with(self.accelerator, cores=CoresSpec())
+        alone = one_core(self.accelerator)
         for group in part.groups:
             single = self.schedule(self.workload.alone(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
@@ -155,23 +104,38 @@ class _Search:
         """Return a group as it is, or what takes its place on all cores."""
         whole = self.workload.alone(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
-        ranks = [rank for rank in space.sizes if _parallel(rank, space)]
+        ranks = list(parallel(space))
         if asked := [rank for rank in ranks if rank in self.asked]:
             return self._asked(whole, group, space, asked)
+        cuts = list(self._cuts(space, ranks))
         key = self._key(space)
         if key is not None and key in self.known:
-            number = self.known[key]
-            ranks = [] if number is None else [ranks[number]]
+            chosen = self.known[key]
+            cuts = [] if chosen is None else [(0, ranks[chosen[0]], chosen[1])]
         best: Body = (group,)
-        least, chosen = measured(whole, best, self.goal).value, None
-        for number, rank in enumerate(ranks):
-            for body in self._bodies(whole, group, space, rank):
+        least, taken = measured(whole, best, self.goal).value, None
+        for floor, rank, tile in sorted(cuts):
+            if floor >= least:
+                break
+            for body in self._bodies(whole, group, space, rank, tile):
                 value = self._value(whole, body)
                 if value < least:
-                    best, least, chosen = body, value, number
+                    best, least, taken = body, value, (ranks.index(rank), tile)
         if key is not None:
-            self.known.setdefault(key, chosen)
+            self.known.setdefault(key, taken)
         return best
+
+    def _cuts(
+        self, space: IterationSpace, ranks: Sequence[str]
+    ) -> Iterator[tuple[float, str, int]]:
+        """Yield what each cut takes at least, its rank, and the size of a piece."""
+        floors, timed = CutBounds(space, self.accelerator), self.goal.objective == "cycles"
+        for rank in ranks:
+            size = space.sizes[rank]
+            counts = numbers(self.accelerator.cores.count)
+            for tile in dict.fromkeys(-(-size // count) for count in counts):
+                cut = CoreCut((Spread(rank, tile, CORES),), space.sizes)
+                yield floors.of(cut) if timed else 0, rank, tile
 
     def _asked(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
@@ -180,7 +144,8 @@ class _Search:
         bodies = [
             (self._value(whole, body), rank, body)
             for rank in ranks
-            for body in self._bodies(whole, group, space, rank)
+            for tile in [-(-space.sizes[rank] // self.asked[rank])]
+            for body in self._bodies(whole, group, space, rank, tile)
         ]
         value, rank, body = min(bodies, key=lambda scored: scored[0], default=(math.inf, "", ()))
         if value == math.inf:
@@ -202,15 +167,13 @@ class _Search:
         return key_of(space, ()) if len(space.operators) == 1 else None
 
     def _bodies(
-        self, whole: Workload, group: Group, space: IterationSpace, rank: str
+        self, whole: Workload, group: Group, space: IterationSpace, rank: str, tile: int
     ) -> Iterator[Body]:
         """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
-        size = space.sizes[rank]
-        tile = -(-size // self.asked.get(rank, self.accelerator.cores.count))
         with suppress(_UncutError):
             yield (_spread(whole, group, space, rank, tile),)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
-        parts = [-(-size // tile)]
+        parts = [-(-space.sizes[rank] // tile)]
         parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
         for share in parts:
             with suppress(SimaccelError, _UncutError):
@@ -222,15 +185,6 @@ class _Search:
 
 class _UncutError(Exception):
     """A group's ranks are merged so that a piece of one of them is no piece."""
-
-
-def _parallel(rank: str, space: IterationSpace) -> bool:
-    """Return whether all operators of a group have a rank and cores may have pieces of it."""
-    every = all(
-        any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
-        for seen in space.operators
-    )
-    return every and space.sizes[rank] > 1 and not any(apart(rank, space))
 
 
 def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Workload:

@@ -17,14 +17,15 @@ from itertools import groupby
 
 from simaccel.analytic.family import family_of
 from simaccel.errors import SimaccelError
+from simaccel.mapping.cores import CoreCut, core_spreads, piece_of
 from simaccel.mapping.lifetimes import bytes_around, lives
 from simaccel.mapping.space import aliases_of, held_around, space_of
 from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
 from simaccel.schedulers.chains import OperatorChain
-from simaccel.schedulers.einsums import OperatorCandidateSet, TreeSearch
 from simaccel.schedulers.epilogues import epilogue, searched
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
 from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
+from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidates import CandidateSet, capacity
 from simaccel.search.judge import Body
 from simaccel.search.search import Goal, search
@@ -109,7 +110,7 @@ class GroupPlace:
         if key in self.known:
             return self.known[key][0]
         room = self._room(held)
-        if room < 0:
+        if room < 0 or (held and self._is_cut()):
             return NOWHERE
         grid = self._grid(held)
         value, moved = grid.promise(self._rounded(room))
@@ -156,6 +157,10 @@ class GroupPlace:
         """An einsum with its epilogue."""
         return epilogue(self.workload, self.group.operators)
 
+    def _is_cut(self) -> bool:
+        """Whether cores have pieces of what is fused: then nothing stays in the buffer of one."""
+        return bool(core_spreads(self.group)) and not self._is_searched()
+
     def _is_searched(self) -> bool:
         """Whether it is searched anew: an operator, its epilogue; else what is fused stays."""
         alone = len(self.group.operators) == 1 or self._chain is not None
@@ -193,18 +198,16 @@ class GroupPlace:
         return room // step * step
 
     def _searched(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
-        roots = self._kept(held)
+        roots, search = self._kept(held), self.search.on_one_core() if held else self.search
         if self._chain is not None:
-            return searched(self.search, self._chain, roots)
+            return searched(search, self._chain, roots)
         (name,) = self.group.operators
         operator = self.workload.operator(name)
         if not isinstance(operator, Vector):
-            return self.search.einsum(self.workload, name, roots, self.group.merged)
+            return search.einsum(self.workload, name, roots, self.group.merged)
         made = operator.output.tensor
         over = made not in roots and any(made in tenant.tensors for tenant in held)
-        return self.search.vector(
-            self.workload, name, merged=self.group.merged, kept=roots, over=over
-        )
+        return search.vector(self.workload, name, merged=self.group.merged, kept=roots, over=over)
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         if self._is_searched():
@@ -218,14 +221,18 @@ class GroupPlace:
     def _fused(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return the tree of a fused group with some tenants held, and it with few slots."""
         keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
-        space = space_of(self.workload, self.group)
+        space, spreads = space_of(self.workload, self.group), core_spreads(self.group)
+        cut = CoreCut(spreads, space.sizes) if spreads else None
+        tiles = {spread.rank: spread.tile for spread in spreads}
+        group = piece_of(self.group, {**space.sizes, **tiles})
+        space = space_of(self.workload, group)
         kept = {name for tenant in held for name in tenant.tensors}
-        over = aliases_of(space, self.group.tree, self.fixed)
+        over = aliases_of(space, group.tree, self.fixed)
         sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
         own = {out: source for out, source in sources.items() if source in kept}
         families = [
-            family_of(space, replace(self.group, tree=without(tree, kept, own)), keeps)
-            for tree in (self.group.tree, tight(self.group.tree))
+            replace(family_of(space, replace(group, tree=without(tree, kept, own)), keeps), cut=cut)
+            for tree in (group.tree, tight(group.tree))
         ]
         return self.goal.candidates(self.group, families)
 

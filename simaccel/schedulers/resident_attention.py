@@ -18,7 +18,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidates import ScoredTree, capacity
+from simaccel.search.candidates import ScoredTree, capacity, leakage
 from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
 from simaccel.search.near_ties import preferred
 from simaccel.search.search import Goal
@@ -274,7 +274,7 @@ def energy_of(predicted: Prediction, goal: Goal, cycles: float) -> float:
         return 0.0
     leaked = sum(one.bound_cycles for one in predicted.groups)
     energy = sum(predicted.energy_pj.values())
-    return energy + goal.accelerator.prices.leakage_pj_per_cycle * (cycles - leaked)
+    return energy + leakage(goal.accelerator) * (cycles - leaked)
 
 
 def parts_of(problem: AttentionProblem) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
-from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, SearchAccount, together
 from simaccel.search.candidates import UNLIMITED, CandidateSet, ScoredTree
 from simaccel.search.judge import FOREVER, Judge, mapping_of

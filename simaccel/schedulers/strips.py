@@ -19,7 +19,8 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
-from simaccel.schedulers.einsums import RankRoles, TreeSearch, roles
+from simaccel.schedulers.einsums import RankRoles, roles
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidates import NothingFitsError, capacity
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import Options

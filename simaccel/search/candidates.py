@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.analytic.evaluation import FamilyTotals, evaluate
+from simaccel.analytic.core_totals import GroupTotals, family_totals
 from simaccel.analytic.family import (
     Bools,
     Family,
@@ -53,6 +53,11 @@ def capacity(accelerator: Accelerator) -> int:
     """Return the buffer's capacity in bytes; a very large number if unlimited."""
     size = accelerator.buffer.capacity_bytes
     return UNLIMITED if size is None else size
+
+
+def leakage(accelerator: Accelerator) -> float:
+    """Return the energy in pJ that all cores leak in a cycle."""
+    return accelerator.prices.leakage_pj_per_cycle * accelerator.cores.count
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ class CandidateSet:
     tolerance: float = 0.0
     limits: Sequence[Sequence[Limit]] = ()
     """Of the numbers of each family; those of its own candidates where none are given."""
-    totals: list[FamilyTotals] = field(default_factory=list)
+    totals: list[GroupTotals] = field(default_factory=list)
+    """Of the first families, if they are known already."""
 
     def __post_init__(self) -> None:
         """Count all candidates."""
@@ -121,17 +127,15 @@ class CandidateSet:
             self.tolerance > 0 and not self.accelerator.unknown_energies
         )
         for number, family in enumerate(self.families):
-            totals = evaluate(family, self.accelerator)
-            shape = family.shape
-            self.totals.append(totals)
-            counts, bound = totals.counts, totals.bound()
-            dram = counts.total("dram_read") + counts.total("dram_write")
-            energy: Any = np.float64(0)
-            if priced:
-                energy = sum(totals.energy_pj(bound).values(), start=energy)
+            if number == len(self.totals):
+                self.totals.append(family_totals(family, self.accelerator))
+            totals, shape = self.totals[number], family.shape
+            bound = totals.bound
+            energy = totals.energy(bound) if priced else np.zeros(())
             space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
             rows = [
-                np.broadcast_to(column, shape).ravel() for column in (bound, dram, space, energy)
+                np.broadcast_to(column, shape).ravel()
+                for column in (bound, totals.dram_bytes, space, energy)
             ]
             size = rows[0].size
             columns.append([*rows, np.full(size, number), np.arange(size)])
@@ -195,7 +199,7 @@ class CandidateSet:
 
     @property
     def _leakage(self) -> float:
-        return self.accelerator.prices.leakage_pj_per_cycle
+        return leakage(self.accelerator)
 
     def run(self, which: Ints, below: float = float("inf")) -> Values:
         """Return the cycles of candidates on the machine; infinite where they are not ``below``."""
@@ -218,6 +222,35 @@ class CandidateSet:
                 and held_around(family.space.workload, name, family.around) == keep.tensor
             )
             yield from (replace(keep, tensor=name) for name in islice(own, 1))
+
+    def extended(self, families: Sequence[Family]) -> CandidateSet:
+        """Return these candidates, and those of more families of the same group."""
+        if not families:
+            return self
+        return replace(self, families=[*self.families, *families], limits=(), totals=[*self.totals])
+
+    @property
+    def cuts(self) -> int:
+        """Number of different cuts for cores; that for one core is one, too."""
+        return len({family.cut and family.cut.spreads for family in self.families})
+
+    def on_fewer_cores(self) -> CandidateSet | None:
+        """Return the candidates of families that don't take the most cores; None if all do."""
+        cores = [family.cores for family in self.families]
+        some = [at for at, count in enumerate(cores) if count < max(cores)]
+        if not some:
+            return None
+        return replace(
+            self,
+            families=[self.families[at] for at in some],
+            limits=[self.limits[at] for at in some],
+            totals=[self.totals[at] for at in some],
+        )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether cores have pieces in some candidates."""
+        return any(family.cut for family in self.families)
 
     def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
         """Return candidates of another family of the same group; ``limits`` of its numbers."""
@@ -306,6 +339,19 @@ class CandidateSet:
                 "allowed: larger ones, or none"
             )
         return n_bytes
+
+
+def join_sets(sets: Sequence[CandidateSet]) -> CandidateSet:
+    """Return the candidates of several sets of one group as one."""
+    first, *others = sets
+    if not others:
+        return first
+    return replace(
+        first,
+        families=[family for one in sets for family in one.families],
+        limits=[limits for one in sets for limits in one.limits],
+        totals=[totals for one in sets for totals in one.totals],
+    )
 
 
 _SMALL = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from simaccel.mapping.space import BoundOperator, IterationSpace
-from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Tree
+from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Spread, Tree
 from simaccel.workload.names import tensor_of
 
 NameList = list[tuple[str, str]]
@@ -19,7 +19,7 @@ def renamed(tree: Tree, names: Names) -> Tree:
     """Return a tree for an operator that is mapped alike, under its names."""
 
     def one(node: Node) -> Node:
-        if isinstance(node, Loop):
+        if isinstance(node, Loop | Spread):
             return replace(node, rank=names.get(("rank", node.rank), node.rank))
         if isinstance(node, Keep):
             return replace(node, tensor=names.get(("tensor", node.tensor), node.tensor))

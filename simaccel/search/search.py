@@ -25,9 +25,10 @@ from simaccel.search.accounts import (
     SearchAccount,
     floor_of_group,
     ignore_account,
+    together,
     ungiven,
 )
-from simaccel.search.candidates import EXACT, CandidateSet, ScoredTree, capacity
+from simaccel.search.candidates import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
@@ -79,6 +80,8 @@ class Goal:
     trades: GroupLosses = field(default_factory=GroupLosses)
     gave: Gave = ungiven
     """Told what the whole workload gives up."""
+    is_spread: bool = True
+    """Whether cores have pieces of what is searched, if there are several."""
 
     @classmethod
     def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
@@ -92,7 +95,7 @@ class Goal:
             Judge(accelerator, options.each),
             options.objective,
             options.stationarity,
-            TreeConstraints.of(options.constraints),
+            TreeConstraints.of(options.constraints, options.spread, accelerator.cores.count),
             options.patience,
             options.until(),
             options.note,
@@ -108,12 +111,19 @@ class Goal:
 
     def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of a group's families, held by the array as a user asks."""
+        return self.candidates(group, self._as_asked(families))
+
+    def extended(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
+        """Return a grid and the candidates of more families, held as a user asks."""
+        return grid.extended(self._as_asked(families))
+
+    def _as_asked(self, families: Sequence[Family]) -> list[Family]:
         if self.stationarity is not None:
             which = ints(STATIONARITIES.index(self.stationarity))
             families = [
                 replace(family, held=dict.fromkeys(family.held, which)) for family in families
             ]
-        return self.candidates(group, [self.asked.cut(family) for family in families])
+        return [self.asked.cut(family) for family in families]
 
     def candidates(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of families that meet the user's constraints."""
@@ -147,9 +157,10 @@ class Goal:
         """
         if self.patience is not None:
             return StoppingRule(0.0, self.patience, gain=0.0, until=self.until)
-        if grid.is_complete() and grid.fitting(room).size <= EXACT:
+        if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
             return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
-        return StoppingRule(self.gap, slack=self.slack, gain=self.gap / 2, until=self.until)
+        patience = PATIENCE // self.hurry
+        return StoppingRule(self.gap, patience, self.slack, self.gap / 2, self.until)
 
     @property
     def most_near(self) -> int:
@@ -160,7 +171,17 @@ class Goal:
     def near(self) -> StoppingRule:
         """When the walk through neighbours ends; sooner where much is given up anyway."""
         patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
-        return StoppingRule(self.gap, patience, gain=self.gap / 2, until=self.until)
+        return StoppingRule(self.gap, patience // self.hurry, gain=self.gap / 2, until=self.until)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several cores are searched for together."""
+        return self.is_spread and self.accelerator.cores.count > 1
+
+    @property
+    def hurry(self) -> int:
+        """By what patience is divided: as cores wait for one another, bounds end few walks."""
+        return 2 if self.is_shared else 1
 
 
 def _slack(workload: Workload, accelerator: Accelerator, objective: Objective) -> float:
@@ -197,10 +218,30 @@ def search(
 ) -> SearchResult:
     """Return the best candidate of a grid, or near it, that fits.
 
-    ``limit``: what its objective is to be below; ``name``: what the account calls the search.
+    ``limit``: what its objective is to be below; ``name``: what the account calls the search. What
+    takes fewer cores is searched on its own where it may be better by more than is given up: so
+    more cores are not slower than fewer.
     """
+    goal = replace(goal, is_spread=grid.is_shared)
+    result, fewer = _searched(grid, goal, limit, name), grid.on_fewer_cores()
+    if fewer is None or goal.is_over:
+        return result
+    best = result.best
+    enough = limit if best is None else best.value * (1 - goal.tolerance) - goal.slack
+    if fewer.bound(goal.room) >= enough:
+        return result
+    other = search(fewer, goal, name=name)
+    trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
+    account = together(name, [result.account, other.account])
+    account = replace(account, space=len(grid), left=result.account.left)
+    least = min(trees, key=lambda tree: tree.rank, default=None)
+    return SearchResult(least, account, (*result.sets, *other.sets))
+
+
+def _searched(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
     climb = _Climb(grid, goal, limit)
-    for room in [goal.room] if goal.held_bytes else _rooms(goal.room, goal.accelerator):
+    once = goal.held_bytes or goal.is_shared
+    for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
         if not (climb.walks and goal.is_over):
             climb.go(room)
     return SearchResult(climb.best, climb.account(name), climb.sets)

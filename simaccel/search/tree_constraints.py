@@ -8,7 +8,8 @@ ranks the array has down its rows and across its columns: so what it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,31 +24,66 @@ from simaccel.analytic.family import (
     FamilyPart,
     Ints,
 )
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 from simaccel.hardware import PLACES, STATIONARITIES, Stationarity
 from simaccel.hardware.dataflow import LevelConstraint, tree_constraints
 from simaccel.mapping.space import BoundOperator
 from simaccel.workload.matmul import part_of
+
+_SPREAD: Final = re.compile(r"([^\s=]+)=cores:([1-9][0-9]{0,3})")
+
+
+def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
+    """Return over how many of ``count`` cores each rank is to be spread.
+
+    Raises:
+        InputError: a text that can't be read, or more cores than there are.
+
+    """
+    asked: dict[str, int] = {}
+    wrong: list[Fault] = []
+    for text in texts:
+        match = _SPREAD.fullmatch(text)
+        if match is None:
+            wrong.append(Fault("--spread", "spread", text, "RANK=cores:N, such as n=cores:2"))
+        elif int(match[2]) > count:
+            wrong.append(Fault("--spread", "spread", text, f"1 to {count} cores"))
+        else:
+            asked[match[1]] = int(match[2])
+    require_none(wrong)
+    return asked
+
+
+def unmet(asked: Iterable[str], spread: Collection[str]) -> list[Fault]:
+    """Return the faults of ranks that were to be spread and that no group could."""
+    allowed = "a rank that an operator has, and neither sums over nor needs whole"
+    return [Fault("--spread", "spread", rank, allowed) for rank in asked if rank not in spread]
 
 
 @dataclass(frozen=True)
 class TreeConstraints:
     """Constraints on the trees of all groups; ranks of other groups are no concern of one.
 
-    ``met``: the ranks of the groups that were searched.
+    ``met``: the ranks of the groups that were searched; ``spread``: of ``spreads`` those that some
+    group has.
     """
 
     dram: LevelConstraint = field(default_factory=LevelConstraint)
     sides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    spreads: Mapping[str, int] = field(default_factory=dict)
+    """Over how many cores ranks are to be spread, wherever that can be."""
     met: set[str] = field(default_factory=set, compare=False)
+    spread: set[str] = field(default_factory=set, compare=False)
 
     def __bool__(self) -> bool:
         """Return whether anything is asked."""
-        return bool(self.sides) or bool(self.dram.model_fields_set)
+        return bool(self.sides or self.spreads or self.dram.model_fields_set)
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> TreeConstraints:
-        """Read constraints as they stand on the command line.
+    def of(
+        cls, texts: Sequence[str], spreads: Sequence[str] = (), cores: int = 1
+    ) -> TreeConstraints:
+        """Read constraints as they stand on the command line, those on so many ``cores`` too.
 
         Raises:
             InputError: every one that no tree of a systolic array has.
@@ -59,7 +95,7 @@ class TreeConstraints:
             for level in ("rows", "cols")
             if level in limits and limits[level].ranks is not None
         }
-        return cls(limits.get("dram", LevelConstraint()), sides)
+        return cls(limits.get("dram", LevelConstraint()), sides, asked_spreads(spreads, cores))
 
     def cut(self, family: Family) -> Family:
         """Return a family with the tiles that are asked for.
@@ -105,8 +141,7 @@ class TreeConstraints:
             for rank in ranks
             if rank.lower() not in known
         ]
-        if faults:
-            raise InputError(faults)
+        require_none([*faults, *unmet(self.spreads, self.spread)])
 
     def _ranks(self) -> list[str]:
         return list(

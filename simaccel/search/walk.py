@@ -23,6 +23,8 @@ NEAR: Final = 1.01
 """How much worse than the best a run may be before it is given up, and still be looked near to."""
 _BY_BOUND: Final = 8
 """Candidates that run in the order of their bounds, before others run, too."""
+_OF_EACH: Final = 3
+"""Candidates of each family that run first where cores have pieces."""
 _AT_ONCE: Final = 4
 """Candidates that run at once after the first few, whether one process runs them or several."""
 
@@ -78,13 +80,14 @@ class CandidateWalk:
         order = self._order(fits, bounds, stopping.gap)
         fits, bounds = fits[order], bounds[order]
         self.first = fits[:_BY_BOUND]
+        each = self._each(fits)
         lowest = np.minimum.accumulate(bounds[::-1])[::-1]
         at, idle = 0, 0
         while at < fits.size and not self._is_over(lowest[at], stopping, idle):
             step = 1 if at < _AT_ONCE else _AT_ONCE
             turn = fits[at : at + step][bounds[at : at + step] < self.best]
             gained = self._run(turn, stopping.gain)
-            idle = 0 if gained else idle + len(turn)
+            idle = 0 if gained or at < each else idle + len(turn)
             at += step
         self.left = min(self.best, float(lowest[at])) if at < fits.size else self.best
 
@@ -104,19 +107,36 @@ class CandidateWalk:
     def _order(self, fits: Ints, bounds: Values, gap: float) -> Ints:
         """Return the order of about the lowest bound, then least bytes, then the largest tiles.
 
-        After the first few every second one is the next of those that are likely the fastest.
+        Where cores have pieces, of each family a few before all others. After the first few every
+        second one is the next of those that are likely the fastest.
         """
         candidates, width = self.candidates, max(bounds.min(), 1) * max(gap, GAP / 4)
         moved, space = candidates.dram[fits], candidates.space[fits]
         about = np.floor((bounds - bounds.min()) / width)
         order = np.lexsort((-space, moved, about))
+        if candidates.is_shared:
+            family = candidates.family[fits[order]]
+            few = [np.flatnonzero(family == number)[:_OF_EACH] for number in np.unique(family)]
+            each = np.sort(np.concatenate(few))
+            order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
         waiting = np.lexsort((-space, moved, candidates.likely(fits)))
         rest = np.stack([waiting, order]).T.ravel()
-        both = np.concatenate([order[:_BY_BOUND], rest])
+        both = np.concatenate([order[: max(_BY_BOUND, self._each(fits))], rest])
         _, first = np.unique(both, return_index=True)
         return np.asarray(both[np.sort(first)], dtype=np.int64)
+
+    def _each(self, fits: Ints) -> int:
+        """Return how many candidates run before others: a few of each family.
+
+        Where cores wait for one another, bounds say less of which is the fastest.
+        """
+        candidates = self.candidates
+        if not candidates.is_shared:
+            return 0
+        _, counts = np.unique(candidates.family[fits], return_counts=True)
+        return int(np.minimum(counts, _OF_EACH).sum())
 
     def _take(self, fits: Ints, values: Values) -> None:
         """Take what is best by counts alone; of about equals the fastest."""

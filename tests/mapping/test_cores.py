@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simaccel.mapping.checks import faults
-from simaccel.mapping.cores import shares
+from simaccel.mapping.cores import CoreCut, core_spreads, shares
 from simaccel.mapping.space import space_of
 from simaccel.workload import Workload
 from tests.machine.accelerators import accelerator
@@ -106,7 +106,8 @@ def test_digits_of_a_core_and_what_is_left() -> None:
           do G array ws
         """,
     ).groups[0]
-    found = [(one.cores, dict(one.group.piece)) for one in shares(group, space_of(of, group).sizes)]
+    cut = CoreCut(core_spreads(group), space_of(of, group).sizes)
+    found = [(one.cores, {rank: one.sizes[rank] for rank in "mn"}) for one in shares(cut)]
     assert found == [
         ((0, 2), {"m": 4, "n": 3}),
         ((1, 3), {"m": 4, "n": 2}),

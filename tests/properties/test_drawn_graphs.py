@@ -17,7 +17,7 @@ from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.mapspace.search import Effort
 from simaccel.search.search import Goal

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from simaccel.errors import InputError
@@ -9,9 +11,12 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.cores import core_spreads
-from simaccel.mapping.tree import Spread
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Group, Spread
 from simaccel.schedulers import Options, make_mapping
-from tests.draws import DRAWS
+from simaccel.search.core_cuts import cuts_of
+from simaccel.search.search import Goal
+from tests.draws import DRAWS, some
 from tests.machine.accelerators import accelerator
 from tests.mapping.test_cores import ATTENTION
 from tests.trees import einsum, workload
@@ -52,6 +57,49 @@ def test_more_cores_are_never_slower(dataflow: str) -> None:
         assert result.run.cycles >= result.prediction.bound_cycles
         runs.append(result.run.cycles)
     assert max(runs) == runs[0]
+
+
+@pytest.mark.parametrize("seed", some((1, 0, 2)))
+def test_more_cores_are_never_slower_than_fewer(seed: int) -> None:
+    """What fewer cores do is in the space of more; also where all wait for one DRAM."""
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    m, k, n = (rng.randint(1, 9) for _ in range(3))
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=m, k=k, n=n), weights=["B"])
+    sections = [
+        f"buffer.capacity_bytes={rng.choice(('256 B', '1 KiB'))}",
+        f"dram.bandwidth_bytes_per_second={rng.choice((1, 4, 8))} GB/s",
+        f"cores.noc.multicast={rng.choice(('true', 'false'))}",
+    ]
+    cycles, dataflow = [], rng.choice(("naive", "flex"))
+    for count in (1, 2, 3, 4):
+        on = load_accelerator("toy", [f"cores.count={count}", *sections])
+        mapping = make_mapping(of, on, dataflow, Options(tolerance=0))
+        cycles.append(simulate(of, on, mapping).run.cycles)
+    assert cycles == sorted(cycles, reverse=True)
+
+
+def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
+    """8 x 6 x 4 on 4 x 4 PEs, two bytes an element, one byte a cycle.
+
+    192 MACs on 16 PEs take 12 cycles, 96 + 48 + 64 bytes 207 (the last load and the first store may
+    share one). In halves of m each core reads B, in halves of n each reads A.
+    """
+    of = workload(einsum("G", "C m n", "A m k", "B k n", m=8, k=6, n=4), weights=["B"])
+    group = Group(operators=("G",), tree=())
+    space = space_of(of, group)
+    for rate, floors in ((1, {"": 207, "m": 255, "n": 303}), (1000, {"": 12, "m": 6, "n": 6})):
+        on = accelerator(
+            array={"rows": 4, "cols": 4},
+            dram={"bandwidth_bytes_per_second": rate * 10**9},
+            cores={"count": 2},
+        )
+        cuts = cuts_of(group, space, Goal.of(on, Options(), of))
+        found = {one.cut.spreads[0].rank if one.cut else "": one.floor for one in cuts}
+        assert found == floors
+        for one in cuts:
+            option = () if one.cut is None else (f"{one.cut.spreads[0].rank}=cores:2",)
+            ran = make_mapping(of, on, "flex", Options(spread=option))
+            assert one.cut is None or simulate(of, on, ran).run.cycles >= one.floor
 
 
 def test_rows_of_fused_attention_are_spread() -> None:

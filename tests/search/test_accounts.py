@@ -19,7 +19,7 @@ from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, Node, nodes
 from simaccel.program.lowering import lower
 from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.candidates import capacity
 from simaccel.search.judge import Judge

@@ -13,7 +13,7 @@ from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
-from simaccel.schedulers.einsums import TreeSearch
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidates import ScoredTree
 from simaccel.search.judge import Judge

@@ -20,7 +20,8 @@ from simaccel.mapping.tree import Do, Group, Keep, nodes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
-from simaccel.schedulers.einsums import TreeSearch, einsum_families
+from simaccel.schedulers.einsums import einsum_families
+from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidates import UNLIMITED, CandidateSet, NothingFitsError, capacity
 from simaccel.search.judge import Body, Judge, RunOutcome
 from simaccel.search.problems import Options

@@ -24,10 +24,10 @@ def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int
 def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
     """Return what one group reads and writes at least."""
     space = space_of(workload, Group(operators=tuple(operators), tree=()))
-    return sum(_read(space).values()) + _written(space)
+    return sum(read_bytes(space).values()) + sum(written_bytes(space).values())
 
 
-def _read(space: IterationSpace) -> dict[str, int]:
+def read_bytes(space: IterationSpace) -> dict[str, int]:
     """Return the bytes of each tensor that comes from outside."""
     sizes = space.widen(space.sizes)
     found: dict[str, int] = {}
@@ -40,5 +40,7 @@ def _read(space: IterationSpace) -> dict[str, int]:
     return found
 
 
-def _written(space: IterationSpace) -> int:
-    return sum(one.output.n_bytes for one in space.operators if one.output.name in space.escapes)
+def written_bytes(space: IterationSpace) -> dict[str, int]:
+    """Return the bytes of each tensor that others need."""
+    views = (one.output for one in space.operators if one.output.name in space.escapes)
+    return {view.name: view.n_bytes for view in views}

@@ -1,0 +1,210 @@
+"""Cuts of a group for cores: which rank, over how many, and what each takes at least.
+
+Fewer cores than there are may be faster where all wait for one memory, so these are cuts, too. Of
+the most promising cut the candidate with the lowest bound runs; what other cuts surely take more
+than is left out. All candidates of the others are one set, which is searched as on one core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from simaccel.analytic.evaluation import memory_work
+from simaccel.analytic.family import Family, Ints, ints
+from simaccel.analytic.native import native_macs
+from simaccel.analytic.orojenesis.compulsory import read_bytes, written_bytes
+from simaccel.hardware import Accelerator
+from simaccel.mapping.cores import CORES, CoreCut, apart
+from simaccel.mapping.space import IterationSpace, space_of
+from simaccel.mapping.tree import Group, Spread
+from simaccel.search.candidates import CandidateSet, join_sets
+from simaccel.search.search import Goal
+from simaccel.workload import Workload
+
+_FEW: Final = 8
+"""Of so many cores any number may have pieces; of more, all, a half, a quarter and so on."""
+Key = TypeVar("Key")
+Families = Callable[[IterationSpace], Sequence[Family]]
+"""Makes the families of a space, that of a group or of a piece."""
+
+
+@dataclass(frozen=True)
+class PricedCut:
+    """A cut, None for one core: ``space`` of a full piece, and the cycles of any of its trees."""
+
+    space: IterationSpace
+    cut: CoreCut | None
+    floor: int
+
+    def around(self, families: Sequence[Family]) -> list[Family]:
+        """Return families of the piece as parts of the cut."""
+        return [replace(family, cut=self.cut) for family in families]
+
+
+def on_cores(group: Group, space: IterationSpace, goal: Goal, families: Families) -> CandidateSet:
+    """Return all candidates of a group, a core's and those of pieces for several."""
+    return grids_on_cores(group, space, goal, lambda piece: {0: families(piece)})[0]
+
+
+def grids_on_cores(
+    group: Group,
+    space: IterationSpace,
+    goal: Goal,
+    families: Callable[[IterationSpace], Map[Key, Sequence[Family]]],
+) -> dict[Key, CandidateSet]:
+    """Return grids of a group by what ``families`` calls them; on several cores all are the first.
+
+    There bounds are loose, as cores wait for one another, and end few walks: one is enough.
+    """
+    first, *others = cuts_of(group, space, goal)
+    grids = {
+        key: goal.grid(group, first.around(whole)) for key, whole in families(first.space).items()
+    }
+    if not goal.is_shared or not grids:
+        return grids
+    more = [
+        family
+        for cut in promising(others, list(grids.values()), goal)
+        for of_piece in families(cut.space).values()
+        for family in cut.around(of_piece)
+    ]
+    name, *_ = grids
+    return {name: goal.extended(join_sets(list(grids.values())), more)}
+
+
+def every_cut(group: Group, space: IterationSpace, goal: Goal, families: Families) -> list[Family]:
+    """Return the families of all cuts."""
+    cuts = cuts_of(group, space, goal)
+    return [family for cut in cuts for family in cut.around(families(cut.space))]
+
+
+def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
+    """Return the cuts of a group, the one with the lowest floor first, of equals most cores."""
+    accelerator, spreads = goal.accelerator, goal.asked.spreads
+    cuts: list[CoreCut | None] = [None]
+    if goal.is_spread:
+        cuts += _cuts(space, accelerator)
+    if spreads and goal.is_spread:
+        own = list(_asked(group, space, spreads))
+        goal.asked.spread.update(rank for rank, _ in own)
+        if own:
+            cuts = [_cut(space, spread) for _, spread in own]
+    floors = CutBounds(space, accelerator)
+    priced = [PricedCut(_piece(space, cut), cut, floors.of(cut)) for cut in cuts]
+    return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
+
+
+def promising(
+    cuts: Sequence[PricedCut], sets: Sequence[CandidateSet], goal: Goal
+) -> list[PricedCut]:
+    """Return cuts that may be better than what the likeliest candidates of others take."""
+    if not cuts or goal.objective != "cycles":
+        return list(cuts)
+    taken = min((_quick(candidates, goal) for candidates in sets), default=float("inf"))
+    return [one for one in cuts if one.floor < taken * (1 + goal.tolerance)]
+
+
+def _quick(candidates: CandidateSet, goal: Goal) -> float:
+    """Return the cycles of the candidate that is likely the fastest; infinite if none fits."""
+    fits = candidates.fitting(goal.room)
+    if not fits.size:
+        return float("inf")
+    likely = fits[candidates.likely(fits).argmin()]
+    return float(candidates.run(ints([likely]))[0])
+
+
+def parallel(space: IterationSpace) -> Iterator[str]:
+    """Yield the ranks that all operators of a group have and cores may have pieces of."""
+    for rank, size in space.sizes.items():
+        every = all(
+            any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
+            for seen in space.operators
+        )
+        if every and size > 1 and not any(apart(rank, space)):
+            yield rank
+
+
+def numbers(count: int) -> list[int]:
+    """Return how many of so many cores may have pieces, the most first.
+
+    >>> numbers(4), numbers(20)
+    ([4, 3, 2], [20, 10, 5, 2])
+    """
+    if count <= _FEW:
+        return list(range(count, 1, -1))
+    return [count >> at for at in range(count.bit_length() - 1)]
+
+
+def _cuts(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
+    for rank in parallel(space):
+        size = space.sizes[rank]
+        tiles = dict.fromkeys(-(-size // count) for count in numbers(accelerator.cores.count))
+        yield from (_cut(space, Spread(rank, tile, CORES)) for tile in tiles if tile < size)
+
+
+def _cut(space: IterationSpace, spread: Spread) -> CoreCut:
+    return CoreCut((spread,), space.sizes)
+
+
+def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:
+    if cut is None:
+        return space
+    return replace(space, sizes={**space.sizes, **{one.rank: one.tile for one in cut.spreads}})
+
+
+def _asked(
+    group: Group, space: IterationSpace, spreads: Map[str, int]
+) -> Iterator[tuple[str, Spread]]:
+    """Yield the ranks that are asked for and that cores may have pieces of, with the spread.
+
+    What is merged with others is cut where it is the outermost of them.
+    """
+    able, plain = set(parallel(space)), space_of(space.workload, replace(group, merged={})).sizes
+    for asked, count in spreads.items():
+        for name in able:
+            ranks = group.merged.get(name, (name,))
+            if asked not in ranks:
+                continue
+            at = ranks.index(asked)
+            if math.prod(plain[rank] for rank in ranks[:at]) == 1:
+                inner = math.prod(plain[rank] for rank in ranks[at + 1 :])
+                yield asked, Spread(name, -(-plain[asked] // count) * inner, CORES)
+
+
+class CutBounds:
+    """Cycles that no tree with a cut is below: those of a piece's MACs, or of all bytes."""
+
+    def __init__(self, space: IterationSpace, accelerator: Accelerator) -> None:
+        names = [seen.name for seen in space.operators]
+        self.space, self.accelerator = space, accelerator
+        self.alone: Workload = space.workload.alone(names)
+        self.macs = native_macs(self.alone, accelerator)
+        self.read, self.written = read_bytes(space), written_bytes(space)
+        self.moving = {
+            view.name: space.moves(view) for seen in space.operators for _, view in seen.uses
+        }
+
+    def of(self, cut: CoreCut | None) -> int:
+        """Return the floor of a cut."""
+        times, macs = dict.fromkeys(self.read, 1), self.macs
+        for spread in cut.spreads if cut else ():
+            size = self.space.sizes[spread.rank]
+            macs = macs * spread.tile // size
+            if not self.accelerator.cores.noc.multicast:
+                pieces = -(-size // spread.tile)
+                times = {
+                    name: n if spread.rank in self.moving[name] else n * pieces
+                    for name, n in times.items()
+                }
+        moved: dict[tuple[str, str], Ints] = {
+            ("dram_read", name): ints(n * times[name]) for name, n in self.read.items()
+        }
+        moved |= {("dram_write", name): ints(n) for name, n in self.written.items()}
+        work = memory_work(self.accelerator, self.alone, moved)
+        return max(
+            -(-macs // self.accelerator.array.pes), *(int(cycles) for cycles in work.values())
+        )
