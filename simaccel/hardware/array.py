@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import (
     BeforeValidator,
@@ -23,6 +23,7 @@ from simaccel.hardware.fold_grid import (
     FoldGrid,
     Gang,
     Stationarity,
+    anywhere,
     either,
     gangs,
     larger,
@@ -41,6 +42,10 @@ class NotSystolicError(SimaccelError):
 
 class NotSpatialError(SimaccelError):
     """A spatial array is needed; the message says for what."""
+
+
+_MORE_CYCLES: Final = 2**62
+"""More than any GEMM takes."""
 
 
 def _systolic(kind: object) -> object:
@@ -175,22 +180,24 @@ class ArraySpec(Spec):
         if self.count == 1:
             return grid
         count = unit if products is None else products
-        best, chosen = self._rounds_cycles(grid, stationarity) * count, Gang(unit, unit, unit, unit)
-        for numbers in gangs(self.count):
-            gang = Gang(*(unit * number for number in numbers))
-            rounds = -(-count // gang.apart)
-            cycles = rounds * self._rounds_cycles(replace(grid, gang=gang), stationarity)
-            chosen = either(cycles * 0 + (cycles < best), gang, chosen)
-            best = smaller(best, cycles)
-        return replace(grid, gang=chosen)
-
-    def _rounds_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:
-        """Cycles of all rounds of a GEMM, each as long as the largest."""
-        strips = -(-grid.wide // grid.round_cols)
         rows, cols = grid.first_rows, smaller(grid.wide, grid.cols)
-        # of an array whose folds are freed, too: how it shares them stays
-        each = ArraySpec.fold_cycles(self, rows, cols, grid.stream_cycles, stationarity, rows)
-        return strips * grid.row_rounds * each
+        best, chosen = unit * _MORE_CYCLES, Gang(unit, unit, unit, unit)
+        folds: dict[int, Amount] = {}
+        for numbers in ((1, 1, 1, 1), *gangs(self.count)):
+            down, across, along, apart = numbers
+            if along not in folds:  # of an array whose folds are freed, too: the shares stay
+                steps = grid.cycles_of(-(-grid.stream // along))
+                folds[along] = ArraySpec.fold_cycles(self, rows, cols, steps, stationarity, rows)
+            strips, under = (
+                -(-grid.wide // (grid.cols * across)),
+                -(-grid.high // (grid.rows * down)),
+            )
+            cycles = -(-count // apart) * strips * under * folds[along]
+            better = cycles * 0 + ((cycles < best) | (best == 0))
+            if anywhere(better):
+                chosen = either(better, numbers, chosen)
+                best = best + (cycles - best) * better
+        return replace(grid, gang=chosen)
 
     def _sides(self, rows: Amount, cols: Amount) -> tuple[Amount, Amount]:
         if self.edge_folds == "used":

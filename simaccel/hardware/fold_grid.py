@@ -110,10 +110,12 @@ class FoldGrid(Generic[Amount]):
     @property
     def stream_cycles(self) -> Amount:
         """Cycles in which a fold streams."""
-        if self.in_blocks is not None:
-            return self.in_blocks
-        steps, cycles = self.step_rate
-        return -(-self.steps * self.cycles_per_mac * cycles // steps)
+        return self.cycles_of(self.steps) if self.in_blocks is None else self.in_blocks
+
+    def cycles_of(self, steps: Amount) -> Amount:
+        """Cycles in which so many steps of a stream enter."""
+        entering, cycles = self.step_rate
+        return -(-steps * self.cycles_per_mac * cycles // entering)
 
     @property
     def row_rounds(self) -> Amount:
@@ -172,13 +174,19 @@ def operand_bytes(
     return in_bytes(a, widths[0]), in_bytes(b, widths[1]), in_bytes(out, widths[2])
 
 
-def either(which: Amount, gang: Gang[Amount], other: Gang[Amount]) -> Gang[Amount]:
-    """Return a gang where ``which`` is 1, and the other where it is 0."""
+def anywhere(which: Amount) -> bool:
+    """Return whether any of some 0 and 1 is 1."""
+    return which > 0 if isinstance(which, int) else bool(which.any())
+
+
+def either(which: Amount, numbers: tuple[int, int, int, int], other: Gang[Amount]) -> Gang[Amount]:
+    """Return a gang of these numbers where ``which`` is 1, and the other where it is 0."""
+    down, across, along, apart = numbers
     return Gang(
-        other.down + (gang.down - other.down) * which,
-        other.across + (gang.across - other.across) * which,
-        other.along + (gang.along - other.along) * which,
-        other.apart + (gang.apart - other.apart) * which,
+        other.down + (down - other.down) * which,
+        other.across + (across - other.across) * which,
+        other.along + (along - other.along) * which,
+        other.apart + (apart - other.apart) * which,
     )
 
 

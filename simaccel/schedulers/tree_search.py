@@ -1,0 +1,241 @@
+"""Searches for the best trees of single operators: those that are alike are searched once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simaccel.analytic.family import Family
+from simaccel.hardware import Accelerator
+from simaccel.mapping.space import IterationSpace, mergeable, space_of
+from simaccel.mapping.tree import Group
+from simaccel.schedulers.einsums import (
+    Merged,
+    einsum_families,
+    row_merges,
+    vector_families,
+)
+from simaccel.search.accounts import ignore_account
+from simaccel.search.candidates import CandidateSet, NothingFitsError, ScoredTree
+from simaccel.search.canonical import NameList, Names, key_of, names_of, renamed
+from simaccel.search.core_cuts import Families, on_cores
+from simaccel.search.search import Goal, search, with_floor
+from simaccel.workload import Vector, Workload
+
+
+@dataclass
+class OperatorCandidateSet:
+    """The candidates of one operator, and the names under which they were made."""
+
+    group: Group
+    made: Group
+    """The group of the operator that they were made for."""
+    families: Sequence[Family]
+    """Of one core."""
+    pieces: Callable[[], CandidateSet]
+    """Makes the grid: all candidates of these families, and of those of pieces for cores."""
+    goal: Goal
+    names: Names
+    known: dict[object, Any]
+    """What is known of operators that are alike: the grid, and what was found in some room."""
+
+    @property
+    def smallest(self) -> int:
+        """Buffer bytes of the smallest candidate."""
+        return self.candidates.smallest
+
+    @property
+    def candidates(self) -> CandidateSet:
+        """The grid: all candidates."""
+        if "grid" not in self.known:
+            self.known["grid"] = self.pieces()
+        found: CandidateSet = self.known["grid"]
+        return found
+
+    def fastest(self, held_bytes: int = 0, limit: float = float("inf")) -> ScoredTree | None:
+        """Return the best of all beside ``held_bytes`` of the buffer; None if nothing fits.
+
+        What is not below ``limit`` may be missing.
+        """
+        scored = self._found(held_bytes, limit)
+        if scored is None:
+            goal = replace(self.goal, held_bytes=held_bytes)
+            name = "kept" if self.families[0].around else "alone"
+            searched = search(self.candidates, goal, limit, name)
+            if searched.best is not None:
+                self.goal.note(with_floor(searched.account, self.candidates, goal))
+            scored = self.found[held_bytes] = searched.settled(goal.room, limit), limit
+        best, _ = scored
+        if best is None:
+            return None
+        best = replace(best, tree=renamed(best.tree, self.names))
+        self.goal.trades.note((replace(self.group, tree=best.tree),), best)
+        return best
+
+    @property
+    def found(self) -> dict[int, tuple[ScoredTree | None, float]]:
+        """The best, or nothing below a limit, by the bytes of the buffer that were taken."""
+        found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
+        return found
+
+    def _found(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
+        """Return what was found: also beside fewer bytes, where the best of that fits here."""
+        room = self.goal.room - held_bytes
+        for taken in sorted(self.found, reverse=True):
+            best, below = self.found[taken]
+            if taken > held_bytes:
+                continue
+            if best is None and below >= limit:
+                return best, below
+            if best is not None and (taken == held_bytes or best.buffer_bytes <= room):
+                return best, below
+        return None
+
+
+class TreeSearch:
+    """Best trees of single operators on one accelerator; those that are alike are searched once."""
+
+    def __init__(self, goal: Goal) -> None:
+        self.goal = goal
+        self._seen: dict[object, tuple[NameList, OperatorCandidateSet]] = {}
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator that operators are mapped on."""
+        return self.goal.accelerator
+
+    def quiet(self) -> TreeSearch:
+        """Return the same search, with what is known, that tells nobody of what it does."""
+        found = copy(self)
+        found.goal = replace(self.goal, note=ignore_account)
+        return found
+
+    def on_one_core(self) -> TreeSearch:
+        """Return the same search, with what is known, that leaves other cores idle."""
+        found = copy(self)
+        found.goal = replace(self.goal, is_spread=False)
+        return found
+
+    def einsum(
+        self,
+        workload: Workload,
+        name: str,
+        kept: Sequence[str] = (),
+        merged: Merged | None = None,
+    ) -> OperatorCandidateSet:
+        """Return an einsum's candidates; ``kept`` tensors are around the group.
+
+        ``merged``: ranks to be seen as one, where not all that can be.
+
+        Raises:
+            NotMappableError: the einsum is none that a systolic array folds.
+
+        """
+        if merged is None:
+            merged = mergeable(workload, [name])
+        group = Group(operators=(name,), tree=(), merged=merged)
+        space = space_of(workload, group)
+        seen = space.seen(name)
+        return self.known(
+            group,
+            space,
+            kept,
+            lambda space: einsum_families(space, seen, self.accelerator, kept=kept),
+        )
+
+    def vector(
+        self,
+        workload: Workload,
+        name: str,
+        rows: int | None = None,
+        merged: Merged | None = None,
+        kept: Sequence[str] = (),
+        *,
+        over: bool = False,
+    ) -> OperatorCandidateSet:
+        """Return a vector operator's candidates; ``rows`` fixes the height of its blocks.
+
+        ``kept`` and ``over`` as of `vector_families`.
+        """
+        operator = workload.operator(name)
+        assert isinstance(operator, Vector)  # noqa: S101 - callers have looked
+        if merged is None:
+            merged = row_merges(operator) or mergeable(workload, [name])
+        group = Group(operators=(name,), tree=(), merged=merged)
+        space = space_of(workload, group)
+        seen = space.seen(name)
+        return self.known(
+            group,
+            space,
+            kept,
+            lambda space: list(
+                vector_families(
+                    space, seen, operator, self.accelerator, rows=rows, kept=kept, over=over
+                )
+            ),
+            (rows, over),
+        )
+
+    def known(
+        self,
+        group: Group,
+        space: IterationSpace,
+        kept: Sequence[str],
+        families: Families,
+        more: object = (),
+    ) -> OperatorCandidateSet:
+        """Return a group's candidates, those of one that is mapped alike where it is known.
+
+        ``more``: what else decides the families, beside the operators and what is kept around;
+        where something is, cores have no pieces.
+        """
+        names, goal = names_of(space.operators), self.goal
+        ranks = [name for kind, name in names if kind == "rank"]
+        # what is asked of ranks goes by their names
+        key = (key_of(space, kept), more, tuple(ranks) if goal.asked else (), goal.is_spread)
+        if key not in self._seen:
+            on = replace(goal, is_spread=goal.is_spread and not kept)
+            self._seen[key] = (
+                names,
+                OperatorCandidateSet(
+                    group,
+                    group,
+                    families(space),
+                    lambda: on_cores(group, space, on, families),
+                    goal,
+                    {},
+                    {},
+                ),
+            )
+        first, known = self._seen[key]
+        new = dict(zip(first, (name for _, name in names), strict=True))
+        return replace(known, group=group, goal=goal, names=new)
+
+    def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
+        """Return the candidates of an operator on its own; errors as of ``einsum``."""
+        is_vector = isinstance(workload.operator(name), Vector)
+        return (self.vector if is_vector else self.einsum)(workload, name)
+
+    def fastest(self, workload: Workload, name: str) -> tuple[Group, ScoredTree]:
+        """Return an operator's group, and its best tree with its figures.
+
+        Raises:
+            NotMappableError: the array can't do the operator.
+            NothingFitsError: not even the smallest tiles with one slot each fit.
+
+        """
+        searched = self.one(workload, name)
+        best = searched.fastest(self.goal.held_bytes)
+        if best is None:
+            raise NothingFitsError(
+                f"{name}: no tiling fits the buffer of {self.goal.room} B; the smallest that was "
+                f"tried needs {searched.smallest} B"
+            )
+        return searched.group, best
+
+    def group(self, workload: Workload, name: str) -> Group:
+        """Return an operator's group with its best tree; errors as of ``fastest``."""
+        group, best = self.fastest(workload, name)
+        return replace(group, tree=best.tree)
