@@ -190,6 +190,7 @@ def test_every_work_of_the_search_has_candidates(rows: dict[str, list[Row]]) -> 
     assert all(row["candidates"] > 0 and row["cpu_seconds"] > 0 for row in rows["search"])
 
 
+@pytest.mark.long
 def test_every_kind_of_search_is_timed(rows: dict[str, list[Row]]) -> None:
     *ran, nothing = rows["search_times"]
     assert [row["kind"] for row in ran] == list(search_times.KINDS)

@@ -17,6 +17,7 @@ from simaccel.experiment.traffic import (
     roofline_cycles,
 )
 from simaccel.workload import transformer
+from validation import PLAIN
 
 EDGE = load_accelerator("edge")
 
@@ -128,7 +129,7 @@ def test_macs_behind_the_mask(blocks: int) -> None:
 def test_a_step_of_one_token_streams_the_weights() -> None:
     """At batch 1 the weights are read once: nothing goes below their bytes over the bandwidth."""
     workload = transformer("gpt2", phase="decode", kv_len=64, scope="model")
-    accelerator = load_accelerator("edge")
+    accelerator = load_accelerator("edge", PLAIN)
     run = simulate(workload, accelerator, "flat-r").run
     weights = 2 * (124_439_808 - 1023 * 768)  # of the positions one row is read
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
