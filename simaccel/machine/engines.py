@@ -278,6 +278,7 @@ class Engine(StatefulPart):
 class UnitEngine(Engine):
     """A unit from buffer to buffer, such as the SFU or the links: one command at a time."""
 
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "busy_root")
     kind = EngineKind.UNIT
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
