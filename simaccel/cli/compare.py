@@ -24,6 +24,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
@@ -98,6 +99,7 @@ def _lost(task: ComparisonTask) -> ComparisonRow:
     help="Draw utilisation and stalls, or --metric (.png, .svg or .pdf); of --sweep buffer bounds, "
     "too.",
 )
+@pipeline_options
 @dry_run_option
 @force_option
 @jobs_options(AT_A_TIME)
@@ -117,6 +119,8 @@ def compare(
     mappings: tuple[str, ...],
     metrics: tuple[str, ...],
     plot: str | None,
+    stages: str | None,
+    micro_batches: int | None,
     dry_run: bool,
     force: bool,
     jobs: Jobs,
@@ -126,17 +130,18 @@ def compare(
     """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
     --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
-    --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4: each value is run with
-    each of the others.
+    --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4, --pipeline-parallel
+    1,2: each value is run with each of the others.
     The speedup is against the first dataflow or mapspace, all else being the same.
     """
-    from simaccel.cli.lists import metrics_of, refuse_lists, require_own
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, staged
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
-    require_own(pareto, exhibit, {"--mapping": ", ".join(mappings), "--metric": metrics})
+    own = {"--mapping": ", ".join(mappings), "--metric": metrics, "--pipeline-parallel": stages}
+    require_own(pareto, exhibit, own)
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
@@ -151,7 +156,9 @@ def compare(
     every, shown = gather(
         lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
     )
-    tasks = [replace(task, fast_forward=fast_forward) for task in every]
+    tasks = [
+        replace(task, fast_forward=fast_forward) for task in staged(every, stages, micro_batches)
+    ]
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:

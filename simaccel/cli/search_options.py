@@ -171,7 +171,7 @@ class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in 
         return ",".join(names)
 
 
-class _Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+class Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """A degree of parallelism, or a list with commas, which only `compare` takes."""
 
     name = "degree"
@@ -236,19 +236,19 @@ SEARCH_OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
     click.option(
         "--tensor-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="Of a transformer on several chips: how many share a layer (default: the rest).",
     ),
     click.option(
         "--data-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="Of a transformer on several chips: groups that share a batch (default 1).",
     ),
     click.option(
         "--expert-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="Of a mixture of experts on several chips: groups that share experts (default 1).",
     ),

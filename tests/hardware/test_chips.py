@@ -189,7 +189,7 @@ def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
 
 
 def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:
-    """The shape and the algorithm of a torus; what is given with the topology is taken, or named."""
+    """Shape and algorithm of a torus; what is given with the topology is taken, or named."""
     ring = load_accelerator("tpu_v5e_4x4", ["chips.topology=ring"]).chips
     assert (ring.count, ring.shape, ring.runs) == (16, None, "bidirectional_ring")
     switch = load_accelerator("tpu_v5e_4x4", ["chips.topology=switch"]).chips
