@@ -166,6 +166,7 @@ class _Wanted:
             tensor_parallel=sought.degree("tensor_parallel"),
             data_parallel=sought.degree("data_parallel"),
             expert_parallel=sought.degree("expert_parallel"),
+            sequence_parallel=sought.sequence_parallel,
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )

@@ -32,6 +32,7 @@ FIELDS = (
     "tensor_parallel",
     "data_parallel",
     "expert_parallel",
+    "sequence_parallel",
     "spread",
 )
 """Of `Sought`, in the order of `SEARCH_OPTIONS`."""
@@ -52,13 +53,14 @@ class SearchOptions:
     tensor_parallel: str | None = None
     data_parallel: str | None = None
     expert_parallel: str | None = None
+    sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
         """Give the options that were used."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
-            if value not in (None, ()):
+            if value not in (None, (), False):
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def refuse(self, allowed: str) -> None:
@@ -251,6 +253,12 @@ SEARCH_OPTIONS = (
         type=Degrees(),
         metavar="N",
         help="Of a mixture of experts on several chips: groups that share experts (default 1).",
+    ),
+    click.option(
+        "--sequence-parallel",
+        is_flag=True,
+        help="Of a transformer on several chips: cut norms and residuals by tokens over those that "
+        "share a layer.",
     ),
     click.option(
         "--spread",
