@@ -25,7 +25,6 @@ from simaccel.report.units import (
     edp_text,
     power_text,
     seconds_text,
-    share_text,
     work_energy_text,
 )
 
@@ -37,7 +36,6 @@ MOST_ROWS = 20
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
-    "utilisation": ("util.", share_text),
     "dram_bytes": ("DRAM", bytes_text),
     "energy_pj": ("energy", work_energy_text),
     "edp_js": ("EDP", edp_text),
@@ -65,6 +63,7 @@ def exploration_table(found: ExploredDesigns) -> Table:
     names = [one.name for one in found.dimensions]
     heads = [head for head, _ in _SHOWN.values()]
     table = make_table(names, heads, ("limit", ""))
+    table.columns[-2].no_wrap = True
     for one in shown:
         add_row(table, _cells(one), style="bold" if one.best else "")
     return table
