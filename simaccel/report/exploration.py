@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
+from simaccel.hardware.units import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,

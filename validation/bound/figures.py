@@ -21,7 +21,7 @@ from simaccel.workload import Workload
 
 ROUNDED: Final = 1 + 1e-9
 """Ratios are floating-point numbers."""
-WORKLOADS: Final = (
+WORKLOADS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("bert", {"seq_len": 16}),
     ("gpt2", {"phase": "decode", "kv_len": 16}),
     ("gemma2-9b", {"phase": "prefill", "prompt": 8}),

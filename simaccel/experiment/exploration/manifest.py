@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
+from simaccel.hardware.units import LIMITS
 from simaccel.lazy import np
 from simaccel.version import version
 
