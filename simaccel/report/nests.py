@@ -159,10 +159,10 @@ def mapspace_json(
     """Return all operators with their sums, each as often as it runs."""
     einsums = [mapped_json(nest) for nest in mapped]
     others = [_vector_json(vector) for vector in vectors]
-    priced = [(one, workload.times(one["operator"])) for one in einsums]
-    priced += [(one, 1) for one in others]
-    cycles = sum(one["cycles"] * times for one, times in priced)
-    energy = sum(one["energy_pj"] * times for one, times in priced)
+    times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]
+    rows = list(zip([*einsums, *others], times, strict=True))
+    cycles = sum(row["cycles"] * runs for row, runs in rows)
+    energy = sum(row["energy_pj"] * runs for row, runs in rows)
     return {
         "cycles": cycles,
         "energy_pj": energy,
