@@ -12,6 +12,7 @@ import pytest
 
 from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
+from simaccel.files.catalogue import Catalogue
 from simaccel.hardware.spec import Spec
 from simaccel.importers.workloads import load_workload
 from simaccel.machine.engines import Engine
@@ -21,7 +22,6 @@ from simaccel.machine.plan import Plan
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, operand
-from simaccel.workload.catalogue import Catalogue
 from simaccel.workload.networks import parse_network
 from tests.examples.documents import Block, blocks_of
 
