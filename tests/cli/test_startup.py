@@ -61,7 +61,7 @@ RUNS: Mapping[str, set[str]] = {
     "workload show --help": ALL,
     "hw list --help": ALL,
     "directives --help": ALL,
-    "dram random-chunk --help": ALL,
+    "dram measured --help": ALL,
     "trace stalls nonsense.h5": ALL,
     "trace info README.md": ALL,
     "trace plot nonsense.h5 -o x.png": ALL,
