@@ -60,8 +60,10 @@ def _published(value: object) -> object:
     return PARTS[value]
 
 
-def _name(part: DramPart) -> str | dict[str, object]:
+def _name(part: DramPart | None) -> str | dict[str, object] | None:
     """Return the name of a published part; of another one all its fields."""
+    if part is None:
+        return None
     return part.name if PARTS.get(part.name) == part else part.model_dump(mode="json")
 
 
@@ -114,7 +116,7 @@ class DramSpec(Spec):
     request_bytes: Bytes | None = None
     requests_in_flight: Count | None = None
     capacity_bytes: BytesOrUnlimited = None
-    part: Annotated[DramPart, BeforeValidator(_published), PlainSerializer(_name)] | None = None
+    part: Annotated[DramPart | None, BeforeValidator(_published), PlainSerializer(_name)] = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
     @model_validator(mode="after")
