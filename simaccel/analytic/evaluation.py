@@ -16,6 +16,7 @@ from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Workload
 
@@ -70,10 +71,7 @@ class FamilyTotals:
     def resources(self) -> dict[str, Ints]:
         """The cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        cycles = {
-            "array": counts.busy.get("array", ints(0)),
-            "sfu": counts.busy.get("sfu", ints(0)),
-        }
+        cycles = {unit: counts.busy.get(unit, ints(0)) for unit in COMPUTE_UNITS}
         cycles |= memory_work(hardware, self.family.space.workload, counts.moved)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
@@ -94,7 +92,7 @@ class FamilyTotals:
     def work(self) -> Ints:
         """Return the cycles that array or SFU work at least, whatever is on chip already."""
         busy = self.counts.busy
-        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in ("array", "sfu"))))
+        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
 
     @cached_property
     def path(self) -> Terms:

@@ -25,6 +25,7 @@ from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, ex
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
+from simaccel.hardware.units import MAC
 from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import TensorView
@@ -104,7 +105,7 @@ class TileCounter:
                 again = self._lacked(made) if made else _NONE
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
-        if path.leaf.unit == "mac":
+        if path.leaf.unit == MAC:
             ways = self._ways(path, outside, _TRUE, self._beyond(name))
             self._accesses(path, seen, position, ways)
 
