@@ -189,7 +189,7 @@ def _phase(
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
-        kind = family.space.workload.tensors[tensor_of(name)].kind
+        kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, name)
