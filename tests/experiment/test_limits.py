@@ -1,11 +1,10 @@
 """What limits a run, against figures worked out by hand."""
 
-from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.hardware.units import LIMITS, STALLS
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.machine.accounts import STALLS
 from simaccel.schedulers import Options
 from simaccel.workload import ModelDimensions, attention, gemm
 
