@@ -31,6 +31,7 @@ _OF_RESOURCE: Final = {
     "noc_distribution": "noc",
     "noc_collection": "noc",
 }
+"""Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
 _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ARRAY: (ARRAY,),
@@ -156,8 +157,9 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
 
 
 def _named(accelerator: Accelerator, resource: str) -> str:
-    of_core = _OF_RESOURCE.get(without_core(resource))
-    return of_core or _of_memory(accelerator, resource)
+    if resource in accelerator.every_backing:
+        return _of_memory(accelerator, resource)
+    return _OF_RESOURCE[without_core(resource)]
 
 
 def _limit(
@@ -186,7 +188,7 @@ def _limit(
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:
-    backing = accelerator.every_backing.get(memory, accelerator)
+    backing = accelerator.every_backing[memory]
     return "dram_queue" if backing.waits_for_requests else "dram_bandwidth"
 
 
