@@ -131,8 +131,7 @@ def compare(
 
     --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
     --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4, --pipeline-parallel
-    1,2: each value is run with each of the others.
-    The speedup is against the first dataflow or mapspace, all else being the same.
+    1,2: each value is run with each of the others. Speedups are against the first dataflow.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own, staged
     from simaccel.cli.rows import Files
@@ -154,11 +153,10 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     every, shown = gather(
-        lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
+        lambda: staged(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
+        lambda: metrics_of(metrics),
     )
-    tasks = [
-        replace(task, fast_forward=fast_forward) for task in staged(every, stages, micro_batches)
-    ]
+    tasks = [replace(task, fast_forward=fast_forward) for task in every]
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:

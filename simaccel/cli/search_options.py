@@ -109,6 +109,12 @@ class SearchOptions:
         text: str | None = getattr(self, name)
         return int(text.split(",")[0]) if text else None
 
+    def parallel(self) -> dict[str, Any]:
+        """Give all of parallelism, as fields of the scheduler's options."""
+        names = ("tensor_parallel", "data_parallel", "expert_parallel")
+        degrees = {name: self.degree(name) for name in names}
+        return {**degrees, "sequence_parallel": self.sequence_parallel}
+
     def tolerance(self) -> float:
         """Give what a search gives up of its objective, relative to the best."""
         return WITHIN if self.within is None else self.within

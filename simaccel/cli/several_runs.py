@@ -69,8 +69,8 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
         chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
         command(several=SeveralRuns(**chosen), **options)
 
-    with_several = pipeline_options(with_several)
     for option in (
+        pipeline_options,
         click.option(
             "--lengths",
             type=int,

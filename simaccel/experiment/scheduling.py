@@ -42,8 +42,8 @@ def schedule_workload(
     pod = share_of(workload, spreads, accelerator.chips)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
-    none = dict.fromkeys(("tensor_parallel", "data_parallel", "expert_parallel"))
-    options = replace(options, **none, sequence_parallel=False)
+    options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    options = replace(options, sequence_parallel=False)
     mapping = _on_one(pod.workload, alone, dataflow, options, told)
     return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
 
