@@ -160,8 +160,7 @@ def compare(
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:
-        _show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json)
-        return
+        ctx.exit(_show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json))
     rows = _run_all(
         tasks,
         table,
@@ -217,13 +216,14 @@ def _show_exhibit(
 
 def _show_outlook(
     tasks: Sequence[ComparisonTask], files: Mapping[str, str | None], *, as_json: bool
-) -> None:
-    """Say what there is to search."""
+) -> int:
+    """Say what there is to search; return the exit code."""
     from simaccel.cli.outlook import outlooks_of, show_outlook
     from simaccel.verbs.comparing import title_of
 
     searches = outlooks_of(tasks, [_name(task.row) for task in tasks])
     show_outlook(title_of(tasks), searches, files, runs=True, as_json=as_json)
+    return 0
 
 
 def _finished(row: ComparisonRow) -> str:
