@@ -8,6 +8,7 @@ from typing import Any, Final
 from simaccel.experiment.pipeline import PipelineRun
 from simaccel.experiment.run import result_json
 from simaccel.hardware.area.parts import power_mw
+from simaccel.hardware.units import LINK
 
 _ADDED: Final = (
     *("macs", "native_macs", "bytes", "dram_by_class", "energy_pj", "work_cycles"),
@@ -34,7 +35,7 @@ def pipeline_row(run: PipelineRun) -> dict[str, Any]:
     for engine in engines.values():
         engine["idle"] = run.cycles - engine["busy"] - sum(engine["stalls"].values())
     energy, chips = added["energy_pj"], run.accelerator.chips.count
-    energy["link"] = energy.get("link", 0.0) + run.energy_pj / chips - sum(energy.values())
+    energy[LINK] = energy.get(LINK, 0.0) + run.energy_pj / chips - sum(energy.values())
     room = slowest["dram_bound"]["on_chip_bytes"]
     ideal = run.micro_batches * sum(
         result["ideal_cycles"] * n for result, n in zip(every, counts, strict=True)
