@@ -29,19 +29,26 @@ _map_option = click.option(
 _controller_option = click.option(
     "--controller",
     type=click.Choice(CONTROLLERS),
-    help="Memory controller: with queues of banks, or one window (default: the part's).",
+    help="Memory controller: one queue per bank, or one window (default: as the source "
+    "of the part).",
 )
-_refresh_option = click.option("--refresh/--no-refresh", default=True, help="Refresh (on) or not.")
+_refresh_option = click.option(
+    "--refresh/--no-refresh", default=True, help="Simulate refresh (default), or not."
+)
 _bytes = click.IntRange(1, _MOST_BYTES)
 _PATTERN_OPTIONS = {
     "chunk": click.option(
-        "--chunk", type=_bytes, default=64, metavar="B", help="Bytes in a row (default 64)."
+        "--chunk", type=_bytes, default=64, metavar="B", help="Contiguous bytes (default 64)."
     ),
     "row": click.option(
         "--row-bytes", "row", required=True, type=_bytes, metavar="B", help="Bytes of a row."
     ),
     "pitch": click.option(
-        "--pitch", required=True, type=_bytes, metavar="B", help="Bytes between rows' beginnings."
+        "--pitch",
+        required=True,
+        type=_bytes,
+        metavar="B",
+        help="Bytes from the start of a row to the start of the next.",
     ),
     "tile_rows": click.option(
         "--tile-rows", type=click.IntRange(1, 2**20), metavar="N", help="Rows (default 64)."
@@ -50,16 +57,16 @@ _PATTERN_OPTIONS = {
         "--write-fraction",
         type=click.FloatRange(0, 1),
         metavar="F",
-        help="Share that is written (default 0; two-streams: above 0 the second one writes).",
+        help="Share of writes (default 0; for two-streams above 0 the second stream writes).",
     ),
     "reads_in_flight": click.option(
         "--reads-in-flight",
         type=click.IntRange(1, _MOST_IN_FLIGHT),
         metavar="N",
-        help="Reads that may be asked for and not yet there (default: no limit).",
+        help="Reads that may be outstanding (default: no limit).",
     ),
     "waits": click.option(
-        "--waits", is_flag=True, default=None, help="A turn waits until all reads are back."
+        "--waits", is_flag=True, default=None, help="A turn waits until all reads have returned."
     ),
     "apart": click.option(
         "--apart", is_flag=True, default=None, help="The streams start half of all banks apart."
@@ -68,7 +75,7 @@ _PATTERN_OPTIONS = {
         "--load",
         type=click.FloatRange(0, 1, min_open=True),
         metavar="F",
-        help="Requests come at random, as a share of the peak (default: as fast as they are taken)",
+        help="Random arrivals, at this share of the peak (default: as fast as they are accepted).",
     ),
 }
 _KINDS: dict[str, tuple[str, ...]] = {
@@ -102,7 +109,7 @@ def _map(name: str | None) -> Iterator[Fault]:
 
 @click.group()
 def dram() -> None:
-    """DRAM parts: list them, or measure what an access pattern gets from one."""
+    """DRAM parts: list them, or measure the throughput of an access pattern on one."""
 
 
 @dram.command("parts", cls=Command)
@@ -122,7 +129,7 @@ def list_parts(as_json: bool) -> None:
 @click.argument("name", metavar="NAME")
 @json_option
 def show_part(name: str, as_json: bool) -> None:
-    """Show every figure of a part, with where it comes from."""
+    """Show every figure of a part, with its source."""
     from simaccel.hardware.dram.part import DramPart
     from simaccel.hardware.dram.parts import PARTS
     from simaccel.report.catalogues import fields_table
@@ -144,7 +151,7 @@ def show_part(name: str, as_json: bool) -> None:
 @part_option
 @json_option
 def idle(part: str, as_json: bool) -> None:
-    """Measure the latency of reads that are alone, in ns."""
+    """Measure the latency of single reads, in ns."""
     from simaccel.hardware.dram.measure import idle_latencies
     from simaccel.hardware.dram.parts import PARTS
     from simaccel.report.catalogues import fields_table
