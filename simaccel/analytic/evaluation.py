@@ -16,8 +16,9 @@ from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
-from simaccel.hardware.units import COMPUTE_UNITS
+from simaccel.hardware.memory import leaves_core
 from simaccel.mapping.tree import BUFFER
+from simaccel.units import COMPUTE_UNITS
 from simaccel.workload import Workload
 
 
@@ -48,13 +49,14 @@ def memory_work(
     """Return the cycles of DRAM, and of memories beside it, that bytes take at least."""
     work: dict[str, Ints] = {}
     for memory, backing in accelerator.every_backing.items():
-        both = dict.fromkeys(WITH_DRAM, ints(0))
+        both = dict.fromkeys(("read", "write"), ints(0))
         for (level, name), n_bytes in moved.items():
-            if level in both and accelerator.memory(workload.tensors[name].kind) == memory:
-                both[level] = both[level] + n_bytes
+            if leaves_core(level) and accelerator.memory(workload.tensors[name].lives) == memory:
+                way = level.rpartition("_")[-1]
+                both[way] = both[way] + n_bytes
         parts = backing.dram.channels
-        loads = backing.channel_read_rate.cycles(both["dram_read"] // parts)
-        stores = backing.channel_rate.cycles(both["dram_write"] // parts)
+        loads = backing.channel_read_rate.cycles(both["read"] // parts)
+        stores = backing.channel_rate.cycles(both["write"] // parts)
         work[memory] = ints(loads + stores - 1).clip(0)
     return work
 

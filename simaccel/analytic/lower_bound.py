@@ -41,10 +41,10 @@ from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
 
 Terms = Mapping[str, Ints]
@@ -189,7 +189,7 @@ def _phase(
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
-        kind = family.space.workload.tensors[tensor_of(name)].kind
+        kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, name)

@@ -11,9 +11,10 @@ from typing import Final
 from simaccel.analytic.core_totals import CoreTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
-from simaccel.hardware.units import ARRAY, SFU
+from simaccel.hardware.memory import WRITES
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Workload, operands_of
 
 WEIGHT: Final = "weight"
@@ -39,7 +40,7 @@ class PlacedGroup:
     def stored(self) -> set[str]:
         """Tensors that the group stores in memory."""
         moved = self.totals.counts.moved
-        return {name for (level, name), n in moved.items() if level == "dram_write" and int(n)}
+        return {name for (level, name), n in moved.items() if level in WRITES and int(n)}
 
 
 def total_of(terms: Counter[str] | None) -> float:

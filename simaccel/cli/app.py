@@ -147,7 +147,7 @@ _COMMANDS = {
     "dram": (
         "simaccel.cli.dram",
         "dram",
-        "DRAM parts: list them, or measure the throughput of an access pattern on one.",
+        "DRAM parts: list them, and the measured throughput of access patterns on them.",
     ),
     "trace": (
         "simaccel.cli.trace",

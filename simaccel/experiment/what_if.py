@@ -17,7 +17,6 @@ from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
-from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.walks import make_walks
@@ -36,6 +35,7 @@ from simaccel.program.program import (
     commands,
     transfer_of,
 )
+from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
 
 FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
 """Units whose row says how they are freed."""
@@ -202,7 +202,12 @@ _NO_BANKS: Final = {"model": "channel", "map": None}
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
     beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
-    return _with(one, dram=_with(one.dram, **fields), memories=_with(one.memories, **beside))
+    cores, shared = one.cores, one.cores.shared_buffer
+    if shared is not None:
+        own = {name: value for name, value in fields.items() if name in type(shared).model_fields}
+        cores = _with(cores, shared_buffer=_with(shared, **own))
+    memories = _with(one.memories, **beside)
+    return _with(one, dram=_with(one.dram, **fields), memories=memories, cores=cores)
 
 
 def _dram_latency(one: Accelerator) -> Accelerator:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import simpy
 
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.units import Cause, cause_of
+from simaccel.hardware.memory import READS
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
@@ -31,6 +31,7 @@ from simaccel.machine.stateful import (
     growth,
 )
 from simaccel.machine.tokens import Tokens
+from simaccel.units import Cause, cause_of
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,
@@ -339,7 +340,7 @@ class DmaEngine(Engine):
     def amounts(self, at: int) -> Amounts:
         """Return what a step moves; what several cores read at once counts for the first."""
         moved = super().amounts(at)
-        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] != "dram_read")
+        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] not in READS)
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""

@@ -162,10 +162,10 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache))?")
+_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache|shared))?")
 _OPERAND = re.compile(r"([^\s\[]+)(?:\[(\S*)\])?")
 _SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
-_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
+_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache| shared)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOAD = re.compile(

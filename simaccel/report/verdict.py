@@ -10,9 +10,9 @@ from functools import partial
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
-from simaccel.hardware.units import ARRAY, LINK, SFU, UNITS
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
+from simaccel.units import ARRAY, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums
 
 BOUND = 0.9
@@ -237,7 +237,7 @@ def _dram_queue(scene: VerdictFigures) -> str:
 
 def _dram_banks(scene: VerdictFigures) -> str:
     one = scene.accelerator
-    part = "DRAM" if one is None or one.dram.part is None else one.dram.part
+    part = "DRAM" if one is None or one.dram.part_name is None else one.dram.part_name
     return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
 
 
