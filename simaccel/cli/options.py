@@ -64,7 +64,7 @@ _SIZES = (
         "--scope",
         metavar="SCOPE",
         help=f"For models: the part {', '.join(SCOPES)} (default {SCOPE}). For networks: "
-        "model, linked (default), or layers, which are separate.",
+        "model (default), linked, or layers, which are separate.",
     ),
     click.option(
         "--phase",
