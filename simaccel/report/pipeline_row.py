@@ -8,7 +8,7 @@ from typing import Any, Final
 from simaccel.experiment.pipeline import PipelineRun
 from simaccel.experiment.run import result_json
 from simaccel.hardware.area.parts import power_mw
-from simaccel.hardware.units import LINK
+from simaccel.units import LINK
 
 _ADDED: Final = (
     *("macs", "native_macs", "bytes", "dram_by_class", "energy_pj", "work_cycles"),
