@@ -132,8 +132,8 @@ def compare(
 
     Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
     --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
-    --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is relative to the first
-    dataflow or mapspace with the same other values.
+    --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is
+    relative to the first dataflow or mapspace with the same other values.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own, staged
     from simaccel.cli.rows import Files
