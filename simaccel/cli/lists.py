@@ -138,13 +138,13 @@ def staged(
         return list(tasks)
     values = _values("--pipeline-parallel", stages)
     points = _points("pipeline_parallel", values) if len(values) > 1 else (None,)
-    found = []
+    ways = []
     for task, (value, own) in product(tasks, zip(values, points, strict=True)):
         every = (*task.row.points, *([own] if own else []))
         first, also = (every[0], every[1:]) if every else (None, ())
         way = replace(task, point=first, also=also, stages=int(value), micro_batches=micro_batches)
-        found.append(way)
-    return found
+        ways.append(way)
+    return ways
 
 
 def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTask]:

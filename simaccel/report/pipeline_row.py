@@ -68,7 +68,7 @@ def _mean(values: Sequence[Any], counts: Sequence[int], times: int) -> Any:  # n
     if tables:
         every = [value if isinstance(value, Mapping) else {} for value in values]
         names = dict.fromkeys(name for table in tables for name in table)
-        return {name: _mean([one.get(name) for one in every], counts, times) for name in names}
+        return {name: _mean([table.get(name) for table in every], counts, times) for name in names}
     total = times * sum((n or 0) * count for n, count in zip(values, counts, strict=True))
     return total // sum(counts) if isinstance(total, int) else total / sum(counts)
 

@@ -132,13 +132,13 @@ def _pipeline(task: ComparisonTask) -> PipelineRun:
     if task.stages is None or isinstance(task.dataflow, Tree):
         allowed = "a dataflow, as a pipeline runs several workloads"
         raise InputError([Fault("--pipeline-parallel", "mapping", task.label, allowed)])
-    given = task.workload.parameters
+    document = task.workload.parameters
     return run_pipeline(
-        lambda batch: parse_workload({**given, "batch": batch}),
+        lambda batch: parse_workload({**document, "batch": batch}),
         task.accelerator,
         task.dataflow,
         stages=task.stages,
-        batch=given.get("batch", 1),
+        batch=document.get("batch", 1),
         micro_batches=task.micro_batches,
         options=task.options,
         fast_forward=task.fast_forward,
