@@ -71,6 +71,7 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
         chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
         command(several=SeveralRuns(**chosen), **options)
 
+    decorated: Callable[..., None] = with_several
     for option in (
         pipeline_options,
         click.option(
@@ -87,5 +88,5 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
             help="For transformers: a prefill of --prompt tokens and the decode steps of N tokens.",
         ),
     ):
-        with_several = option(with_several)
-    return with_several
+        decorated = option(decorated)
+    return decorated
