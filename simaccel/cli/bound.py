@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
 
-UNITS = ("array",)
+ARRAY_UNITS = ("array",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +168,8 @@ def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
 
 def _require_mapspace(*, uneven: bool, bypass: bool, unit: str | None, halo: str) -> None:
     faults = []
-    if unit is not None and unit not in UNITS:
-        faults.append(fault("--unit", unit, suggest(unit, UNITS)))
+    if unit is not None and unit not in ARRAY_UNITS:
+        faults.append(fault("--unit", unit, suggest(unit, ARRAY_UNITS)))
     if halo not in HALOS:
         faults.append(fault("--halo", halo, suggest(halo, HALOS)))
     if bypass and (uneven or unit):

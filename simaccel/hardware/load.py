@@ -220,6 +220,7 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
         buffer=valid(TypeAdapter(BufferSpec), "buffer"),
         dram=valid(TypeAdapter(DramSpec), "dram"),
         memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
+        cores=valid(TypeAdapter(CoresSpec), "cores") if "cores" in raw else None,
         chips=valid(TypeAdapter(ChipsSpec), "chips") if "chips" in raw else None,
         spatial=isinstance(raw.get("array"), Mapping) and raw["array"].get("kind") == "spatial",
     )
@@ -245,7 +246,9 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     if isinstance(spec, _PARTLY):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
-        value = getattr(spec, name)
+        value = (
+            spec.part_name if isinstance(spec, DramSpec) and name == "part" else getattr(spec, name)
+        )
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
         if value in (ChipsSpec(), CoresSpec()):
