@@ -43,7 +43,7 @@ _ALL = "all"
 @click.option(
     "--noc-hop-latency",
     metavar="N[,N...]",
-    help="Cycles of the way through the NoC, by cluster level (default 1).",
+    help="Latency of the NoC in cycles, by cluster level (default 1).",
 )
 @click.option(
     "--offchip-bandwidth",
@@ -55,14 +55,15 @@ _ALL = "all"
 @click.option(
     "--no-multicast",
     metavar="LEVELS|all",
-    help="Cluster levels (0 is the outermost) that send data to each sub-cluster alone.",
+    help="Cluster levels (0 is the outermost) without multicast: each sub-cluster gets "
+    "its own copy.",
 )
 @click.option(
     "--no-reduction",
     metavar="LEVELS|all",
-    help="Cluster levels that don't add sums of several sub-clusters.",
+    help="Cluster levels that do not add the sums of their sub-clusters.",
 )
-@click.option("--print", "printing", is_flag=True, help="Print the description, and do no more.")
+@click.option("--print", "printing", is_flag=True, help="Only print the description.")
 @json_option
 def directives(
     *,
@@ -76,8 +77,8 @@ def directives(
 ) -> None:
     """Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.
 
-    Figures follow the paper; what that corrects of the released tool is listed with its effect.
-    Energies are multiples of one MAC, sizes elements.
+    Figures follow the paper; corrections of the released tool are listed with their effects.
+    Energies are multiples of one MAC, sizes are in elements.
     """
     from simaccel.maestro.dataflows.reading import load_directives, require_pes
     from simaccel.maestro.language.reading import load_description
