@@ -53,9 +53,6 @@ _ALL = "all"
 @click.option("--simd-lanes", metavar="N", help="MACs per cycle of a PE (default 1).")
 @click.option("--layer", metavar="NAME", help="One layer of the description.")
 @click.option(
-    "--as-released", is_flag=True, help="The figures of the public tool, with its defects."
-)
-@click.option(
     "--no-multicast",
     metavar="LEVELS|all",
     help="Cluster levels (0 is the outermost) without multicast: each sub-cluster gets "
@@ -72,7 +69,6 @@ def directives(
     *,
     file: str,
     layer: str | None,
-    as_released: bool,
     no_multicast: str | None,
     no_reduction: str | None,
     printing: bool,
@@ -94,13 +90,13 @@ def directives(
     described, hardware, levels = gather(
         lambda: load_directives(file).only(layer),
         lambda: _hardware(options),
-        lambda: _without(no_multicast, no_reduction, as_released=as_released),
+        lambda: _without(no_multicast, no_reduction),
     )
     require_pes(described, hardware.pes)
     _require_levels(described, no_multicast, no_reduction)
     for note in described.notes:
         click.echo(f"note: {note}", err=True)
-    _report(described, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
+    _report(described, hardware, _reading(*levels), as_json=as_json)
 
 
 def _report(
@@ -120,18 +116,15 @@ def _report(
     analysed = analyse(described.layers, [hardware], reading)
     runs = [layer.runs[hardware.pes] for layer in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
-    added = [] if reading.released else _effects(analysed, hardware)
+    added = _effects(analysed, hardware)
     for note in (*room_notes(analysed), *mac_notes(analysed)):
         click.echo(f"note: {note}", err=True)
     if as_json:
         show_json(directives_json(analysed, described.name, limits, added))
         return
-    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, " + (
-        "as released" if reading.released else "default reading"
-    )
+    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, default reading"
     show(title, directives_table(analysed), limits_table(analysed, limits))
-    if added:
-        show("corrected, and how much it adds over all layers:", corrections_table(added))
+    show("corrected, and how much it adds over all layers:", corrections_table(added))
 
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
@@ -215,27 +208,19 @@ def _numbers(
 
 
 def _without(
-    no_multicast: str | None, no_reduction: str | None, *, as_released: bool
+    no_multicast: str | None, no_reduction: str | None
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Read the cluster levels that don't multicast, and those that don't reduce."""
     faults: list[Fault] = []
     multicast = _levels("--no-multicast", no_multicast, faults)
     reduction = _levels("--no-reduction", no_reduction, faults)
-    if as_released:
-        levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
-        allowed = "nothing with --as-released: the released tool has no such switch that works"
-        faults += [fault(name, value, allowed) for name, value in levels.items() if value]
     require_none(faults)
     return multicast, reduction
 
 
-def _reading(
-    no_multicast: frozenset[int], no_reduction: frozenset[int], *, as_released: bool
-) -> DirectiveReading:
-    from simaccel.maestro.analysis.reading import PAPER, RELEASED, DirectiveReading
+def _reading(no_multicast: frozenset[int], no_reduction: frozenset[int]) -> DirectiveReading:
+    from simaccel.maestro.analysis.reading import PAPER, DirectiveReading
 
-    if as_released:
-        return RELEASED
     either = no_multicast or no_reduction
     return (
         DirectiveReading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER
