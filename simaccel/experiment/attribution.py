@@ -75,9 +75,10 @@ def attribute(
     runs = _Runs(result, progress or (lambda _: None))
     return tuple(
         replace(
-            one, disagreements=tuple(_measure_shares(runs, one, told) for told in one.disagreements)
+            group,
+            disagreements=tuple(_measure_shares(runs, group, told) for told in group.disagreements),
         )
-        for one in explained
+        for group in explained
     )
 
 

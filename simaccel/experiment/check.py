@@ -115,7 +115,7 @@ class _Memory:
     def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
         self.workload = workload
         self.groups = {
-            one.name: _Stay(workload, one, around) for one, around in _place_groups(mapping)
+            group.name: _Stay(workload, group, around) for group, around in _place_groups(mapping)
         }
         self.tensors = tensors
         self.expected = expected_values(workload, self.tensors)

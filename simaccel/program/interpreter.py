@@ -217,7 +217,7 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
     elif isinstance(command, Sfu):
         _sfu(command, at, state)
     elif isinstance(command, UnitCommand):
-        block = _require_written(_slot(command.tile, state).values, f"tile {command.tile.name}")
+        block = _check_written(_slot(command.tile, state).values, f"tile {command.tile.name}")
         _slot(command.out, state).values[...] = command.meaning(block)
     else:
         _slot(command.tile, state)
@@ -230,9 +230,9 @@ def _transfer(command: Load | Store, state: _State) -> None:
     if block.shape != tile.shape:
         raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {outside}")
     if isinstance(command, Store):
-        block[...] = _require_written(slot.values, f"tile {tile.name}")
+        block[...] = _check_written(slot.values, f"tile {tile.name}")
         return
-    slot.values[...] = _require_written(block, outside)
+    slot.values[...] = _check_written(block, outside)
     if command.slides:
         _slide(command, slot, state)
 
@@ -267,9 +267,7 @@ def _slide(command: Load, slot: _Slot, state: _State) -> None:
     )
     there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
     target = tuple(slice(0, n) for n in shared)
-    slot.values[target] = _require_written(
-        past.values[there], f"the part of {tile.name} that stays"
-    )
+    slot.values[target] = _check_written(past.values[there], f"the part of {tile.name} that stays")
     fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
@@ -281,7 +279,7 @@ def _slot(tile: Tile, state: _State) -> _Slot:
     return state.slots[tile.name]
 
 
-def _require_written(values: Array, what: str) -> Array:
+def _check_written(values: Array, what: str) -> Array:
     if np.isnan(values).any():
         raise ProgramError(f"{what} is read before it is written")
     return values
@@ -292,7 +290,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     number = {rank: index for index, rank in enumerate(command.ranks)}
     arguments: list[object] = []
     for tile in command.inputs:
-        block = _require_written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        block = _check_written(_box(tile, sizes, at, state), f"tile {tile.name}")
         view, names = by_rank(block, tile.view, sizes)
         arguments += [view, [number[rank] for rank in names]]
     read = {rank for tile in command.inputs for rank in tile.view.names}
@@ -302,7 +300,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     arguments.append([number[rank] for rank in names])
     made = np.asarray(np.einsum(*arguments, optimize=True))  # type: ignore[call-overload]
     if command.accumulate:
-        made = made + _require_written(out, f"partial sums of {command.out.name}")
+        made = made + _check_written(out, f"partial sums of {command.out.name}")
     elif not np.isnan(out).all():
         raise ProgramError(f"partial sums of {command.out.name} are overwritten")
     out[...] = made
@@ -349,7 +347,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     order = RankOrder.of(sizes, ranks, command.axis)
     blocks: list[Array] = []
     for tile in command.inputs:
-        block = _require_written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        block = _check_written(_box(tile, sizes, at, state), f"tile {tile.name}")
         values, names = by_rank(block, tile.view, sizes)
         if command.visible and not blocks:
             values = command.visible.hide(values, names, command.axis, at)

@@ -234,7 +234,7 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
 def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
     """Yield the tiles whose data are there before the operator before ends."""
     stored = {
-        name for one in place.before for name in _tensors_outside(places[one].operator, Store)
+        tensor for name in place.before for tensor in _tensors_outside(places[name].operator, Store)
     }
     again = any(place.before.values())
     loads: dict[str, list[Load | Reserve]] = {}
@@ -242,8 +242,8 @@ def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
         if isinstance(command, Load | Reserve) and not between_tiles(command):
             loads.setdefault(command.tile.name, []).append(command)
     for ways in loads.values():
-        tensors = [transfer_of(one)[0] for one in ways if isinstance(one, Load)]
-        if all(one.name not in stored and (one.kind == WEIGHT or not again) for one in tensors):
+        views = [transfer_of(load)[0] for load in ways if isinstance(load, Load)]
+        if all(view.name not in stored and (view.kind == WEIGHT or not again) for view in views):
             yield ways[0].tile
 
 
