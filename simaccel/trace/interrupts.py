@@ -14,7 +14,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Let an interrupt wait until the end of the ``with`` block, then handle it as ever.
+    """Defer an interrupt to the end of the ``with`` block, and handle it then.
 
     h5py forgets its objects in callbacks of weak references, and what is raised there is only
     printed: a Ctrl-C at such a moment would be lost and the run go on.

@@ -27,7 +27,7 @@ def create(path: Path, n_bytes: int) -> None:
 
 
 def take(path: Path, start: int, n_bytes: int) -> None:
-    """Let the file have the blocks of so many bytes from ``start`` on, and ``SPARE_BYTES``.
+    """Allocate the blocks of so many bytes from ``start`` on, and ``SPARE_BYTES``.
 
     Raises:
         OSError: there is no space, or the file would be larger than it may be.
