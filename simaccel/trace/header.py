@@ -112,7 +112,7 @@ class RunRecord:
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
-        from simaccel.mapping.files import parse_mapping  # noqa: PLC0415 - few need it
+        from simaccel.mapping.documents import parse_mapping  # noqa: PLC0415 - few need it
 
         self._require_present()
         with self._parsing("mapping"):
