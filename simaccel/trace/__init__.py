@@ -20,7 +20,7 @@ __getattr__ = lazy_attributes(
     {
         "events": ("Event",),
         "forest": ("RepeatedSegment",),
-        "opening": ("TraceError",),
+        "guard": ("TraceError",),
         "questions": ("Stall",),
         "reader": ("TraceReader",),
         "schema": ("SCHEMA_VERSION", "CommandSite", "TraceHeader"),
