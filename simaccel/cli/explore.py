@@ -163,9 +163,7 @@ class _Wanted:
             stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,
-            tensor_parallel=sought.degree("tensor_parallel"),
-            data_parallel=sought.degree("data_parallel"),
-            expert_parallel=sought.degree("expert_parallel"),
+            **sought.parallel(),
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
