@@ -46,16 +46,16 @@ def tree_text(mapping: Mapping) -> str:
     lines = [" ".join(["mapping", *map(name_text, names)])]
     for part in document["groups"]:
         if "groups" not in part:
-            lines += _indented(_group_lines(part))
+            lines += _indent_lines(_group_lines(part))
             continue
         inside = [f"{_KEEP}{', '.join(part['keep'])}"] if part["keep"] else []
         for group in part["groups"]:
             inside += _group_lines(group)
-        lines += _indented(["around", *_indented(inside)])
+        lines += _indent_lines(["around", *_indent_lines(inside)])
     return "\n".join([*lines, ""])
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def _indent_lines(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
@@ -68,7 +68,7 @@ def _group_lines(group: Map[str, Any]) -> list[str]:
     if "padded" in group:
         words.append(PADDED)
         words += [f"{name_text(rank)}={size}" for rank, size in group["padded"].items()]
-    return [" ".join(word for word in words if word), *_indented(_node_lines(group["tree"]))]
+    return [" ".join(word for word in words if word), *_indent_lines(_node_lines(group["tree"]))]
 
 
 def tree_lines(tree: Tree) -> list[str]:
@@ -89,7 +89,7 @@ def _node_lines(nodes: Sequence[Any]) -> list[str]:
         before = text
         for branch in branches:
             first, *others = _node_lines(branch) or [""]
-            lines += _indented([f"{_BAR}{first}".rstrip(), *_indented(others)])
+            lines += _indent_lines([f"{_BAR}{first}".rstrip(), *_indent_lines(others)])
     return lines
 
 
@@ -233,7 +233,7 @@ def _group_of(text: str) -> dict[str, Any]:
     padded: dict[str, int] = {}
     if words.taken(MERGING):
         while words.left and not words.is_next(PADDED):
-            rank, ranks = _merged(words)
+            rank, ranks = _parse_merging(words)
             merged[rank] = ranks
     if words.taken(PADDED):
         while words.left:
@@ -244,7 +244,7 @@ def _group_of(text: str) -> dict[str, Any]:
     return {"operators": operators, "merged": merged, "padded": padded}
 
 
-def _merged(words: LineReader) -> tuple[str, list[str]]:
+def _parse_merging(words: LineReader) -> tuple[str, list[str]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]
