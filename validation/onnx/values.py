@@ -27,7 +27,7 @@ from onnx.reference.ops.op_matmul import MatMul
 from simaccel import load_accelerator, simulate
 from simaccel.experiment.check import check, einsum_values
 from simaccel.importers.onnx_files import load_onnx
-from simaccel.schedulers import make_mapping
+from simaccel.schedulers import Options, make_mapping
 from simaccel.workload import Einsum, Workload
 from validation.onnx.run import OCR, VAD, P, write
 
@@ -144,7 +144,9 @@ def _blocks(value: Array, shape: Sequence[int], is_conv: bool) -> Iterator[Array
         yield value[tuple(slice(n) for n in most)].reshape(shape)
 
 
-def rows(path: Path, dims: Mapping[str, int], dataflows: Sequence[str]) -> Iterator[dict[str, Any]]:
+def rows(
+    path: Path, dims: Mapping[str, int], dataflows: Sequence[str], options: Options
+) -> Iterator[dict[str, Any]]:
     """Compare a model by nodes, then run it by each dataflow."""
     of, seen = load_onnx(path, dims).workload, evaluated(path, dims)
     wrong, nodes, macs = [], 0, 0
@@ -161,7 +163,7 @@ def rows(path: Path, dims: Mapping[str, int], dataflows: Sequence[str]) -> Itera
     yield counts
     on = load_accelerator("edge")
     for dataflow in dataflows:
-        mapping = make_mapping(of, on, dataflow)
+        mapping = make_mapping(of, on, dataflow, options)
         result = simulate(of, on, mapping)
         checked = sum(one.compared for one in check(of, mapping, result.program))
         cycles = result.run.cycles
@@ -173,7 +175,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataflows", nargs="*", default=("flat", "best"))
     parser.add_argument("--models", default="", help="those whose name has this in it")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewest bytes by counts: a search of seconds"
+    )
     asked = parser.parse_args()
+    options = Options(objective="dram-bytes", patience=1, tolerance=0.0)
+    options = options if asked.quick else Options()
     found = []
     for name, dims in SMALL.items():
         package, _, inside = name.partition("/")
@@ -181,7 +188,7 @@ def main() -> None:
         if spec is None or spec.origin is None:
             print(f"{name}: package {package} is not installed")
         elif asked.models in name:
-            for one in rows(Path(spec.origin).parent / inside, dims, asked.dataflows):
+            for one in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
                 found.append(one)
                 print(one, flush=True)
     if len({one["model"] for one in found}) == len(SMALL):
