@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import yaml
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
@@ -17,6 +16,7 @@ from simaccel.cli.search_report import SearchReport
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
+from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.report.objective_losses import given_up_amounts
@@ -61,14 +61,14 @@ class MapOptions:
 
 def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Let a dataflow map a workload, save and print it."""
-    workload, accelerator, mapping = _mapped(asked, read, jobs, wanted.told)
+    workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.told)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
     objective = asked.objective
     wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
         searches = wanted.told.json() if wanted.told.explain else {}
-        show_json({**yaml.safe_load(mapping_text(mapping)), **searches})
+        show_json({**mapping_document(mapping), **searches})
         return
     if wanted.told.explain:
         show(title, wanted.told.table(objective))
@@ -80,7 +80,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     wanted.say_given_up(asked)
 
 
-def _mapped(
+def _map_to_fit(
     asked: ExperimentOptions, read: Inputs, jobs: Jobs, told: SearchReport
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
