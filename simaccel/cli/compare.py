@@ -130,7 +130,7 @@ def compare(
     each of the others.
     The speedup is against the first dataflow or mapspace, all else being the same.
     """
-    from simaccel.cli.lists import metrics_of, refuse_lists, require_own
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, require_tokens
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
@@ -152,6 +152,7 @@ def compare(
         lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in every]
+    require_tokens(shown, tasks)
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:

@@ -166,6 +166,18 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
         require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
 
 
+def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -> None:
+    """Refuse metrics of tokens where no run has any: a part of a model makes none.
+
+    Raises:
+        InputError: names each.
+
+    """
+    if all(task.row.tokens is None for task in tasks):
+        allowed = "nothing but with a whole model (--scope model), which has tokens or images"
+        require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
+
+
 def refuse_lists(tasks: Sequence[ComparisonTask]) -> None:
     """Refuse lists that an exhibit has no columns for.
 
