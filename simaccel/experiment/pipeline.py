@@ -86,9 +86,13 @@ class PipelineRun:
     @property
     def cycles(self) -> int:
         """Cycles to the first token of all sequences, or of a decode step once all is going on."""
+        return self.cycles_of(self.stage_cycles)
+
+    def cycles_of(self, stages: Sequence[int]) -> int:
+        """Return these cycles where stages take so many for a micro-batch."""
         if self.phase == "decode":
-            return step_cycles(self.stage_cycles, self.micro_batches, self.message, self.back)
-        return self.ends[-1]
+            return step_cycles(stages, self.micro_batches, self.message, self.back)
+        return micro_batch_ends(stages, self.micro_batches, self.message)[-1]
 
     @property
     def seconds(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipsSpec, algorithms
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
@@ -121,6 +121,7 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     raw = accelerator.model_dump()
     for field, value in values.items():
         _put(raw, field.split("."), value)
+    _follow_topology(raw, values)
     built, faults = _build(raw, source)
     if built is None:
         raise InputError(faults)
@@ -170,7 +171,20 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
                 continue
             files[field] = file
             _put(raw, field.split("."), value)
+    _follow_topology(raw, files)
     return files, faults
+
+
+def _follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
+    """Leave out what a file says of another topology of chips than the one that replaces it."""
+    chips = raw.get("chips")
+    if "chips.topology" not in replaced or not isinstance(chips, dict):
+        return
+    topology = chips["topology"]
+    if topology != "torus" and "chips.shape" not in replaced:
+        chips.pop("shape", None)
+    if "chips.algorithm" not in replaced and chips.get("algorithm") not in algorithms(topology):
+        chips.pop("algorithm", None)
 
 
 def _put(raw: dict[str, Any], keys: list[str], value: object) -> None:

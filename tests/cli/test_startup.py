@@ -36,7 +36,12 @@ from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
-ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
+ALL = HEAVY | {
+    "simaccel.workload",
+    "simaccel.hardware.accelerator",
+    "simaccel.mapping",
+    "simaccel.schedulers",
+}
 DRAWN_OR_READ = {"networkx", "h5py", "matplotlib", "lark", "onnx"}
 READ = HEAVY - {"pydantic"} | {"simaccel.schedulers", "simaccel.machine", "simaccel.workload.forms"}
 """What reading accelerators and workloads of the catalogue does without."""

@@ -14,13 +14,13 @@ from matplotlib.lines import Line2D
 from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.limits import operators_of
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
 from simaccel.report.figures.comparison import FILLED
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
 from simaccel.report.units import cycles_text, short_share_text
 from simaccel.trace import TraceReader
+from simaccel.units import ARRAY, SFU
 
 MOST_OPERATORS: Final = 20
 """More are drawn as one bar, the smallest together."""
