@@ -160,8 +160,7 @@ def compare(
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in every]
     require_tokens(shown, tasks)
-    if exhibit is not None:
-        refuse_lists(tasks)
+    refuse_lists(tasks, exhibit)
     if dry_run:
         ctx.exit(_show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json))
     rows = _run_all(

@@ -202,14 +202,15 @@ def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -
         require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
 
 
-def refuse_lists(tasks: Sequence[ComparisonTask]) -> None:
-    """Refuse lists that an exhibit has no columns for.
+def refuse_lists(tasks: Sequence[ComparisonTask], exhibit: Exhibit | None) -> None:
+    """Refuse lists that an exhibit, if there is one, has no columns for.
 
     Raises:
         InputError: names each.
 
     """
-    points = [point for task in tasks for point in (task.point, *task.also) if point is not None]
+    shown = tasks if exhibit is not None else ()
+    points = [point for task in shown for point in (task.point, *task.also) if point is not None]
     names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
     allowed = "one value beside --exhibit"
     require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)

@@ -98,7 +98,7 @@ def _beside(rate: float | None, loads: float | None, *, below: bool) -> float:
     return (min if below else max)(slopes) if near else own
 
 
-def _minor_text(value: float, _place: int | None) -> str:
+def _minor_text(value: float, _place: float) -> str:
     """Write twice and five times a power of ten, between the powers themselves."""
     digit = round(value / 10 ** math.floor(math.log10(value)))
     return f"{value:g}" if digit in _MINOR else ""

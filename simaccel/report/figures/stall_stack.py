@@ -153,10 +153,12 @@ def ideal_cycles(trace: TraceReader, stacks: Sequence[StallStack]) -> dict[str, 
         for stack in stacks
         if set(operators_of(of, stack.name)) <= set(every)
     }
-    found = {name: ideal(names) for name, names in known.items()}
-    rest = sum(found.values())
+    by_name = {name: ideal(names) for name, names in known.items()}
+    of_these = sum(by_name.values())
     total = ideal(every)
-    return {stack.name: found.get(stack.name, total - rest) for stack in stacks} | {TOTAL: total}
+    return {stack.name: by_name.get(stack.name, total - of_these) for stack in stacks} | {
+        TOTAL: total
+    }
 
 
 def _explained(stacks: Sequence[StallStack]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
@@ -139,4 +140,4 @@ def test_the_lines_across_bars_are_utilisations(toy: TraceReader) -> None:
         axes = new_figure(4, 2).subplots()
         draw_stall_stacks(axes, stacks, "array", ideal)
     (line,) = axes.lines
-    assert list(line.get_xdata()) == pytest.approx([100 * macs / 16 / toy.cycles] * 2)
+    assert np.array(line.get_xdata()) == pytest.approx([100 * macs / 16 / toy.cycles] * 2)
