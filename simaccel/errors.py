@@ -59,8 +59,11 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        file, field = (_cut(part, _LONGEST_PART) for part in (self.file, self.field))
-        value, allowed = _cut(repr(self.value), _LONGEST_VALUE), _cut(self.allowed, _LONGEST_CHOICE)
+        file, field = (_shorten(part, _LONGEST_PART) for part in (self.file, self.field))
+        value, allowed = (
+            _shorten(repr(self.value), _LONGEST_VALUE),
+            _shorten(self.allowed, _LONGEST_CHOICE),
+        )
         return printable(f"{file}: {field}: got {value}; {allows(allowed)}")
 
 
@@ -73,7 +76,7 @@ def allows(allowed: str) -> str:
     return allowed if allowed.startswith(_MEANT) else f"allowed: {allowed}"
 
 
-def _cut(text: str, longest: int) -> str:
+def _shorten(text: str, longest: int) -> str:
     """Return the beginning of a text that is too long for a line that is read."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
 

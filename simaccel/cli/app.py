@@ -30,7 +30,7 @@ def _printable() -> Iterator[None]:
         raise click.UsageError(text, error.ctx) from None
 
 
-def _interrupted(error: BaseException | None) -> bool:
+def _follows_interrupt(error: BaseException | None) -> bool:
     """Whether Ctrl-C is behind an error: a module that is being loaded may turn it into another."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
@@ -87,7 +87,7 @@ class _Simaccel(Commands):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            if not _interrupted(error):
+            if not _follows_interrupt(error):
                 raise
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)

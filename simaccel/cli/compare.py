@@ -194,7 +194,7 @@ def _run_all(
 
         def told(number: int, row: ComparisonRow) -> None:
             note(number, row)
-            bar.line(_finished(row))
+            bar.line(_describe_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
             rows = run_with(team, run_task, tasks, bar.show, lost=_lost, note=told)
@@ -228,7 +228,7 @@ def _show_outlook(
     return 0
 
 
-def _finished(row: ComparisonRow) -> str:
+def _describe_finished(row: ComparisonRow) -> str:
     """Say what a finished run was, and how it went."""
     went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
     return f"{_name(row)}: {went}"

@@ -116,7 +116,7 @@ def run(
     from simaccel.report.results import against_bound, because
 
     check = _checker(inputs[0]) if checked else None
-    inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
+    inputs = _search_mapspace(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
     _write(asked, table, plot, result, estimates, force=force)
@@ -130,7 +130,7 @@ def run(
         parts += [told.table(asked.objective)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
-        show(*parts, *_written({"trace": trace, "table": table, "plot": plot}))
+        show(*parts, *_name_written_files({"trace": trace, "table": table, "plot": plot}))
 
 
 def _write(
@@ -142,7 +142,7 @@ def _write(
     *,
     force: bool,
 ) -> None:
-    """Write the rows as CSV and the picture, where they are wanted."""
+    """Write the rows as CSV, and the picture, if they are asked for."""
     if plot is not None:
         result.plot().save(plot, force=force, inputs=asked.inputs())
     if table is not None:
@@ -152,13 +152,13 @@ def _write(
             stream.write(csv_text(operator_rows(result, estimates)))
 
 
-def _written(files: Mapping[str, str | None]) -> list[str]:
+def _name_written_files(files: Mapping[str, str | None]) -> list[str]:
     """Name the files that were written."""
     return [f"{what}: {path}" for what, path in files.items() if path is not None]
 
 
 def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
-    """Refuse a workload whose values are too many to check; return what checks them."""
+    """Return the check of a run; refuse a workload with too many values for it."""
     from simaccel.experiment.check import check, require_small
 
     require_small(workload)
@@ -214,7 +214,7 @@ def _run(
 
 
 def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
-    """Give whom a search tells of each operator, or fused group, that it is done with."""
+    """Return a callback for each operator, or fused group, whose search has ended."""
     objective = asked.objective
 
     def tell(one: SearchAccount) -> None:
@@ -224,10 +224,10 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
     return tell
 
 
-def _searched(
+def _search_mapspace(
     asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
 ) -> Inputs:
-    """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
+    """Search a mapspace with a progress bar, in several processes if asked for."""
     from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.tree import Mapping as Tree
 
@@ -253,7 +253,7 @@ def _forecast(
     fast_forward: bool,
     as_json: bool,
 ) -> None:
-    """Say what there is to search; where that is soon done, search, and start the machine."""
+    """Estimate the search; if it is short, search and estimate the run."""
     from simaccel.cli.outlook import show_outlook
     from simaccel.experiment.outlook import outlook
     from simaccel.mapping.tree import Mapping as Tree
@@ -274,7 +274,7 @@ def _forecast(
     from simaccel.report.outlook import outlook_json, written_lines
 
     started = time.perf_counter()
-    workload, accelerator, dataflow = _searched(asked, inputs, jobs, told, quiet=False)
+    workload, accelerator, dataflow = _search_mapspace(asked, inputs, jobs, told, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
@@ -327,7 +327,7 @@ def _shown(
     estimates: Mapping[str, float],
     top: int | str | None,
 ) -> list[Table | str]:
-    """Return the answer, what takes longest, traffic and energy; what doesn't fit or wasn't taken.
+    """Return the answer, the longest rows, traffic and energy, misfits and parts not taken.
 
     ``top``: rows of the table, or all.
     """
@@ -350,7 +350,7 @@ def _shown(
 
 
 def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
-    """Return all else: tables of waits, kinds, engines and energy, then lines."""
+    """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
     from simaccel.report.energy import energy_table
 

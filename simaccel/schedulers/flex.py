@@ -25,10 +25,10 @@ from simaccel.schedulers.resident_attention import (
 from simaccel.schedulers.sequences import best_of, finish_mapping
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
-from simaccel.search.candidates import NothingFitsError, capacity
+from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
 from simaccel.search.problems import Attention, Options, Scheduler, parts
-from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]
@@ -96,7 +96,7 @@ def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
     return [granularities]
 
 
-def _searched(
+def _search_apart(
     problem: AttentionProblem, search: TreeSearch, rows: int
 ) -> Iterator[tuple[OperatorCandidateSet, str]]:
     """Yield L, softmax and A alone, all rows of what is between them around them if they stay.
@@ -121,9 +121,9 @@ def placed(
 
     None if nothing fits, or if all together are not below ``limit`` with so many resident rows.
     """
-    searched = list(_searched(problem, search, rows))
+    searched = list(_search_apart(problem, search, rows))
     least = [operator_search.candidates.bound(room) for operator_search, _ in searched]
-    left = _spilled(problem, search, rows, limit) - sum(least)
+    left = _spilled_limit(problem, search, rows, limit) - sum(least)
     places = []
     for (operator_search, held), bound in zip(searched, least, strict=True):
         best = operator_search.fastest(capacity(search.accelerator) - room, left + bound)
@@ -134,12 +134,12 @@ def placed(
     return places
 
 
-def _spilled(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
+def _spilled_limit(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
     """Return what all rows of L, softmax and A alone are below, if with resident ones they are."""
     if not search.goal.is_timed:
         return float("inf")
     share, rest = _share(problem, search, rows)
-    return (limit + _beside(search) - rest) / share
+    return (limit + _saved_cycles(search) - rest) / share
 
 
 def every_row(problem: AttentionProblem) -> int:
@@ -166,15 +166,15 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     the one before or behind.
     """
     share, rest = _share(problem, search, rows)
-    grids = [operator.candidates for operator, _ in _searched(problem, search, rows)]
+    grids = [operator.candidates for operator, _ in _search_apart(problem, search, rows)]
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
     work = sum(min(int(totals.work().min()) for totals in grid.totals) for grid in grids)
-    return max(alone - _beside(search), work)
+    return max(alone - _saved_cycles(search), work)
 
 
-def _beside(search: TreeSearch) -> float:
+def _saved_cycles(search: TreeSearch) -> float:
     """Return the cycles that L, softmax and A together save: two transfers of a buffer full."""
     accelerator = search.accelerator
     room = accelerator.buffer.capacity_bytes
@@ -190,7 +190,7 @@ def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[fl
     share = 1.0 if rows == every else 1 - rows / every
     if search.goal.objective != "cycles":
         return share, 0.0
-    grids = [one.candidates for one, _ in _searched(problem, search, rows)]
+    grids = [one.candidates for one, _ in _search_apart(problem, search, rows)]
     work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
     return share, (1 - share) * work
 
@@ -224,7 +224,7 @@ def attention(
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     space = sum(
-        len(operator_search.candidates) for operator_search, _ in _searched(problem, quiet, 0)
+        len(operator_search.candidates) for operator_search, _ in _search_apart(problem, quiet, 0)
     )
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = SearchAccount(

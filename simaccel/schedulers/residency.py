@@ -26,9 +26,9 @@ from simaccel.schedulers.epilogues import epilogue, searched
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
 from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
-from simaccel.search.candidates import CandidateSet, capacity
+from simaccel.search.candidate_set import CandidateSet, capacity
+from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import Body
-from simaccel.search.search import Goal, search
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
 
@@ -374,7 +374,7 @@ def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentS
     at = 0
     while at < len(groups):
         end = at + 1
-        while end < len(groups) and _together(places, way, end):
+        while end < len(groups) and _holds_from_before(places, way, end):
             end += 1
         keeps = dict.fromkeys(
             keep
@@ -386,7 +386,7 @@ def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentS
         at = end
 
 
-def _together(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
+def _holds_from_before(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
     """Return whether something is held from the group before to this one."""
     fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
     return fixed or any(one.first < at for one in way[at])

@@ -18,10 +18,10 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidates import ScoredTree, capacity, leakage
+from simaccel.search.candidate_set import ScoredTree, capacity, leakage
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
 from simaccel.search.near_ties import preferred
-from simaccel.search.search import Goal
 from simaccel.search.walk import GAIN, GAP
 from simaccel.workload import Workload
 
@@ -95,7 +95,7 @@ def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Bo
             for _, view in space_of(problem.workload, group).operators[0].uses
             if view.name in problem.intermediates
         )
-        tree = _parted(view.ranks, (heads, part, g), spilled, resident)
+        tree = _part_tree(view.ranks, (heads, part, g), spilled, resident)
         groups.append(replace(group, tree=tree))
     return (ResidentScope(keeps=tuple(keeps), groups=tuple(groups)),)
 
@@ -107,7 +107,7 @@ def _region(
     return (*spans, Span(*rows), Span(0, c))
 
 
-def _parted(
+def _part_tree(
     ranks: Sequence[str], kept: tuple[int, int, int], spilled: Tree, resident: Tree
 ) -> Tree:
     """Return the tree of whole heads kept, of a part of one, and of the rest.

@@ -73,7 +73,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     _name_points(axes, finite, hertz, roofs)
     axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
-    second = axes.secondary_yaxis("right", functions=(_doubled, _halved))  # type: ignore[arg-type]
+    second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
@@ -104,11 +104,11 @@ def _minor_text(value: float, _place: float) -> str:
     return f"{value:g}" if digit in _MINOR else ""
 
 
-def _doubled(value: float) -> float:
+def _double_value(value: float) -> float:
     return 2 * value
 
 
-def _halved(value: float) -> float:
+def _halve_value(value: float) -> float:
     return value / 2
 
 

@@ -28,7 +28,7 @@ from simaccel.search.accounts import (
     together,
     ungiven,
 )
-from simaccel.search.candidates import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
+from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
@@ -231,7 +231,7 @@ def search(
     more cores are not slower than fewer.
     """
     goal = replace(goal, is_spread=grid.is_shared)
-    result, fewer = _searched(grid, goal, limit, name), grid.on_fewer_cores()
+    result, fewer = _search_grid(grid, goal, limit, name), grid.on_fewer_cores()
     if fewer is None or goal.is_over:
         return result
     best = result.best
@@ -246,7 +246,7 @@ def search(
     return SearchResult(least, account, (*result.sets, *other.sets))
 
 
-def _searched(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
+def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
     climb = _Climb(grid, goal, limit)
     once = goal.held_bytes or goal.is_shared
     for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):
