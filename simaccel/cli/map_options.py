@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import yaml
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
@@ -17,6 +16,7 @@ from simaccel.cli.search_report import SearchReport
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
+from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.report.objective_losses import given_up_amounts
@@ -68,7 +68,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
         searches = wanted.told.json() if wanted.told.explain else {}
-        show_json({**yaml.safe_load(mapping_text(mapping)), **searches})
+        show_json({**mapping_document(mapping), **searches})
         return
     if wanted.told.explain:
         show(title, wanted.told.table(objective))
