@@ -98,7 +98,7 @@ def figure_text(name: str, value: float) -> str:
 
 
 def pareto_lines(rows: Sequence[FrontRow]) -> list[str]:
-    """Say of each dataflow how its front was found, or why there is none."""
+    """Return a line for each dataflow: how its front was found, or why there is none."""
     return [f"{row.dataflow}: {_line(row)}" for row in rows]
 
 
