@@ -33,10 +33,12 @@ test: setup ## all tests and doctests
 	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 check: setup ## what CI runs: lint, format, types, tests; prints its CPU seconds
-	@$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy $(TYPED) && \
-	  $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10; \
-	  status=$$?; times > .venv/.times; \
-	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; exit $$status
+	@$(BIN)/ruff check && $(BIN)/ruff format --check || exit; \
+	  $(BIN)/mypy $(TYPED) > .venv/.types 2>&1 & types=$$!; \
+	  $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10; tests=$$?; \
+	  wait $$types; types=$$?; cat .venv/.types; times > .venv/.times; \
+	  awk 'NR == 2 { print "CPU of all checks (user, system):", $$1, $$2 }' .venv/.times; \
+	  exit $$((tests ? tests : types))
 
 validate: setup ## against the machine, papers, other tools and RTL (needs iverilog); takes hours
 	SIMACCEL_DRAWS=114 $(BIN)/python -m pytest -n 2 --dist worksteal

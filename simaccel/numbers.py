@@ -20,6 +20,8 @@ Amount = TypeVar("Amount", int, "npt.NDArray[np.int64]", "npt.NDArray[np.float64
 
 BYTE: Final = 8
 """Bits of a byte."""
+SHARED: Final = "shared"
+"""The class of tensors in a buffer that cores share."""
 PACKED_BITS: Final = 4
 """Bits of what is packed two in a byte; all else is whole bytes."""
 BITS: Final[Mapping[str, int]] = {

@@ -13,9 +13,10 @@ from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
+from simaccel.program.fit import reserved
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
-from simaccel.program.program import DoesNotFitError, Program, reserved
+from simaccel.program.program import DoesNotFitError, Program
 from simaccel.workload import Workload
 
 

@@ -32,6 +32,7 @@ from simaccel.mapping.walk import walk
 from simaccel.program.lowering import lower
 from simaccel.program.program import ProgramError
 from simaccel.workload import Einsum, Operator, Vector, Workload
+from simaccel.workload.shared import in_shared_buffer
 from tests.machine.accelerators import accelerator, gigabytes
 from tests.trees import einsum, vector, workload
 
@@ -181,9 +182,10 @@ def draw_case(seed: int, *, spatial: bool) -> Drawn | None:
 
 
 def over_cores(seed: int, case: Drawn) -> Drawn:
-    """Draw cores, and spread groups of a case over them where that is legal."""
+    """Draw cores, perhaps with a buffer that they share, and spread groups over them."""
     draw = Random(f"cores {seed}")
     fields = {"cores.count": draw.randint(1, 4), "cores.noc.multicast": draw.random() < 0.5}
+    case = _sharing(draw, case)
     on = with_values(case.on, fields, "drawn")
     body = list(case.mapping.body)
     for at, group in enumerate(body):
@@ -199,6 +201,21 @@ def over_cores(seed: int, case: Drawn) -> Drawn:
                 break
             body[at] = before
     return Drawn(case.of, on, replace(case.mapping, body=tuple(body)))
+
+
+def _sharing(draw: Random, case: Drawn) -> Drawn:
+    """Draw a buffer that cores share, where all that lies in it fits."""
+    if draw.random() < 0.5:
+        return case
+    capacity = draw.choice([64, 1024, 2**20])
+    fields = {
+        "cores.shared_buffer.capacity_bytes": capacity,
+        "cores.shared_buffer.bandwidth_bytes_per_second": draw.choice(["1 GB/s", "7 GB/s"]),
+        "cores.shared_buffer.latency_cycles": draw.choice([0, 9]),
+    }
+    on = with_values(case.on, fields, "drawn")
+    of = in_shared_buffer(case.of, capacity)
+    return case if faults(of, case.mapping, on) else Drawn(of, on, case.mapping)
 
 
 def _is_refused(of: Workload, one: Mapping, on: Accelerator) -> bool:

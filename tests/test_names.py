@@ -14,6 +14,17 @@ GLOSSARY = REPOSITORY / "docs" / "glossary.md"
 VAGUE = {"one", "found", "some", "here", "mine", "given"}
 """What a variable of a longer function is not called: say what it holds."""
 SHORT_LINES = 12
+UNIT_NAMES = {"array", "sfu", "link"}
+SECTIONS = {
+    "experiment/attribution.py",
+    "experiment/loading.py",
+    "importers/accelerators.py",
+    "importers/scalesim/configuration.py",
+    "importers/timeloop/architecture.py",
+    "maestro/analysis/dimensions.py",
+    "workload/files.py",
+}
+"""Modules in which these words are sections of a file; so they are in `cli` and `hardware`."""
 Place = tuple[int, int]
 _QUESTION = re.compile(r"(What|Who|Whom|Where|Which|How)\b(?!-)")
 
@@ -48,6 +59,18 @@ def _types() -> Iterator[tuple[str, str]]:
         for node in module.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, path
+
+
+def test_names_of_units_stand_in_their_table() -> None:
+    """Where a unit is meant, and not the section of a file, a constant of the table names it."""
+    faults = [
+        f"{path}:{node.lineno}"
+        for path, module in _modules()
+        for node in ast.walk(module)
+        if isinstance(node, ast.Constant) and node.value in UNIT_NAMES
+        if path not in SECTIONS and path.split("/")[0] not in ("cli", "hardware")
+    ]
+    assert faults == []
 
 
 def _rows() -> list[list[str]]:

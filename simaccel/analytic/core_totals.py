@@ -16,6 +16,7 @@ from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core, without_core
+from simaccel.hardware.memory import READS
 from simaccel.mapping.cores import CoreCut, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Keep
@@ -122,7 +123,7 @@ class GroupTotals:
         moved: dict[Level, Ints] = {}
         for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
-                times = share.reads.get(name) if level == "dram_read" else None
+                times = share.reads.get(name) if level in READS else None
                 more = (times or len(share.cores)) * ints(n_bytes)
                 moved[level, name] = moved.get((level, name), ints(0)) + more
         return moved

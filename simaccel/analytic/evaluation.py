@@ -16,6 +16,8 @@ from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
+from simaccel.hardware.memory import leaves_core
+from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Workload
 
@@ -47,13 +49,14 @@ def memory_work(
     """Return the cycles of DRAM, and of memories beside it, that bytes take at least."""
     work: dict[str, Ints] = {}
     for memory, backing in accelerator.every_backing.items():
-        both = dict.fromkeys(WITH_DRAM, ints(0))
+        both = dict.fromkeys(("read", "write"), ints(0))
         for (level, name), n_bytes in moved.items():
-            if level in both and accelerator.memory(workload.tensors[name].kind) == memory:
-                both[level] = both[level] + n_bytes
+            if leaves_core(level) and accelerator.memory(workload.tensors[name].lives) == memory:
+                way = level.rpartition("_")[-1]
+                both[way] = both[way] + n_bytes
         parts = backing.dram.channels
-        loads = backing.channel_read_rate.cycles(both["dram_read"] // parts)
-        stores = backing.channel_rate.cycles(both["dram_write"] // parts)
+        loads = backing.channel_read_rate.cycles(both["read"] // parts)
+        stores = backing.channel_rate.cycles(both["write"] // parts)
         work[memory] = ints(loads + stores - 1).clip(0)
     return work
 
@@ -70,10 +73,7 @@ class FamilyTotals:
     def resources(self) -> dict[str, Ints]:
         """The cycles of each resource's work."""
         counts, hardware = self.counts, self.accelerator
-        cycles = {
-            "array": counts.busy.get("array", ints(0)),
-            "sfu": counts.busy.get("sfu", ints(0)),
-        }
+        cycles = {unit: counts.busy.get(unit, ints(0)) for unit in COMPUTE_UNITS}
         cycles |= memory_work(hardware, self.family.space.workload, counts.moved)
         for name, rate in (
             ("buffer_read", hardware.read_rate),
@@ -94,7 +94,7 @@ class FamilyTotals:
     def work(self) -> Ints:
         """Return the cycles that array or SFU work at least, whatever is on chip already."""
         busy = self.counts.busy
-        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in ("array", "sfu"))))
+        return ints(np.maximum(*(busy.get(unit, ints(0)) for unit in COMPUTE_UNITS)))
 
     @cached_property
     def path(self) -> Terms:

@@ -14,6 +14,7 @@ from functools import cached_property
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.units import LINK
 from simaccel.mapping.chips.exchanges import Exchange
 
 
@@ -89,13 +90,13 @@ class LinkWork:
             "dram": max(0, loads + stores - 1),
             "buffer_read": hardware.read_rate.cycles(self._total("buffer_read")),
             "buffer_write": hardware.write_rate.cycles(self._total("buffer_write")),
-            "link": self.cycles,
+            LINK: self.cycles,
         }
 
     @property
     def path(self) -> Mapping[str, int]:
         """Cycles on the way through an exchange by term: none is shorter."""
-        return {"link": self.cycles}
+        return {LINK: self.cycles}
 
     @property
     def buffer_bytes(self) -> int:

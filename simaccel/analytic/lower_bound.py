@@ -41,6 +41,7 @@ from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
+from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
@@ -86,12 +87,12 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) 
         pairwise(phases.paths), phases.handed, strict=True
     ):
         between = between + fills.between(before, behind, name, phases.inside)
-    alone = phases.paths[0] and phases.paths[0][0].leaf.unit == "sfu"
+    alone = phases.paths[0] and phases.paths[0][0].leaf.unit == SFU
     return {
         "fill": fills.first(),
-        "array": ints(0) if alone else work,
+        ARRAY: ints(0) if alone else work,
         "dram": dram,
-        "sfu": sfu + work if alone else sfu,
+        SFU: sfu + work if alone else sfu,
         "between": between,
         "drain": fills.last(),
     }
@@ -102,7 +103,7 @@ def _phases(family: Family) -> _Phases:
     phases, paths = _Phases(), list(family.paths())
     *outside, last = family.branch
     phases.inside = len(outside) * isinstance(last, FamilyFork)
-    if len(paths) == 1 or all(path.leaf.unit == "sfu" for path in paths):
+    if len(paths) == 1 or all(path.leaf.unit == SFU for path in paths):
         phases.paths = [paths]
         return phases
     waits: list[str] | None = None
@@ -112,7 +113,7 @@ def _phases(family: Family) -> _Phases:
         seen = family.space.seen(path.leaf.operator)
         follows = before in {view.name for view in seen.inputs}
         handed, before = before, seen.output.name
-        if path.leaf.unit == "sfu":
+        if path.leaf.unit == SFU:
             waits = [*waits, seen.name] if waits is not None and follows else None
             continue
         if waits and follows and is_plain:
@@ -134,7 +135,7 @@ def _turns(
     Each iteration has a tile of its own, which both use: with one slot, neither begins a next one
     before the other is done.
     """
-    arrays = [path for path in paths if path.leaf.unit == "array"]
+    arrays = [path for path in paths if path.leaf.unit == ARRAY]
     has_parts = any(isinstance(node, FamilyCut) for node in outside)
     if len(arrays) != 1 or family.space.derived or has_parts:
         return []
@@ -145,7 +146,7 @@ def _turns(
     shared = [node for node in outside[last + 1 :] if _is_kept(node)]
     read, turns = _used(family, arrays[0]), []
     for path in paths:
-        if path.leaf.unit != "sfu":
+        if path.leaf.unit != SFU:
             continue
         seen, used = family.space.seen(path.leaf.operator), _used(family, path)
         is_single = np.zeros((), dtype=np.bool_)
@@ -184,11 +185,11 @@ def _phase(
     work = sum((counts.chains[name] for name in operators), start=ints(0))
     every = [path for of_phase in phases.paths for path in of_phase]
     together = len({path.leaf.operator for path in every})
-    if 1 < together < len(every) or any(path.leaf.unit == "mac" for path in paths):
+    if 1 < together < len(every) or any(path.leaf.unit == MAC for path in paths):
         return work, ints(0)  # of several paths or passes, or with copies in PEs, tiles wait less
     all_of, single = TransferSeries(accelerator), TransferSeries(accelerator)
     for name, slots, times in _tiles(family, paths, every, phases.inside):
-        kind = family.space.workload.tensors[tensor_of(name)].kind
+        kind = family.space.workload.tensors[tensor_of(name)].lives
         if accelerator.memory(kind) != "dram":
             continue
         tile = counts.tile_bytes(BUFFER, name)
@@ -317,7 +318,7 @@ class BlockFills:
 
         ``number``: of the operand; None where it may be any.
         """
-        if path.leaf.unit != "array":
+        if path.leaf.unit != ARRAY:
             return ints(0)
         cycles = ints(self.accelerator.lead_latency_cycles)
         if number is None:
@@ -329,7 +330,7 @@ class BlockFills:
         """Return the cycles behind the last command of the array: what it made goes to DRAM."""
         *_, path = self.family.paths()
         output = self.family.space.seen(path.leaf.operator).output
-        if path.leaf.unit != "array" or output.name not in self.family.space.escapes:
+        if path.leaf.unit != ARRAY or output.name not in self.family.space.escapes:
             return ints(0)
         every = self._sizes
         cuts = PathCuts(self.family.space, path)
@@ -368,7 +369,7 @@ class BlockFills:
 
     def _leaving(self, path: TreePath, cuts: PathCuts, sizes: Sizes, inside: int = 0) -> Ints:
         """Return the cycles from the end of the last block to its last result in the buffer."""
-        if path.leaf.unit != "array":
+        if path.leaf.unit != ARRAY:
             return ints(0)
         last = _last(sizes, path.entries[inside:])
         return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)

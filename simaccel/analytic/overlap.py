@@ -11,6 +11,8 @@ from typing import Final
 from simaccel.analytic.core_totals import CoreTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
+from simaccel.hardware.memory import WRITES
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload, operands_of
@@ -38,7 +40,7 @@ class PlacedGroup:
     def stored(self) -> set[str]:
         """Tensors that the group stores in memory."""
         moved = self.totals.counts.moved
-        return {name for (level, name), n in moved.items() if level == "dram_write" and int(n)}
+        return {name for (level, name), n in moved.items() if level in WRITES and int(n)}
 
 
 def total_of(terms: Counter[str] | None) -> float:
@@ -98,7 +100,7 @@ class _Ends:
 
 def _unit(group: PlacedGroup) -> str:
     """Return the unit whose first and last command a group's stay is between."""
-    return "array" if int(group.totals.path["array"]) else "sfu"
+    return ARRAY if int(group.totals.path[ARRAY]) else SFU
 
 
 @dataclass(frozen=True)
@@ -117,10 +119,10 @@ def _turns(group: PlacedGroup) -> _Turns:
     """Return the cycles of a group's only array operator and vector operators by turns."""
     zero: Counter[str] = Counter()
     units = [path.leaf.unit for path in group.totals.family.paths()]
-    if _unit(group) == "sfu" or units.count("array") != 1:
+    if _unit(group) == SFU or units.count(ARRAY) != 1:
         return _Turns(zero, zero, zero)
-    some = Counter({"sfu": int(group.totals.path["sfu"])})
-    is_first, is_last = units[0] == "array", units[-1] == "array"
+    some = Counter({SFU: int(group.totals.path[SFU])})
+    is_first, is_last = units[0] == ARRAY, units[-1] == ARRAY
     return _Turns(some, zero if is_first else some, zero if is_last else some)
 
 
@@ -129,7 +131,7 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
     zero: Counter[str] = Counter()
     first = next(part for part in placed if isinstance(part, PlacedGroup))
     fill = Counter({"fill": int(first.totals.path["fill"])})
-    ends = _Ends({"array": zero, "sfu": zero, _unit(first): fill}, zero, zero)
+    ends = _Ends({ARRAY: zero, SFU: zero, _unit(first): fill}, zero, zero)
     previous: PlacedGroup | LinkWork | None = None
     for times, run in groupby(placed, lambda part: part.times):
         layer = list(run)
@@ -145,7 +147,7 @@ def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) ->
     """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
     zero: Counter[str] = Counter()
     found = [_behind(ends.last, _multiplied(_round(_Ends({}, zero), layer).last, times))]
-    for unit in ("array", "sfu"):
+    for unit in (ARRAY, SFU):
         after = _round(_Ends({unit: zero}), layer).units.get(unit)
         ends.units[unit] = _behind(ends.units[unit], _multiplied(after, times))
         found.append(ends.units[unit])
@@ -234,5 +236,5 @@ def _work_by_unit(group: PlacedGroup, operators: set[str]) -> Counter[str]:
     work: Counter[str] = Counter()
     for name, cycles in counts.chains.items():
         if name in operators:
-            work["sfu" if unit_of.get(name) == "sfu" else "array"] += int(cycles)
+            work[SFU if unit_of.get(name) == SFU else ARRAY] += int(cycles)
     return work

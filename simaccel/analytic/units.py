@@ -28,6 +28,7 @@ from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.units import SFU
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
@@ -91,7 +92,7 @@ class UnitCosts(BitWidths):
         def write(sizes: dict[str, Ints]) -> Ints:
             return ints(accelerator.write_rate.cycles(parts[-1][1](sizes)))
 
-        return {"sfu": sfu, "buffer_read": read, "buffer_write": write}
+        return {SFU: sfu, "buffer_read": read, "buffer_write": write}
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
@@ -103,7 +104,7 @@ class UnitCosts(BitWidths):
             return math.prod((sizes[rank] for rank in ranks), start=ints(1))
 
         return {
-            "sfu": lambda s: ints(accelerator.sfu.cycles(step.passes, elements(s))),
+            SFU: lambda s: ints(accelerator.sfu.cycles(step.passes, elements(s))),
             "buffer_read": lambda s: ints(accelerator.read_rate.cycles(read(s))),
             "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }

@@ -16,13 +16,14 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
+from simaccel.hardware.units import ARRAY
 
 if TYPE_CHECKING:
     from simaccel.analytic.orojenesis.halo import Halo
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
 
-UNITS = ("array",)
+ARRAY_UNITS = (ARRAY,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class _Outputs:
     help="Each tensor at its own depth, ranks cut twice (of two factors, windows too).",
 )
 @click.option("--bypass", is_flag=True, help="Tensors may pass the buffer by, an access per MAC.")
-@click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
+@click.option("--unit", metavar=ARRAY, help="Only tiles that a systolic array can take.")
 @click.option(
     "--halo",
     default="exact",
@@ -168,8 +169,8 @@ def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:
 
 def _require_mapspace(*, uneven: bool, bypass: bool, unit: str | None, halo: str) -> None:
     faults = []
-    if unit is not None and unit not in UNITS:
-        faults.append(fault("--unit", unit, suggest(unit, UNITS)))
+    if unit is not None and unit not in ARRAY_UNITS:
+        faults.append(fault("--unit", unit, suggest(unit, ARRAY_UNITS)))
     if halo not in HALOS:
         faults.append(fault("--halo", halo, suggest(halo, HALOS)))
     if bypass and (uneven or unit):

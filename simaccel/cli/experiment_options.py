@@ -109,14 +109,14 @@ class ExperimentOptions:
             NotDirectedError: the dataflows of a description that no mapping says.
 
         """
-        from simaccel.experiment.precision import at_precision
+        from simaccel.experiment.precision import placed_on
 
         if self.is_directed():
             return self._directed()
         workload, accelerator, name = gather(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
-        workload = at_precision(workload, accelerator)
+        workload = placed_on(workload, accelerator)
         if self.mapping is None:
             return workload, accelerator, self._chosen(name, workload, accelerator)
         from simaccel.mapping.checks import require_mapping
@@ -227,7 +227,7 @@ class ExperimentOptions:
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
-        from simaccel.experiment.precision import at_precision
+        from simaccel.experiment.precision import placed_on
         from simaccel.maestro.dataflows.reading import load_directives, require_pes
         from simaccel.maestro.dataflows.translating import directed_mapping
         from simaccel.mapping.checks import require_mapping
@@ -239,7 +239,7 @@ class ExperimentOptions:
         )
         array = accelerator.spatial
         require_pes(directives, array.rows * array.cols)
-        workload = at_precision(workload, accelerator)
+        workload = placed_on(workload, accelerator)
         mapping = directed_mapping(directives.layers, workload, accelerator)
         require_mapping(workload, mapping, accelerator, self.workload.name)
         return workload, accelerator, mapping

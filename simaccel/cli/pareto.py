@@ -105,7 +105,7 @@ def compare_fronts(
         lambda: asked.names(several=True),
     )
     from simaccel.experiment.parallel import run_with
-    from simaccel.experiment.precision import at_precision
+    from simaccel.experiment.precision import placed_on
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
@@ -115,7 +115,7 @@ def compare_fronts(
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
-    workload = at_precision(workload, accelerator)
+    workload = placed_on(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
         rows = run_with(team, _run, tasks, bar.show, lost=_lost)

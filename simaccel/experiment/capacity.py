@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.numbers import in_bytes
+from simaccel.numbers import SHARED, in_bytes
 from simaccel.workload import Kind, Workload
+from simaccel.workload.shared import most_shared_bytes
 
 _LASTING: Final[tuple[Kind, ...]] = ("weight", "cache")
 """Tensors that each layer has its own of, all the time."""
@@ -46,4 +47,7 @@ def memory_demands(workload: Workload, accelerator: Accelerator) -> list[MemoryD
         layers = times[name] if tensor.kind in _LASTING else 1
         needed[accelerator.memory(tensor.kind)] += n_bytes * layers
     backing = accelerator.every_backing
+    if SHARED in needed:
+        steps = [(operator.name,) for operator in workload.operators]
+        needed[SHARED] = most_shared_bytes(workload, steps)
     return [MemoryDemand(name, n, backing[name].dram.capacity_bytes) for name, n in needed.items()]

@@ -19,10 +19,11 @@ from simaccel.errors import SimaccelError
 from simaccel.experiment.layout import Layout
 from simaccel.mapping.space import BoundOperator, held_around, space_of
 from simaccel.mapping.tree import Group, Keep, Mapping
-from simaccel.program.interpreter import Array, interpret_within
+from simaccel.program.interpreter import interpret_within
 from simaccel.program.program import Program, ProgramError
 from simaccel.workload import Einsum, Operand, Operator, Vector, Workload
 from simaccel.workload.vectors import VECTORS, RankOrder
+from simaccel.workload.vectors.kind import Array
 
 Booleans = npt.NDArray[np.bool_]
 

@@ -23,9 +23,9 @@ from simaccel.experiment.check import (
 )
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.chips.sharding import Pod
-from simaccel.program.interpreter import Array
 from simaccel.program.lowering import lower
 from simaccel.workload import Workload
+from simaccel.workload.vectors.kind import Array
 
 
 def check_chips(

@@ -1,8 +1,7 @@
 """Dask clusters: processes of this computer, or of a scheduler that runs somewhere.
 
-Tasks that take little time travel together: one that travels alone takes 4 ms of CPU of Dask
-(``Client.map`` of 5,000 that do nothing, to two processes), and 0.15 ms with others. A task whose
-process dies is tried once more, alone; if that process dies, too, the task is lost, and no other.
+A task whose process dies is tried once more, alone, when all others have ended; if that process
+dies, too, the task is lost, and no other.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ import os
 import signal
 import sys
 import threading
-import time
 from asyncio import CancelledError
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from itertools import islice
 from multiprocessing import resource_tracker
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import dask
 from distributed import Client, Future, LocalCluster, as_completed
@@ -36,15 +33,12 @@ Found = TypeVar("Found")
 Outcome = tuple[Exception | None, Any]
 """What a task raised, or gave."""
 
-TOGETHER_SECONDS: Final = 0.25
-"""Tasks travel together as long as they are expected to take no longer than this."""
-_MOST_TOGETHER: Final = 512
-_SHARES: Final = 4
-"""What is left is sent in at least so many pieces a process, so that all end together."""
-_AHEAD: Final = 2
-"""Pieces that the scheduler knows of, for each process."""
-_COUNT_SECONDS: Final = 5.0
-"""The processes of a cluster that is not ours are counted so often."""
+_PIECES: Final = 256
+"""Pieces in which many tasks travel, and how many the scheduler knows of at a time.
+
+It gives each process one piece at a time. A task that travels alone takes 4 ms of CPU of Dask.
+"""
+_DIED: Final = "a process of the search died; is there enough memory?"
 _ANSWER_SECONDS: Final = 10.0
 _START_SECONDS: Final = 120.0
 """A process loads Dask before it answers, which takes a second on an idle processor."""
@@ -72,36 +66,18 @@ class ClusterError(SimaccelError):
     exit_code = 1
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Tasks that travel together, by their numbers; ``again``: their process died before."""
-
-    numbers: tuple[int, ...]
-    again: bool = False
-
-
 class Processes:
-    """The processes of a cluster; ``count``: how many, None if somebody else decides."""
+    """The processes of a cluster; ``digest``: of the code that they are to run."""
 
-    def __init__(self, client: Client, count: int | None, digest: str | None = None) -> None:
+    def __init__(self, client: Client, digest: str | None = None) -> None:
         self.client = client
         self.digest = digest
-        self._fixed = count
-        self._count, self._counted = 1, float("-inf")
 
     def numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
     ) -> Generator[tuple[int, Found], None, None]:
         """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
-        todo = deque(reversed(range(len(tasks))))
-        with closing(self._pieces(work, tasks, todo, _MOST_TOGETHER)) as pieces:
-            for number, (error, result) in pieces:
-                if isinstance(error, WorkerDiedError):
-                    yield number, lost(tasks[number])
-                elif error is not None:
-                    raise error
-                else:
-                    yield number, result
+        yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
 
     def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
         """Yield the results in the order of the tasks, as far as they are asked for.
@@ -112,98 +88,100 @@ class Processes:
         """
         early: dict[int, Found] = {}
         after = 0
-        with closing(self._pieces(work, tasks, deque(range(len(tasks))), 1)) as pieces:
-            for number, (error, result) in pieces:
-                if error is not None:
-                    raise error
+        with closing(self._results(work, tasks, range(len(tasks)), _raise_died)) as results:
+            for number, result in results:
                 early[number] = result
                 while after in early:
                     yield early.pop(after)
                     after += 1
 
-    def _pieces(
-        self, work: Callable[[Any], Any], tasks: Sequence[Any], todo: deque[int], most: int
+    def _results(
+        self,
+        work: Callable[[Task], Found],
+        tasks: Sequence[Task],
+        numbers: range,
+        lost: Callable[[Task], Found],
+    ) -> Generator[tuple[int, Found], None, None]:
+        """Yield results as they come; tasks whose process died are tried again, each alone."""
+        died: list[int] = []
+        size = 1 + len(tasks) // _PIECES
+        pieces = (numbers[at : at + size] for at in range(0, len(tasks), size))
+        with closing(self._outcomes(work, tasks, pieces)) as outcomes:
+            for number, (error, result) in outcomes:
+                if isinstance(error, WorkerDiedError):
+                    died.append(number)
+                elif error is not None:
+                    raise error
+                else:
+                    yield number, result
+        for died_number in died:
+            for number, (error, result) in self._outcomes(work, tasks, iter([[died_number]])):
+                if error is not None and not isinstance(error, WorkerDiedError):
+                    raise error
+                yield number, lost(tasks[number]) if error is not None else result
+
+    def _outcomes(
+        self,
+        work: Callable[[Any], Any],
+        tasks: Sequence[Any],
+        pieces: Iterator[Sequence[int]],
     ) -> Generator[tuple[int, Outcome], None, None]:
-        """Send pieces as others come back, and give what came of each task."""
-        sent: dict[Future[Any], _Piece] = {}
-        again: deque[int] = deque()
-        coming, size = as_completed([], loop=self.client.loop), 1
+        """Yield what came of tasks; those of a piece travel together."""
+        sent: dict[Future[Any], Sequence[int]] = {}
+        ended = as_completed([], loop=self.client.loop)
         try:
-            while todo or again or sent:
-                while (todo or again) and len(sent) < _AHEAD * self._processes():
-                    piece = self._next(todo, again, size)
-                    future = self._send(work, [tasks[at] for at in piece.numbers])
+            while True:
+                for piece in islice(pieces, _PIECES - len(sent)):
+                    work_on = [tasks[number] for number in piece]
+                    future = self.client.submit(_run, work, work_on, self.digest, pure=False)
                     sent[future] = piece
-                    coming.add(future)
-                future = next(coming)
+                    ended.add(future)
+                if not sent:
+                    return
+                future = next(ended)
                 piece = sent.pop(future)
-                seconds, outcomes = _outcomes(future, len(piece.numbers))
-                if isinstance(outcomes[0][0], WorkerDiedError) and not piece.again:
-                    again.extend(piece.numbers)
-                    continue
-                size = _together(seconds / len(outcomes), size, most)
-                yield from zip(piece.numbers, outcomes, strict=True)
+                yield from zip(piece, _read(future, len(piece)), strict=True)
         finally:
             if sent:
                 self.client.cancel(list(sent), force=True)
-
-    def _send(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Future[Any]:
-        return self.client.submit(_work_on, work, tasks, self.digest, pure=False)
-
-    def _next(self, todo: deque[int], again: deque[int], size: int) -> _Piece:
-        if again:
-            return _Piece((again.popleft(),), again=True)
-        share = -(-len(todo) // (_SHARES * self._processes()))
-        return _Piece(tuple(todo.popleft() for _ in range(min(size, share))))
-
-    def _processes(self) -> int:
-        if self._fixed is not None:
-            return self._fixed
-        if time.monotonic() - self._counted > _COUNT_SECONDS:
-            self._count = max(1, sum(self.client.nthreads().values()))
-            self._counted = time.monotonic()
-        return self._count
 
 
 class LocalProcesses(Processes):
     """Processes of this computer, of which there may become more."""
 
     def __init__(self, cluster: LocalCluster, client: Client) -> None:
-        super().__init__(client, 0)
+        super().__init__(client)
         self._cluster = cluster
+        self._count = 0
 
     def grow(self, count: int) -> None:
         """Start processes, without waiting for them, until there are that many."""
-        if count > (self._fixed or 0):
-            self._fixed = count
+        if count > self._count:
+            self._count = count
             self._cluster.scale(count)
 
 
-def _work_on(
-    work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None
-) -> tuple[float, list[Outcome]]:
-    """Do tasks in a process of a cluster; give the seconds, and what came of each."""
+def _run(work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None) -> list[Outcome]:
+    """Do tasks in a process of a cluster; give what each raised, or gave."""
     if hasattr(signal, "pthread_sigmask"):  # which it has from who started it; `kill` ends it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     if digest not in {None, code_digest()}:
         raise ClusterError("a process of the cluster runs another simaccel; install this one there")
-    started = time.perf_counter()
     outcomes: list[Outcome] = []
     for task in tasks:
         try:
             outcomes.append((None, work(task)))
         except Exception as error:  # noqa: BLE001 - it is raised where the result is read
             outcomes.append((error, None))
-    return time.perf_counter() - started, outcomes
+    return outcomes
 
 
-def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
-    """Read what came of a piece; a process that died is an error of each of its tasks."""
+def _read(future: Future[Any], count: int) -> list[Outcome]:
+    """Read what came of tasks; a process that died is an error of each of them."""
     try:
-        outcome: tuple[float, list[Outcome]] = future.result()
+        outcomes: list[Outcome] = future.result()
     except KilledWorker:
-        error = WorkerDiedError("a process of the search died; is there enough memory?")
-        return 0.0, [(error, None)] * count
+        return [(WorkerDiedError(_DIED), None)] * count
     except ClusterError:
         raise
     except NoWorkerError:
@@ -212,13 +190,11 @@ def _outcomes(future: Future[Any], count: int) -> tuple[float, list[Outcome]]:
         raise ClusterError("the scheduler of the cluster is gone") from None
     except Exception as error:  # noqa: BLE001 - whatever Dask raises
         raise ClusterError(f"the cluster gave up: {type(error).__name__}: {error}") from None
-    return outcome
+    return outcomes
 
 
-def _together(task_seconds: float, size: int, most: int) -> int:
-    """Return how many tasks are to travel together: at most twice as many as before."""
-    fitting = int(TOGETHER_SECONDS / task_seconds) if task_seconds > 0 else most
-    return max(1, min(fitting, 2 * size, most))
+def _raise_died(_task: object) -> NoReturn:
+    raise WorkerDiedError(_DIED)
 
 
 @contextmanager
@@ -309,7 +285,7 @@ def connect_cluster(address: str) -> Iterator[Processes]:
         except TimeoutError:
             allowed = "a scheduler that has processes (dask worker ADDRESS)"
             raise InputError([Fault("command line", "--dask", address, allowed)]) from None
-        yield Processes(client, None, code_digest())
+        yield Processes(client, code_digest())
     finally:
         with suppress(TimeoutError, OSError):
             client.close(_END_SECONDS)

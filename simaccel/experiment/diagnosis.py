@@ -16,10 +16,10 @@ from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.memory import is_dram_channel
+from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.trace import Stall, TraceReader
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
-_WORK_FIRST = ("array", "sfu")
 TOTAL = "total"
 _WORTH_A_SEARCH = 0.02
 """Of the cycles of a run; what is lost by waiting for less is not searched for."""
@@ -64,13 +64,13 @@ class OperatorDiagnosis:
         before the DMA engines. The DMA engines share the DRAM: a transfer that queues there
         counts as busy.
         """
-        order = sorted(self.engines, key=lambda e: (*_WORK_FIRST, e).index(e))
+        order = sorted(self.engines, key=lambda e: (*COMPUTE_UNITS, e).index(e))
         return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed(e)))
 
     @property
     def compute(self) -> str:
         """The engine to tell of: the array, unless the SFU is busier."""
-        found = [name for name in _WORK_FIRST if name in self.engines] or [*self.engines]
+        found = [name for name in COMPUTE_UNITS if name in self.engines] or [*self.engines]
         return max(found, key=lambda name: self.engines[name].get("busy", 0))
 
     def blamed(self, engine: str) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.files.documents import parse_document
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.text import tree_text
 from simaccel.trace import TraceError, TraceReader
 
@@ -83,7 +84,7 @@ class Difference:
         return self.b - self.a
 
 
-def compare(a: TraceReader, b: TraceReader, engine: str = "array") -> Difference:
+def compare(a: TraceReader, b: TraceReader, engine: str = ARRAY) -> Difference:
     """Take the difference of two runs apart, by what ``engine`` did.
 
     Raises:

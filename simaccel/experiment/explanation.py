@@ -30,7 +30,7 @@ from simaccel.experiment.disagreement import (
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.waiting import computing_unit
 from simaccel.hardware import SpatialArraySpec
-from simaccel.hardware.memory import crosses_dram
+from simaccel.hardware.memory import leaves_core
 from simaccel.machine.machine import OperatorRun
 from simaccel.maestro.analysis.analysis import analyse
 from simaccel.maestro.analysis.dimensions import Dimension, dimensions_of, dram_bytes_of
@@ -276,8 +276,8 @@ def _needs(result: ExperimentResult, run: OperatorRun, unit: str) -> tuple[Neede
     moved = dict.fromkeys((*backing, *ON_CHIP), 0)
     for (way, tensor), n_bytes in run.moved.items():
         at = way
-        if crosses_dram(way):
-            at = accelerator.memory(result.workload.tensors[tensor_of(tensor)].kind)
+        if leaves_core(way):
+            at = accelerator.memory(result.workload.tensors[tensor_of(tensor)].lives)
         if at in moved:
             moved[at] += n_bytes
     rates = {name: (memory.channel_rate, memory.dram.channels) for name, memory in backing.items()}
@@ -357,9 +357,9 @@ def _memory_cycles(
 ) -> dict[str, int]:
     """Return the cycles of the bytes that cross each memory's channels, by its name."""
     crossing: dict[str, int] = {}
-    for name in dict.fromkeys(name for way, name in run.moved if crosses_dram(way)):
+    for name in dict.fromkeys(name for way, name in run.moved if leaves_core(way)):
         tensor = result.workload.tensors[tensor_of(name)]
-        at = result.accelerator.memory(tensor.kind)
+        at = result.accelerator.memory(tensor.lives)
         once = max(
             view.n_bytes for seen in space.operators for used, view in seen.uses if used == name
         )

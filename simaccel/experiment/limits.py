@@ -14,35 +14,33 @@ from typing import Final, Protocol
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.prediction import GroupPrediction, Prediction
-from simaccel.experiment.causes import ARRAY, LIMITS, LOADING, UNFILLED
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
-from simaccel.experiment.what_if import free, takes_time
+from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import without_core
+from simaccel.hardware.units import ARRAY, LIMITS, LOADING, SFU, UNFILLED, UNITS
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.program import Program
 from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {
-    "array": ARRAY,
-    "sfu": "sfu",
+    **{name: name for name in UNITS},
     "buffer_read": "buffer_port",
     "buffer_write": "buffer_port",
     "noc_distribution": "noc",
     "noc_collection": "noc",
 }
+"""Limits of resources other than memories outside, by the resource's name on a core."""
 _HALF: Final = 2
 _CASES: Final[Mapping[str, tuple[str, ...]]] = {
-    ARRAY: ("array",),
-    UNFILLED: ("array",),
-    LOADING: ("array_loading",),
+    ARRAY: (ARRAY,),
+    UNFILLED: (ARRAY,),
+    LOADING: (LOADING,),
     "buffer_port": ("buffer_ports",),
     "dram_queue": ("dram_latency",),
-    **{
-        name: (name,)
-        for name in ("sfu", "dram_bandwidth", "dram_latency", "dram_banks", "noc", "link")
-    },
+    **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc")},
+    **{name: (name,) for name in (SFU, *FREED_UNITS)},
 }
 """What is freed to see what a limit costs."""
 
@@ -159,8 +157,9 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
 
 
 def _named(accelerator: Accelerator, resource: str) -> str:
-    of_core = _OF_RESOURCE.get(without_core(resource))
-    return of_core or _of_memory(accelerator, resource)
+    if resource in accelerator.every_backing:
+        return _of_memory(accelerator, resource)
+    return _OF_RESOURCE[without_core(resource)]
 
 
 def _limit(
@@ -189,7 +188,7 @@ def _limit(
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:
-    backing = accelerator.every_backing.get(memory, accelerator)
+    backing = accelerator.every_backing[memory]
     return "dram_queue" if backing.waits_for_requests else "dram_bandwidth"
 
 

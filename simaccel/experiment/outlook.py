@@ -98,10 +98,8 @@ def outlook(
     options = settle_options(options, accelerator)
     if isinstance(dataflow, Mapping):
         return SearchForecast(operators=len(workload.operators), how="the mapping is given")
-    store = cache() if is_lasting(workload, dataflow, options) else None
-    plain = SearchForecast(
-        operators=len(workload.operators), kept=None if store is None else store.folder
-    )
+    kept = cache().folder if is_lasting(workload, dataflow, options) else None
+    plain = SearchForecast(operators=len(workload.operators), kept=kept)
     if not anew and recall(workload, accelerator, dataflow, options) is not None:
         return replace(plain, remembered=True, how="remembered")
     if dataflow in MAPSPACES:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on
 from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
@@ -190,7 +190,7 @@ def run_pipeline(
     if batch % chosen:
         allowed = f"a number that divides the batch of {batch}"
         raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])
-    whole = at_precision(build(batch // chosen), accelerator)
+    whole = placed_on(build(batch // chosen), accelerator)
     _require_stages(whole, stages)
     alone = _stage_accelerator(accelerator, stages)
     asked = options or Options()

@@ -1,18 +1,26 @@
-"""A workload in the precision of the accelerator that it runs on."""
+"""A workload on the accelerator that it runs on: in its precision, with what its memories hold."""
 
 from __future__ import annotations
 
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_native
+from simaccel.workload.shared import in_shared_buffer
 
 
-def at_precision(workload: Workload, accelerator: Accelerator) -> Workload:
+def placed_on(workload: Workload, accelerator: Accelerator) -> Workload:
     """Return a workload with the accelerator's numbers in tensors for which it says none itself.
 
-    Where the accelerator has no section ``precision``, or a file says the types of the tensors, it
-    is the same workload.
+    What operators hand on lies in the buffer that its cores share, if there is one and it fits.
+    Where the accelerator has neither, or a file says the types of the tensors, it is the same
+    workload.
     """
-    if workload.parameters.get("typed"):
-        return workload
-    return with_native(workload, accelerator.precision.by_class)
+    if not workload.parameters.get("typed"):
+        workload = with_native(workload, accelerator.precision.by_class)
+    return with_shared(workload, accelerator)
+
+
+def with_shared(workload: Workload, accelerator: Accelerator) -> Workload:
+    """Return a workload with what lies in the buffer that the accelerator's cores share."""
+    shared = accelerator.cores.shared_buffer
+    return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)

@@ -1,21 +1,12 @@
-"""Mappings that were searched before, kept on disk under a key of all that decides them.
-
-The key has the workload, the accelerator, the dataflow, what was asked of the scheduler, and the
-code that searches: a new version of simaccel, or a changed line, searches again. Beside a mapping
-stands how it was searched, for who asks. Files of the folder may be deleted at any time, and one
-that is damaged is searched again.
-"""
+"""Mappings that were searched before, kept in the store, each with how it was searched."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from simaccel.errors import SimaccelError
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import cache, digest
+from simaccel.experiment.store import cache, result_key
 from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import require_mapping
@@ -24,7 +15,6 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
 from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore_account
 from simaccel.workload import VECTORS, Vector, Workload
-from simaccel.workload.workload import canonical_text
 
 
 def recall_or_search(
@@ -77,35 +67,33 @@ def remember(
     known: RememberedMapping,
 ) -> None:
     """Keep a mapping, and how it was searched, on disk."""
-    store = cache()
-    if store is None or not is_lasting(workload, dataflow, options):
-        return
-    kept = {
-        "mapping": mapping_text(known.mapping),
-        "searches": [asdict(account) for account in known.accounts],
-        "gave": [asdict(trade) for trade in known.gave],
-    }
-    with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(_key(workload, accelerator, dataflow, options), kept)
+    if is_lasting(workload, dataflow, options):
+        kept = {
+            "mapping": mapping_text(known.mapping),
+            "searches": [asdict(account) for account in known.accounts],
+            "gave": [asdict(trade) for trade in known.gave],
+        }
+        key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
+        cache().remember(key, kept)
 
 
 def recall(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options
 ) -> RememberedMapping | None:
     """Return a mapping that is on disk, and how it was searched; None if it is not, or damaged."""
-    store = cache()
-    if store is None or not is_lasting(workload, dataflow, options):
-        return None
-    with suppress(SimaccelError, ValueError, TypeError, LookupError, AttributeError):
-        document = store.get(_key(workload, accelerator, dataflow, options))
+
+    def read(document: dict[str, Any]) -> RememberedMapping:
         mapping = parse_mapping(parse_document(document["mapping"]), "a remembered mapping")
         require_same(workload, mapping)
         require_mapping(workload, mapping, file="a remembered mapping")
         accounts = [_account(account) for account in document["searches"]]
-        return RememberedMapping(
-            mapping, accounts, [ObjectiveLosses(**trade) for trade in document["gave"]]
-        )
-    return None
+        trades = [ObjectiveLosses(**trade) for trade in document["gave"]]
+        return RememberedMapping(mapping, accounts, trades)
+
+    if not is_lasting(workload, dataflow, options):
+        return None
+    key = result_key("mapping", accelerator, workload, options, dataflow=dataflow)
+    return cache().recall(key, read)
 
 
 def is_lasting(workload: Workload, dataflow: str, options: Options) -> bool:
@@ -128,24 +116,3 @@ def _is_plugged(workload: Workload, dataflow: str) -> bool:
     kinds = (one.kind for one in workload.operators if isinstance(one, Vector))
     ours = dataflow in DATAFLOWS.own or dataflow in MAPSPACES
     return not ours or any(kind not in VECTORS.own for kind in kinds)
-
-
-def _key(workload: Workload, accelerator: Accelerator, dataflow: str, options: Options) -> str:
-    asked = (
-        options.pipeline,
-        options.objective,
-        options.stationarity,
-        options.constraints,
-        options.spread,
-        options.patience,
-        options.tolerance,
-        asdict(options.effort),
-    )
-    return digest(
-        code_digest(),
-        workload.name,
-        canonical_text(workload),
-        repr(accelerator),
-        dataflow,
-        repr(asked),
-    )

@@ -1,18 +1,12 @@
-"""Earlier runs with resources freed, kept on disk under a key of all that decides them.
-
-They stand beside the mappings (``remembered``), by the same rules: other code runs again, files may
-be deleted at any time, and one that is damaged is run again.
-"""
+"""Earlier runs with resources freed, kept in the store."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from simaccel.errors import SimaccelError
 from simaccel.experiment.code import code_digest
-from simaccel.experiment.store import cache, digest
+from simaccel.experiment.store import cache, result_key
 from simaccel.experiment.what_if import (
     BaseRun,
     FreedRun,
@@ -39,18 +33,16 @@ def remembered_what_if(
     Nothing is remembered of a program with a plug-in's operator, whose code the key doesn't have.
     A ``trace`` of this very program that this code wrote has the run as it is.
     """
-    store = cache()
     works = {command.work for command in commands(program.body) if isinstance(command, Sfu)}
     own = works <= VECTORS.own.keys()
-    base = None if trace is None or not own else _told(trace)
-    if store is None or not own:
-        return what_if(accelerator, program, progress=progress, base=base)
-    key = digest("what-if", code_digest(), repr(accelerator), program_text(program))
-    with suppress(ValueError, TypeError, LookupError, AttributeError):  # not there, or damaged
-        return _read(store.get(key))
-    answer = what_if(accelerator, program, progress=progress, base=base)
-    with suppress(SimaccelError):  # a folder that can't be written remembers nothing
-        store.put(key, asdict(answer))
+    if not own:
+        return what_if(accelerator, program, progress=progress)
+    base = None if trace is None else _told(trace)
+    store, key = cache(), result_key("what-if", accelerator, program=program_text(program))
+    answer = store.recall(key, _read)
+    if answer is None:
+        answer = what_if(accelerator, program, progress=progress, base=base)
+        store.remember(key, asdict(answer))
     return answer
 
 

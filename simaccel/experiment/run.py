@@ -16,7 +16,7 @@ from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on, with_shared
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
@@ -122,9 +122,10 @@ def simulate(
     if isinstance(dataflow, Mapping):
         mapping = dataflow
         require_same(workload, mapping)
+        workload = with_shared(workload, accelerator)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
-        workload = at_precision(workload, accelerator)
+        workload = placed_on(workload, accelerator)
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)

@@ -1,5 +1,9 @@
 """Results by all that decides them, in memory and in a folder: none is computed twice.
 
+Mappings that were searched, runs with resources freed, and runs of explorations are kept here, all
+by one key (``result_key``): other code, or another version of simaccel, computes again. The first
+two are in the user's cache folder (``cache``), explorations where their user says.
+
 One file a result, under the digest of all that decides it, with a digest of what it holds: a file
 that is damaged is as good as none. Files are written beside their place and moved there, so that a
 kill leaves none or all of one. Nothing in the folder depends on when, or how often, it was written.
@@ -12,17 +16,32 @@ import json
 import os
 import re
 from collections.abc import Callable
+from collections.abc import Mapping as Map
 from contextlib import suppress
+from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from simaccel.errors import InputError
+from simaccel.errors import InputError, SimaccelError
+from simaccel.experiment.code import code_digest
+from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
 from simaccel.files.targets import PARTIAL, not_written
+from simaccel.hardware import Accelerator
+from simaccel.schedulers import Options
+from simaccel.version import version
+from simaccel.workload import Workload
+from simaccel.workload.workload import canonical_text
 
+Result = TypeVar("Result")
 VARIABLE: Final = "SIMACCEL_CACHE"
 OFF: Final = "off"
 _MOST_BYTES: Final = 2**28
+_UNREAD: Final = frozenset({"source", "description"})
+"""Fields of an accelerator that are there for readers."""
+_UNDECISIVE: Final = ("each", "note", "gave", "watch", "ends")
+"""Options that say who works and who is told, and not what comes out."""
 _LEFT: Final = re.compile(rf"\.([0-9]+)\{PARTIAL}$")
 
 
@@ -41,10 +60,6 @@ class ResultStore:
         self.reused = 0
         self._is_whole = is_whole
         self._known: dict[str, Any] = {}
-
-    def known(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
-        """Return what was read or kept before, without a look into the folder; or None."""
-        return self._known.get(key)
 
     def get(self, key: str) -> Any:  # noqa: ANN401 - plain data of any form
         """Return what is kept under a key; None if that is nothing, or damaged."""
@@ -70,31 +85,82 @@ class ResultStore:
         if self.folder is not None:
             write_json(self._path(key), {**entry, "sha256": digest(_text(entry))})
 
+    def recall(self, key: str, read: Callable[[Any], Result]) -> Result | None:
+        """Return what ``read`` makes of what is kept; None if that is nothing, or damaged."""
+        with suppress(SimaccelError, ValueError, TypeError, LookupError, AttributeError):
+            return read(self.get(key))
+        return None
+
+    def remember(self, key: str, found: object) -> None:
+        """Keep plain data under a key, if the disk lets it be written."""
+        with suppress(SimaccelError):
+            self.put(key, found)
+
     def _path(self, key: str) -> Path:
         assert self.folder is not None  # noqa: S101 - narrows the type
         return self.folder / key[:2] / f"{key}.json"
 
 
-def cache() -> ResultStore | None:
-    """Return the store of what is remembered from one command to the next; None if nothing is.
+def cache() -> ResultStore:
+    """Return the store of what is remembered from one command to the next.
 
     It is in the user's cache folder, or where ``SIMACCEL_CACHE`` says; ``off`` remembers nothing.
     """
     folder = os.environ.get(VARIABLE)
     if folder == OFF:
-        return None
+        return ResultStore()
     if folder:
         return ResultStore(Path(folder))
     from platformdirs import user_cache_path  # noqa: PLC0415 - only where it is needed
 
     with suppress(RuntimeError):  # no HOME, and a user that the system doesn't know
         return ResultStore(user_cache_path("simaccel") / "mappings")
-    return None
+    return ResultStore()
 
 
-def digest(*parts: str) -> str:
-    """Return a key: the digest of all that decides a result."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+def result_key(
+    kind: str,
+    accelerator: Accelerator,
+    workload: Workload | None = None,
+    options: Options | None = None,
+    **others: str,
+) -> str:
+    """Return the digest of all that decides a result; ``others``: what its kind has beside."""
+    decisive: dict[str, object] = {
+        "kind": kind,
+        "simaccel": version(),
+        "code": code_digest(),
+        "accelerator": _accelerator_text(accelerator),
+        **others,
+    }
+    if workload is not None:
+        decisive["workload"] = _workload_text(workload)
+    if options is not None:
+        named = {name: value for name, value in vars(options).items() if name not in _UNDECISIVE}
+        decisive["options"] = {**named, "effort": asdict(options.effort)}
+    return digest(_text(decisive))
+
+
+@lru_cache(maxsize=4096)
+def _workload_text(workload: Workload) -> str:
+    return f"{workload.name}\n{canonical_text(workload)}"
+
+
+@lru_cache(maxsize=4096)
+def _accelerator_text(accelerator: Accelerator) -> str:
+    return _text(_decisive(accelerator_document(accelerator)))
+
+
+def _decisive(value: object) -> object:
+    """Leave out what is there for readers."""
+    if isinstance(value, Map):
+        return {key: _decisive(item) for key, item in value.items() if key not in _UNREAD}
+    return value
+
+
+def digest(text: str) -> str:
+    """Return the digest of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - plain data of any form

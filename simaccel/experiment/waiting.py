@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, SFU, UNITS
 from simaccel.machine.machine import OperatorRun, Run
 
 BUSY: Final = "busy"
@@ -19,23 +20,22 @@ OF_UNIT: Final = (BUSY, IDLE)
 _DRAM: Final = ("dram_bandwidth", "dram_queue")
 _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
-    "fill": ("dram_latency", "dram_bandwidth", "noc", "buffer_port", "array"),
-    "between": ("sfu", "array", "noc", "drain"),
+    "fill": ("dram_latency", "dram_bandwidth", "noc", "buffer_port", ARRAY),
+    "between": (SFU, ARRAY, "noc", "drain"),
     "start": ("start",),
     "drain": ("drain", IDLE),
     "buffer_read": _PORT,
     "buffer_write": _PORT,
     "noc": ("noc",),
-    "array": ("array",),
-    "sfu": ("sfu",),
-    "link": ("link", "drain", IDLE),
+    **{name: (name, "drain", IDLE) for name in UNITS},
+    **{name: (name,) for name in COMPUTE_UNITS},
 }
 """What a unit does in the cycles of a term, the likeliest first; in those of memories: `_DRAM`."""
 
 
 def computing_unit(run: Run | OperatorRun) -> str:
     """Return the engine that computes: the array where it works at all, else the SFU."""
-    return "array" if run.engines["array"].busy else "sfu"
+    return ARRAY if run.engines[ARRAY].busy else SFU
 
 
 def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeVar
 
 from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
@@ -16,13 +17,13 @@ from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
-from simaccel.machine.accounts import Cause, EngineCycles
+from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
+from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.walks import make_walks
 from simaccel.program.program import (
     Command,
     Compute,
-    Link,
     Load,
     Node,
     Operator,
@@ -31,20 +32,23 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
+    UnitCommand,
     commands,
     transfer_of,
 )
 
+FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
+"""Units whose row says how they are freed."""
 RESOURCES = (
     "dram_bandwidth",
     "dram_latency",
     "dram_banks",
     "buffer_ports",
     "noc",
-    "sfu",
-    "array",
-    "link",
-    "array_loading",
+    SFU,
+    ARRAY,
+    *FREED_UNITS,
+    LOADING,
     "slots",
 )
 """What can be freed."""
@@ -55,11 +59,11 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("dram_banks",),
     ("buffer_ports",),
     ("noc",),
-    ("sfu",),
-    ("array",),
-    ("array_loading",),
-    ("array", "noc"),
-    ("link",),
+    (SFU,),
+    (ARRAY,),
+    (LOADING,),
+    (ARRAY, "noc"),
+    *((name,) for name in FREED_UNITS),
     ("slots",),
 )
 """What is freed together: an array is fed by its NoC, which is often built to match it."""
@@ -116,9 +120,9 @@ def what_if(
     if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
         possible = [case for case in possible if "dram_banks" not in case]
     if accelerator.chips.count == 1:
-        possible = [case for case in possible if "link" not in case]
+        possible = [case for case in possible if LINK not in case]
     if not any(loading_cycles(program, accelerator).values()):
-        possible = [case for case in possible if "array_loading" not in case]
+        possible = [case for case in possible if LOADING not in case]
     freed: list[FreedRun] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
@@ -161,7 +165,7 @@ def takes_time(accelerator: Accelerator, case: Sequence[str]) -> bool:
     backing = accelerator.every_backing.values()
     dram = any(not one.channel_rate.unlimited or one.dram.latency_cycles > 0 for one in backing)
     ports = not (accelerator.read_rate.unlimited or accelerator.write_rate.unlimited)
-    return dram or ports or not {"array", "sfu"} & set(case)
+    return dram or ports or not {*COMPUTE_UNITS} & set(case)
 
 
 def free(
@@ -198,7 +202,12 @@ _NO_BANKS: Final = {"model": "channel", "map": None}
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
     beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
-    return _with(one, dram=_with(one.dram, **fields), memories=_with(one.memories, **beside))
+    cores, shared = one.cores, one.cores.shared_buffer
+    if shared is not None:
+        own = {name: value for name, value in fields.items() if name in type(shared).model_fields}
+        cores = _with(cores, shared_buffer=_with(shared, **own))
+    memories = _with(one.memories, **beside)
+    return _with(one, dram=_with(one.dram, **fields), memories=memories, cores=cores)
 
 
 def _dram_latency(one: Accelerator) -> Accelerator:
@@ -227,10 +236,12 @@ def _array(one: Accelerator) -> Accelerator:
     return _with(one, array=kind.model_validate(_fields(one.array)))
 
 
-def _link(accelerator: Accelerator) -> Accelerator:
-    return _with(
-        accelerator, chips=_with(accelerator.chips, link_bytes_per_second=None, latency_cycles=0)
-    )
+def _unit(name: str, accelerator: Accelerator) -> Accelerator:
+    """Free a unit as its row says."""
+    frees = UNITS[name].frees
+    assert frees is not None  # noqa: S101 - only those of `FREED_UNITS` come here
+    section, fields = frees
+    return _with(accelerator, **{section: _with(getattr(accelerator, section), **fields)})
 
 
 def _slots(accelerator: Accelerator) -> Accelerator:
@@ -260,11 +271,11 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_banks": lambda one: _memories(one, **_NO_BANKS),
     "buffer_ports": _buffer_ports,
     "noc": _noc,
-    "sfu": _sfu,
+    SFU: _sfu,
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
-    "array": _array,
-    "link": _link,
-    "array_loading": without_loading,
+    ARRAY: _array,
+    **{name: partial(_unit, name) for name in FREED_UNITS},
+    LOADING: without_loading,
     "slots": _slots,
 }
 
@@ -335,7 +346,7 @@ def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
     if isinstance(command, Compute | Sfu):
         inputs = tuple(freed(tile) for tile in command.inputs)
         return replace(command, out=freed(command.out), inputs=inputs)
-    if isinstance(command, Link):
+    if isinstance(command, UnitCommand):
         command = replace(command, out=freed(command.out))
     if isinstance(command, Load) and command.source is not None:
         command = replace(command, source=freed(command.source))

@@ -71,8 +71,7 @@ class Accelerator(Spec):
     chips: ChipsSpec = Field(default_factory=ChipsSpec)
     precision: PrecisionSpec = Field(default_factory=PrecisionSpec)
     energy: EnergySpec
-    area: AreaSpec = Field(default_factory=AreaSpec)
-    """Nothing runs by it."""
+    area: AreaSpec = Field(default_factory=AreaSpec)  # nothing runs by it
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
@@ -96,6 +95,7 @@ class Accelerator(Spec):
             buffer=self.buffer,
             dram=self.dram,
             memories=self.memories,
+            cores=self.cores,
             chips=self.chips,
             spatial=isinstance(self.array, SpatialArraySpec),
         )
@@ -108,8 +108,8 @@ class Accelerator(Spec):
             for fault in sections.impossible()
         ]
         if self._prices() is None:
-            allowed = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
-            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": allowed})
+            parts = f"a number of pJ, or a dram.part of {', '.join(DRAM_PJ_PER_BYTE)}"
+            error = PydanticCustomError("no_figure", "{allowed}", {"allowed": parts})
             details.append(InitErrorDetails(type=error, loc=("energy", DRAM), input=None))
         has_sums = isinstance(self.array, ArraySpec) and self.array.accumulator is not None
         if allowed := self.precision.wrong_sums(accumulates=has_sums):
@@ -121,7 +121,8 @@ class Accelerator(Spec):
         return self
 
     def _prices(self) -> EnergyPrices | None:
-        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part)
+        shared = self.cores.shared_pj_per_byte
+        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part, shared)
 
     @cached_property
     def prices(self) -> EnergyPrices:
@@ -191,7 +192,7 @@ class Accelerator(Spec):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return {
             name: self.model_construct(**{**fields, "dram": memory})
-            for name, memory in self.memories.by_class().items()
+            for name, memory in (self.memories.by_class() | self.cores.memories).items()
         }
 
     def backing(self, kind: str) -> Accelerator:
@@ -208,7 +209,7 @@ class Accelerator(Spec):
 
     def memory(self, kind: str) -> str:
         """Return the name of the memory where tensors of a class live, as its channels have it."""
-        return kind if kind in self.memories.by_class() else "dram"
+        return kind if kind in self._backings else "dram"
 
     @property
     def every_backing(self) -> dict[str, Accelerator]:
@@ -259,10 +260,7 @@ class Accelerator(Spec):
         return self.prices.buffer_pj_per_byte if own is None else own
 
     def energy_by_tensor(self, moved: Mapping[tuple[str, str], int]) -> dict[str, dict[str, float]]:
-        """Energy of moving each tensor in pJ, by level; computing is no tensor's.
-
-        ``moved``: (level and direction, tensor) -> bytes.
-        """
+        """Energy of moving each tensor in pJ, by level; ``moved`` as of `energy_by_level`."""
         pes: dict[str, float] = {}
         if isinstance(self.array, SpatialArraySpec):
             pes = self.array.memories.prices()

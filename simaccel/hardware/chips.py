@@ -31,6 +31,7 @@ from simaccel.hardware.quantity import (
     rate,
 )
 from simaccel.hardware.spec import Spec
+from simaccel.hardware.units import LINK
 from simaccel.numbers import BYTE
 
 LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
@@ -295,4 +296,4 @@ class ChipsSpec(Spec):
         """
         sent = [n for (level, _), n in moved.items() if level == LINK_SENT]
         price = math.nan if self.pj_per_bit is None else self.pj_per_bit
-        return {"link": sum(sent) * BYTE * price} if sent else {}
+        return {LINK: sum(sent) * BYTE * price} if sent else {}

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TypeVar
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.cores import CoresSpec
+from simaccel.hardware.cores import CoresSpec, SharedBufferSpec
 from simaccel.hardware.memory import DramSpec, MemorySpec
 
-MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec)
+MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec, SharedBufferSpec)
 
 
 def one_core(accelerator: Accelerator, **sections: object) -> Accelerator:
     """Return an accelerator with a core alone, and other sections in place of its own."""
     fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    return Accelerator.model_construct(**{**fields, "cores": CoresSpec(), **sections})
+    cores = CoresSpec(shared_buffer=accelerator.cores.shared_buffer)
+    return Accelerator.model_construct(**{**fields, "cores": cores, **sections})
 
 
 def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
@@ -27,8 +28,10 @@ def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
         return memory.model_copy(update={"bandwidth_bytes_per_second": max(1, per_second // cores)})
 
     memories = {name: part(memory) for name, memory in accelerator.memories.by_class().items()}
+    shared = accelerator.cores.shared_buffer
     return one_core(
         accelerator,
+        cores=CoresSpec(shared_buffer=None if shared is None else part(shared)),
         dram=part(accelerator.dram),
         memories=accelerator.memories.model_copy(update=memories),
     )

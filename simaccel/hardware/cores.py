@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from simaccel.hardware.quantity import Count
+from simaccel.hardware.memory import MemorySpec
+from simaccel.hardware.quantity import Bytes, BytesPerSecond, Count, Cycles, Picojoules
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
 
@@ -21,8 +24,37 @@ class CoreNocSpec(Spec):
     multicast: bool = False
 
 
+class SharedBufferSpec(Spec):
+    """A buffer between the DRAM and the buffers of all cores, which take turns at it.
+
+    What operators hand to one another lies there instead of in DRAM, as far as it fits
+    (`simaccel.workload.shared`). ``pj_per_byte``: as in a core's buffer if it isn't said.
+    """
+
+    capacity_bytes: Bytes
+    bandwidth_bytes_per_second: BytesPerSecond
+    latency_cycles: Cycles = 0
+    pj_per_byte: Picojoules | None = None
+
+    @cached_property
+    def memory(self) -> MemorySpec:
+        """The buffer as a memory beside the DRAM, of one channel."""
+        return MemorySpec(
+            bandwidth_bytes_per_second=self.bandwidth_bytes_per_second,
+            latency_cycles=self.latency_cycles,
+            capacity_bytes=self.capacity_bytes,
+        )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.pj_per_byte is None:
+            del found["pj_per_byte"]
+        return found
+
+
 class CoresSpec(Spec):
-    """Cores of one kind behind the same DRAM channels.
+    """Cores of one kind behind the same DRAM channels, and a buffer that they share, if any.
 
     Each has all that the accelerator has but DRAM, memories beside it, and links: arrays, SFU, DMA
     queues, buffer with its ports, NoC.
@@ -30,6 +62,24 @@ class CoresSpec(Spec):
 
     count: Annotated[Count, Field(le=_MOST_CORES)] = 1
     noc: CoreNocSpec = Field(default_factory=CoreNocSpec)
+    shared_buffer: SharedBufferSpec | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        if self.shared_buffer is None:
+            del found["shared_buffer"]
+        return found
+
+    @property
+    def shared_pj_per_byte(self) -> float | None:
+        """Energy of a byte from or to the shared buffer, where it is said."""
+        return None if self.shared_buffer is None else self.shared_buffer.pj_per_byte
+
+    @property
+    def memories(self) -> dict[str, MemorySpec]:
+        """The shared buffer, if any, by the class of its tensors."""
+        return {} if self.shared_buffer is None else {SHARED: self.shared_buffer.memory}
 
 
 def on_core(core: int, name: str) -> str:

@@ -220,6 +220,7 @@ def _sections(raw: Mapping[str, Any]) -> Sections:
         buffer=valid(TypeAdapter(BufferSpec), "buffer"),
         dram=valid(TypeAdapter(DramSpec), "dram"),
         memories=valid(TypeAdapter(MemoriesSpec), "memories") if "memories" in raw else None,
+        cores=valid(TypeAdapter(CoresSpec), "cores") if "cores" in raw else None,
         chips=valid(TypeAdapter(ChipsSpec), "chips") if "chips" in raw else None,
         spatial=isinstance(raw.get("array"), Mapping) and raw["array"].get("kind") == "spatial",
     )

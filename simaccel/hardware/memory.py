@@ -36,6 +36,7 @@ from simaccel.hardware.quantity import (
     Cycles,
 )
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import SHARED
 
 BANKED_MAPS: Final = ("bgil", "rbc")
 """Address maps of which the model of a tile knows."""
@@ -284,6 +285,10 @@ class GroupsSpec(Spec):
 
 
 _DRAM_WAYS: Final = ("dram_read", "dram_write")
+SHARED_WAYS: Final = (f"{SHARED}_read", f"{SHARED}_write")
+READS: Final = ("dram_read", f"{SHARED}_read")
+WRITES: Final = ("dram_write", f"{SHARED}_write")
+"""Directions of what leaves a core's memories."""
 
 
 def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
@@ -291,9 +296,28 @@ def dram_bytes(moved: Mapping[tuple[str, str], int]) -> int:
     return sum(n for (way, _), n in moved.items() if crosses_dram(way))
 
 
+def shared_bytes(moved: Mapping[tuple[str, str], int]) -> int:
+    """Sum what crosses the channel of a buffer that cores share."""
+    return sum(n for (way, _), n in moved.items() if way in SHARED_WAYS)
+
+
 def crosses_dram(way: str) -> bool:
     """Return whether bytes that go this way (a level and a direction) cross a DRAM channel."""
     return way in _DRAM_WAYS
+
+
+def way_outside(way: str, kind: str) -> str:
+    """Return the level and direction of bytes that cross to where tensors of a class live.
+
+    >>> way_outside("read", "weight"), way_outside("write", "shared")
+    ('dram_read', 'shared_write')
+    """
+    return f"{SHARED if kind == SHARED else 'dram'}_{way}"
+
+
+def leaves_core(way: str) -> bool:
+    """Return whether bytes that go this way cross to DRAM, or to a buffer that cores share."""
+    return way in _DRAM_WAYS or way in SHARED_WAYS
 
 
 def is_dram_channel(name: str) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from simaccel.hardware.array import ArraySpec
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.memory import BufferSpec, DramSpec, MemoriesSpec
 from simaccel.hardware.quantity import format_quantity
 from simaccel.hardware.spatial import SpatialArraySpec
@@ -38,13 +39,14 @@ class Sections:
     buffer: BufferSpec | None
     dram: DramSpec | None
     memories: MemoriesSpec | None = None
+    cores: CoresSpec | None = None
     chips: ChipsSpec | None = None
     spatial: bool = False
     """Whether the array is one."""
 
     def impossible(self) -> list[ImpossibleValue]:
         """Find every combination of values that no hardware can have."""
-        found = [*self._fold(), *self._slow_ports(), *self._fifos()]
+        found = [*self._fold(), *self._slow_ports(), *self._fifos(), *self._shared_buffer()]
         for field, memory in self._backing():
             found += [*self._stripe(field, memory), *self._slow(field, memory)]
         return found
@@ -56,6 +58,16 @@ class Sections:
         if self.memories is not None:
             for name, memory in self.memories.by_class().items():
                 yield f"memories.{name}", memory
+
+    def _shared_buffer(self) -> Iterator[ImpossibleValue]:
+        shared = None if self.cores is None else self.cores.shared_buffer
+        if shared is None:
+            return
+        field = "cores.shared_buffer"
+        given = shared.bandwidth_bytes_per_second
+        yield from self._slow_rate(f"{field}.bandwidth_bytes_per_second", given, 1)
+        if self.chips is not None and self.chips.count > 1:
+            yield ImpossibleValue("chips.count", self.chips.count, f"1, with a {field}")
 
     def _fifos(self) -> Iterator[ImpossibleValue]:
         memories = self.memories.by_class() if self.memories is not None else {}

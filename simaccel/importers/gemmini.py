@@ -21,6 +21,7 @@ from typing import Final
 
 from simaccel.errors import Fault, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, How
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -150,7 +151,7 @@ def _tree(operator: Einsum, nest: GemminiNest, tensors: Sequence[str], *, comman
     spread = {factor.rank: factor for factor in (*scratchpad, *accumulator) if factor.spatial}
     for rank, fan in reversed(list(SPATIAL.values())):
         nodes.append(Spread(*cut(spread.get(rank, MappingFactor(rank, 1, spatial=True))), fan))
-    return (*nodes, Do(operator.name, "array", "ws"))
+    return (*nodes, Do(operator.name, ARRAY, "ws"))
 
 
 def _loops(factors: Sequence[MappingFactor]) -> list[MappingFactor]:

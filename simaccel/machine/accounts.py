@@ -8,31 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import ClassVar, Final, Protocol
 
+from simaccel.hardware.units import Cause
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
-
-
-class Cause(IntEnum):
-    """An activity of an engine: it works, idles, or waits, by the root of the stall."""
-
-    BUSY = 0
-    IDLE = 1
-    DRAM_BANDWIDTH = 2
-    DRAM_LATENCY = 3
-    DRAM_QUEUE = 4
-    BUFFER_PORT = 5
-    NOC = 6
-    ARRAY = 7
-    SFU = 8
-    DRAIN = 9
-    DRAM_BANKS = 10
-    START = 11
-    LINK = 12
-
-
-STALLS = tuple(c for c in Cause if c not in (Cause.BUSY, Cause.IDLE))
 
 
 @dataclass(frozen=True, slots=True)

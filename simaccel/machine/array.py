@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import simpy
 
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.units import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
+from simaccel.hardware.units import ARRAY
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
-from simaccel.machine.engine_kinds import ARRAY, EngineKind
+from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import (
     DmaEngine,
     DmaInEngine,
     DmaOutEngine,
     Engine,
-    LinkEngine,
-    SfuEngine,
+    UnitEngine,
 )
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.plan import make_plan, needed_by
@@ -29,8 +29,7 @@ _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaInEngine,
     EngineKind.NOC_IN: NocInEngine,
     EngineKind.ARRAY: Array,
-    EngineKind.SFU: SfuEngine,
-    EngineKind.LINK: LinkEngine,
+    EngineKind.UNIT: UnitEngine,
     EngineKind.NOC_OUT: NocOutEngine,
     EngineKind.DMA_OUT: DmaOutEngine,
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dram.tile import TileRows
+from simaccel.hardware.memory import leaves_core, way_outside
 from simaccel.program.program import (
     BUFFER,
     STREAM,
@@ -37,9 +38,10 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
     view, moved = transfer_of(command)
     reads = isinstance(command, Load)
     far = command.source if isinstance(command, Load) else command.target
-    outside = "dram" if far is None else BUFFER
+    way = "read" if reads else "write"
+    outside = way_outside(way, view.kind) if far is None else f"{BUFFER}_{way}"
     carried: Counter[tuple[str, str]] = Counter()
-    carried[f"{outside}_{'read' if reads else 'write'}", view.name] += moved.outer
+    carried[outside, view.name] += moved.outer
     if command.tile.place == BUFFER:
         carried[f"{BUFFER}_{'write' if reads else 'read'}", view.name] += moved.inner
     else:
@@ -97,7 +99,7 @@ def _carried(found: Counter[tuple[str, str]]) -> CommandTraffic:
         return sum(n for (at, _), n in found.items() if at == level)
 
     return CommandTraffic(
-        dram=total("dram_read") + total("dram_write"),
+        dram=sum(n for (at, _), n in found.items() if leaves_core(at)),
         read_port=total("buffer_read"),
         write_port=total("buffer_write"),
         distribution=total("noc_distribution"),

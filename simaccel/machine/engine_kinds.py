@@ -5,19 +5,19 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.units import ARRAY, SFU, UNITS
 from simaccel.program.program import (
     Command,
-    Link,
     Load,
     Program,
     Reserve,
     Sfu,
     Store,
+    UnitCommand,
     between_tiles,
     commands,
 )
 
-ARRAY = "array"
 LEAST_QUEUES = 3
 """DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues
 of the NoC into PEs with memories: so many, or as many as the program names."""
@@ -29,8 +29,7 @@ class EngineKind(Enum):
     DMA_IN = auto()
     NOC_IN = auto()
     ARRAY = auto()
-    SFU = auto()
-    LINK = auto()
+    UNIT = auto()
     NOC_OUT = auto()
     DMA_OUT = auto()
 
@@ -52,9 +51,9 @@ def engine_kinds(accelerator: Accelerator, program: Program) -> dict[str, Engine
     kinds = dict.fromkeys(names, EngineKind.DMA_IN)
     if has_noc:
         kinds |= dict.fromkeys([f"noc_in{i}" for i in range(queues[True])], EngineKind.NOC_IN)
-    kinds |= {ARRAY: EngineKind.ARRAY, "sfu": EngineKind.SFU}
-    if any(isinstance(command, Link) for command in commands(program.body)):
-        kinds["link"] = EngineKind.LINK
+    kinds |= {ARRAY: EngineKind.ARRAY, SFU: EngineKind.UNIT}
+    own = {node.unit for node in commands(program.body) if isinstance(node, UnitCommand)}
+    kinds |= {name: EngineKind.UNIT for name in UNITS if name in own}
     if has_noc:
         kinds["noc_out"] = EngineKind.NOC_OUT
     return kinds | {"dma_out": EngineKind.DMA_OUT}
@@ -69,6 +68,6 @@ def engine_of(command: Command, accelerator: Accelerator) -> str:
         return "dma_in" if single else f"dma_in{command.queue}"
     if isinstance(command, Store):
         return "noc_out" if between_tiles(command) else "dma_out"
-    if isinstance(command, Link):
-        return "link"
-    return "sfu" if isinstance(command, Sfu) else ARRAY
+    if isinstance(command, UnitCommand):
+        return command.unit
+    return SFU if isinstance(command, Sfu) else ARRAY

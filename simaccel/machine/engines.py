@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 
 import simpy
 
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.cores import without_core
+from simaccel.hardware.memory import READS
+from simaccel.hardware.units import Cause, cause_of
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
@@ -69,7 +71,7 @@ class Engine(StatefulPart):
     )
 
     kind: ClassVar[EngineKind | None] = None
-    busy_root = Cause.BUSY
+    busy_root: Cause = Cause.BUSY
 
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         self.name = name
@@ -274,11 +276,15 @@ class Engine(StatefulPart):
         raise NotImplementedError
 
 
-class SfuEngine(Engine):
-    """The special function unit: one step of a vector operator at a time."""
+class UnitEngine(Engine):
+    """A unit from buffer to buffer, such as the SFU or the links: one command at a time."""
 
-    kind = EngineKind.SFU
-    busy_root = Cause.SFU
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "busy_root")
+    kind = EngineKind.UNIT
+
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+        self.busy_root = cause_of(without_core(name))
+        super().__init__(name, plan, wires)
 
     def work(self, op: Instruction) -> Waiting:
         """Execute one piece of work; its passes read and write through the ports meanwhile."""
@@ -295,13 +301,6 @@ class SfuEngine(Engine):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         self.stage = 0
-
-
-class LinkEngine(SfuEngine):
-    """The links of a chip: one collective after the other, of messages from and to the buffer."""
-
-    kind = EngineKind.LINK
-    busy_root = Cause.LINK
 
 
 class DmaEngine(Engine):
@@ -341,7 +340,7 @@ class DmaEngine(Engine):
     def amounts(self, at: int) -> Amounts:
         """Return what a step moves; what several cores read at once counts for the first."""
         moved = super().amounts(at)
-        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] != "dram_read")
+        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] not in READS)
 
     def work(self, op: Instruction) -> Iterable[simpy.Event]:
         """Move one tile (a slot that is only reserved moves nothing)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 
 from simaccel.hardware.dram.tile import TileRows
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.units import Cause
 from simaccel.machine.folds import FoldEdge
 from simaccel.program.program import BUFFER, Command, Tile
 

@@ -11,15 +11,8 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
-from simaccel.machine.accounts import (
-    STALLS,
-    Cause,
-    EngineCycles,
-    Listener,
-    NoAccount,
-    StallAccount,
-    early_site,
-)
+from simaccel.hardware.units import STALLS, Cause
+from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
 from simaccel.machine.assembly import assemble, connect, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock

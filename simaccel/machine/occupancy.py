@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from simaccel.machine.probes import TileProbe
 from simaccel.machine.stateful import StatefulPart
-from simaccel.program.program import BUFFER, Program, operators_with_tiles, rings
+from simaccel.program.fit import rings
+from simaccel.program.program import BUFFER, Program, operators_with_tiles
 
 
 @dataclass(eq=False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.machine.accounts import Cause, StallAccount
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import StallAccount
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
 
 

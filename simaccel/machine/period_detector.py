@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simaccel.hardware.cores import without_core
+from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.machine.accounts import Listener
 from simaccel.machine.detection_budget import (
     LOOK_POINTS,
@@ -12,7 +14,6 @@ from simaccel.machine.detection_budget import (
     DetectionBudget,
     SharedBudget,
 )
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
 from simaccel.machine.instructions import Action, Instruction
@@ -162,8 +163,10 @@ def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
     pool, slots = SharedBudget(), dict[tuple[str, int], Slot]()
     sites = {e.name: {o.site for o in e.plan.ops if o.act is Action.END} for e in forward.engines}
     led: set[int] = set()
-    order: dict[EngineKind | None, int] = {EngineKind.ARRAY: 0, EngineKind.SFU: 1}
-    for leader in sorted(forward.engines, key=lambda engine: order.get(engine.kind, 2)):
+    order = {name: at for at, name in enumerate(COMPUTE_UNITS)}
+    for leader in sorted(
+        forward.engines, key=lambda e: order.get(without_core(e.name), len(order))
+    ):
         for at, op in enumerate(leader.plan.ops):
             if op.act is Action.END and op.trips >= LEAST_TRIPS and op.site not in led:
                 slot = slots.setdefault((leader.name, op.depth), Slot())

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.units import Cause
 from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.instructions import Action, Instruction
@@ -19,13 +18,13 @@ from simaccel.numbers import in_bytes
 from simaccel.program.program import (
     Compute,
     Folds,
-    Link,
     Load,
     Reserve,
     Sfu,
     Steps,
     Store,
     Tile,
+    UnitCommand,
     transfer_of,
 )
 
@@ -158,8 +157,8 @@ def _ops(step: Instruction, accelerator: Accelerator) -> Iterator[Instruction]:
         yield _transfer(step, command, accelerator)
     elif isinstance(command, Sfu):
         yield _sfu(step, command, accelerator)
-    elif isinstance(command, Link):
-        yield _link(step, command, accelerator)
+    elif isinstance(command, UnitCommand):
+        yield _unit(step, command, accelerator)
     else:
         yield step
 
@@ -259,22 +258,19 @@ def _sfu(step: Instruction, command: Sfu, accelerator: Accelerator) -> Instructi
     )
 
 
-def _link(step: Instruction, command: Link, accelerator: Accelerator) -> Instruction:
-    """Fill in a collective: what is sent comes from the buffer, as much comes there."""
-    chips, what = accelerator.chips, (command.kind, command.n_bytes, command.rings)
-    sent, name = chips.sent_bytes(*what), command.tile.view.name
+def _unit(step: Instruction, command: UnitCommand, accelerator: Accelerator) -> Instruction:
+    work = command.work(accelerator)
     return Instruction(
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=chips.cycles(*what, accelerator.clock_hz),
-        read_cycles=accelerator.read_rate.cycles(sent),
-        write_cycles=accelerator.write_rate.cycles(sent),
+        cycles=work.cycles,
+        read_cycles=accelerator.read_rate.cycles(work.read_bytes),
+        write_cycles=accelerator.write_rate.cycles(work.written_bytes),
         amounts=(
-            (("buffer_read", name), sent),
-            (("buffer_write", command.out.view.name), sent),
-            ((LINK_SENT, name), sent),
-            (("link_read", command.out.view.name), sent),
+            (("buffer_read", command.tile.view.name), work.read_bytes),
+            (("buffer_write", command.out.view.name), work.written_bytes),
+            *work.moved,
         ),
     )
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.accounts import Cause, StallAccount
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import StallAccount
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
 from simaccel.machine.engine_kinds import EngineKind

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import simpy
 
-from simaccel.machine.accounts import NO_WAIT, Cause, StallAccount, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT, StallAccount, Wait
 from simaccel.machine.clock import Clock
 from simaccel.machine.instructions import TokenStream
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.machine.engine_kinds import ARRAY, EngineKind, engine_kinds, engine_of
+from simaccel.hardware.units import ARRAY
+from simaccel.machine.engine_kinds import EngineKind, engine_kinds, engine_of
 from simaccel.machine.instructions import (
     Action,
     Instruction,
@@ -40,10 +41,10 @@ from simaccel.program.cores import (
     part_of,
 )
 from simaccel.program.fifos import Fifo, fifos
+from simaccel.program.fit import rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Compute,
-    Link,
     Node,
     Operator,
     Program,
@@ -53,9 +54,9 @@ from simaccel.program.program import (
     Tile,
     commands,
     operators_with_tiles,
-    rings,
     tiles_of,
 )
+from simaccel.program.unit_commands import Link
 
 
 @dataclass

@@ -6,14 +6,17 @@ rank is what is left of it; cores for which nothing is left idle in the group.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from typing import Final
 
+from simaccel.hardware.cores import CoresSpec
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import IterationSpace
-from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
-from simaccel.workload import Vector
+from simaccel.mapping.tree import Group, Keep, Loop, Mapping, Spread, nodes
+from simaccel.workload import Vector, Workload
+from simaccel.workload.shared import most_shared_bytes
 
 CORES: Final = "cores"
 Finding = tuple[str, object, str]
@@ -41,7 +44,7 @@ class CoreCut:
     """Spreads over cores around what each does of its piece; ``sizes``: of all ranks, uncut."""
 
     spreads: tuple[Spread, ...]
-    sizes: Mapping[str, int]
+    sizes: Map[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class CoreShare:
     """The part of a group that each of some cores does: pieces of the same ``sizes`` of ranks."""
 
     cores: tuple[int, ...]
-    sizes: Mapping[str, int]
+    sizes: Map[str, int]
     digits: tuple[tuple[int, ...], ...]
     """Of each core the number of its piece by spread."""
 
@@ -81,7 +84,7 @@ def in_turn(group: Group) -> Group:
     return replace(group, tree=(*loops, *group.tree[len(spreads) :]))
 
 
-def piece_of(group: Group, sizes: Mapping[str, int]) -> Group:
+def piece_of(group: Group, sizes: Map[str, int]) -> Group:
     """Return what a core does of a group whose piece has these sizes of the group's ranks."""
     spreads = core_spreads(group)
     if not spreads:
@@ -91,7 +94,7 @@ def piece_of(group: Group, sizes: Mapping[str, int]) -> Group:
 
 
 def pieces(
-    spreads: Sequence[Spread], sizes: Mapping[str, int]
+    spreads: Sequence[Spread], sizes: Map[str, int]
 ) -> Iterator[tuple[CorePieces, dict[str, int]]]:
     """Yield what the first of some spreads makes of its rank, with the sizes of ranks inside.
 
@@ -110,7 +113,7 @@ def pieces(
         yield CorePieces(spread, start, 1, rest, full * apart, apart), {**sizes, spread.rank: rest}
 
 
-def cores_of(spreads: Sequence[Spread], sizes: Mapping[str, int]) -> int:
+def cores_of(spreads: Sequence[Spread], sizes: Map[str, int]) -> int:
     """Return how many cores some spreads take: the product of their pieces.
 
     >>> cores_of([Spread("m", 4, "cores"), Spread("n", 2, "cores")], {"m": 10, "n": 4})
@@ -129,7 +132,7 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
 
     def below(
         spreads: Sequence[Spread],
-        sizes: Mapping[str, int],
+        sizes: Map[str, int],
         place: tuple[int, ...],
         core: int,
         digits: tuple[int, ...],
@@ -184,6 +187,17 @@ def across(
         allowed = f"no spread over cores where {names} stays in the buffer of one core"
         findings.append(("tree[0]", node_text(spreads[0]), allowed))
     return findings
+
+
+def crowded(workload: Workload, mapping: Mapping, cores: CoresSpec) -> Iterator[Finding]:
+    """Yield an order of groups in which too much is in the buffer that cores share."""
+    steps = [group.operators for group in mapping.groups]
+    if cores.shared_buffer is None or {n for step in steps for n in step} != set(workload.by_name):
+        return
+    most, n_bytes = cores.shared_buffer.capacity_bytes, most_shared_bytes(workload, steps)
+    if n_bytes > most:
+        allowed = f"groups that have at most {most} B in cores.shared_buffer"
+        yield "groups", f"{n_bytes} B", allowed
 
 
 def apart(rank: str, space: IterationSpace) -> Iterator[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from simaccel.hardware import PLACES
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.coverage import overlapping
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import BoundOperator
@@ -70,7 +71,7 @@ def _meeting(one: Site, two: Site) -> Fork | Part | None:
 def folds(walk: TreeWalk) -> Iterator[Finding]:
     """Yield einsums that a systolic array can't fold."""
     for site in walk.sites:
-        if site.do.unit != "array":
+        if site.do.unit != ARRAY:
             continue
         seen, text = walk.seen(site), node_text(site.do)
         if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors

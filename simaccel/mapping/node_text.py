@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 
 from simaccel.errors import SimaccelError, allows, suggest
 from simaccel.hardware import STATIONARITIES
+from simaccel.hardware.units import LEAF_UNITS
 from simaccel.mapping.tree import (
     ACROSS,
     FANS,
-    UNITS,
     Do,
     Fork,
     Keep,
@@ -215,7 +215,7 @@ def _span(words: LineReader) -> Span:
 
 
 def _do(words: LineReader) -> Do:
-    operator, unit = words.name(), _one_of(words, UNITS)
+    operator, unit = words.name(), _one_of(words, LEAF_UNITS)
     return Do(operator, unit, _one_of(words, STATIONARITIES) if words.left else None)
 
 

@@ -18,10 +18,11 @@ from simaccel.errors import SimaccelError
 from simaccel.mapping.classes import RankClasses, Terms, dims
 from simaccel.mapping.tree import Group, Keep, Tree, nodes
 from simaccel.mapping.view import TensorView
+from simaccel.numbers import SHARED
 from simaccel.workload import Operand, Operator, Vector, Workload
 from simaccel.workload.names import use_name
 
-_LIVE_APART = ("weight", "cache")
+_LIVE_APART = ("weight", "cache", SHARED)
 """Classes of tensors that an accelerator may have a memory for."""
 
 
@@ -302,7 +303,7 @@ def _seen(
             ranks=tuple(texts),
             shape=tuple(texts.values()),
             bytes_per_element=tensor.bytes_per_element,
-            kind=tensor.kind if tensor.kind in _LIVE_APART else "",
+            kind=tensor.lives if tensor.lives in _LIVE_APART else "",
             packed=tensor.packed,
         )
 

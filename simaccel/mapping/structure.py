@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from simaccel.errors import suggest
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import (
@@ -242,10 +243,10 @@ class _Checker:
             yield where, text, f"an operator of the group; {suggest(node.operator, known)}"
             return
         vector = isinstance(self.space.seen(node.operator).operator, Vector)
-        if vector != (node.unit == "sfu"):
+        if vector != (node.unit == SFU):
             allowed = "sfu, as it is a vector operator" if vector else "array or mac, for an einsum"
             yield where, text, allowed
-        elif (node.unit == "array") != (node.stationarity is not None):
+        elif (node.unit == ARRAY) != (node.stationarity is not None):
             yield where, text, "a stationarity (ws, os or is) behind array, and nowhere else"
 
     def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:

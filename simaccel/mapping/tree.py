@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from simaccel.hardware import Stationarity
+from simaccel.hardware.units import LeafUnit
 
 BUFFER: Final = "buffer"
 DRAM: Final = "dram"
 PE: Final = "pe"
 STREAM: Final = "stream"
 """Where a tile lives that is kept nowhere: it passes on its way between DRAM and MACs."""
-Unit = Literal["array", "mac", "sfu"]
-UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 Fan = Literal["rows", "cols", "vectors", "lanes"]
 FANS: Final[tuple[Fan, ...]] = get_args(Fan)
 Across = Literal["chips", "cores"]
@@ -82,7 +81,7 @@ class Do:
     """
 
     operator: str
-    unit: Unit
+    unit: LeafUnit
     stationarity: Stationarity | None = None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Keep, Loop, Part, Spread
@@ -24,8 +25,8 @@ def operands(walk: TreeWalk, site: Site, name: str) -> Iterator[Finding]:
     in_pe = next(site.keeps(name, PE), None) is not None
     made = name in walk.makers
     inner = name in walk.space.read and made
-    if unit != "mac":
-        who = "a systolic array reads from" if unit == "array" else "the SFU works in"
+    if unit != MAC:
+        who = "a systolic array reads from" if unit == ARRAY else "the SFU works in"
         yield site.place, text, f"keep {name} {BUFFER} outside: {who} the buffer"
     elif inner:
         yield site.place, text, f"keep {name} {BUFFER} outside of the branches that share it"
@@ -37,7 +38,7 @@ def sums_of_ranks(walk: TreeWalk) -> Iterator[Finding]:
     """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
     for site in walk.sites:
         wrong = [rank for rank in walk.seen(site).ranks if rank in walk.space.derived]
-        if site.do.unit == "mac" and wrong:
+        if site.do.unit == MAC and wrong:
             allowed = f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
             yield site.place, node_text(site.do), allowed
 
@@ -57,7 +58,7 @@ def keeps(walk: TreeWalk) -> Iterator[Finding]:
             known.add((node.tensor, node.level))
             if node.level == BUFFER and step.inside:
                 findings[place] = place, text, f"{PE}, as it stands behind a spread"
-            if node.level == PE and site.do.unit != "mac":
+            if node.level == PE and site.do.unit != MAC:
                 allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
                 findings[place] = place, text, allowed
     yield from findings.values()
@@ -125,7 +126,7 @@ def inside(walk: TreeWalk) -> Iterator[Finding]:
                     allowed = f"{order}, then keeps and loops of PEs, then {', '.join(FANS[2:])}"
                     findings[step.place] = step.place, text, allowed
                 fans = max(fan, fans)
-                if site.do.unit == "sfu":
+                if site.do.unit == SFU:
                     findings[step.place] = step.place, text, "no spread around a vector operator"
             elif (step.inside or done) and isinstance(node, Fork | Part):
                 findings[step.place] = step.place, text, "forks and parts outside of spreads"
@@ -171,17 +172,17 @@ def fit(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
     for site in walk.sites:
         unit, text = site.do.unit, node_text(site.do)
         spatial = isinstance(array, SpatialArraySpec)
-        if unit == "mac" and not spatial:
+        if unit == MAC and not spatial:
             yield site.place, text, "array and a stationarity: the array is systolic"
-        elif unit == "array" and spatial:
+        elif unit == ARRAY and spatial:
             yield site.place, text, "mac: the array is spatial"
-        elif unit == "array" and _elementwise(walk, site):
+        elif unit == ARRAY and _elementwise(walk, site):
             yield (
                 site.place,
                 text,
                 "no elementwise product: it is a vector operator of kind product",
             )
-        elif unit != "sfu":
+        elif unit != SFU:
             yield from _fans(walk, site, accelerator)
             if isinstance(array, SpatialArraySpec):
                 yield from _memories(walk, site, array)

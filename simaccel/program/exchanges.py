@@ -16,7 +16,8 @@ from simaccel.mapping.chips.sharding import Pod
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import BYTE, PACKED_BITS
 from simaccel.program.lowering import lower
-from simaccel.program.program import Link, Load, Node, Operator, Program, ProgramLoop, Store, Tile
+from simaccel.program.program import Load, Node, Operator, Program, ProgramLoop, Store, Tile
+from simaccel.program.unit_commands import Link
 
 EXCHANGE_QUEUE: Final = 3
 """The DMA queue of what goes to links: behind those of operands, so that weights come meanwhile."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
+from simaccel.program.fit import rings
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -21,7 +22,6 @@ from simaccel.program.program import (
     Program,
     commands,
     operators_with_tiles,
-    rings,
     tiles_of,
 )
 

@@ -1,10 +1,64 @@
-"""Programs that need more of a memory than there is are refused before the run."""
+"""Slots that a program reserves in each memory; one that needs more than there is is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simaccel.program.program import BUFFER, DoesNotFitError, Program, reserved
+from simaccel.program.program import (
+    BUFFER,
+    DoesNotFitError,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    Tile,
+    operators_with_tiles,
+)
+
+
+def rings(
+    body: Sequence[Node],
+    tiles: Sequence[Tile] = (),
+    place: str | None = None,
+    kind: str | None = None,
+) -> dict[str, tuple[int, int]]:
+    """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
+
+    With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
+    """
+    slots_of: dict[str, tuple[int, int]] = {}
+    for tile in tiles:
+        if place in (None, tile.place) and kind in (None, tile.view.kind):
+            slots_of[tile.name] = (tile.n_bytes, tile.slots)
+    for node in body:
+        if isinstance(node, ProgramLoop | Operator):
+            for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
+                known = slots_of.get(name, (0, 0))
+                slots_of[name] = (max(n_bytes, known[0]), max(slots, known[1]))
+    return slots_of
+
+
+def reserved(
+    program: Program, place: str = BUFFER, kind: str | None = None
+) -> dict[str, dict[str, tuple[int, int]]]:
+    """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
+
+    Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
+    them to the last. With ``kind``: of tensors of that class.
+    """
+    slots_of: dict[str, dict[str, tuple[int, int]]] = {}
+    for operator, tiles in operators_with_tiles(program.body):
+        placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
+        around = {t.name: (t.n_bytes, t.slots) for t in placed}
+        slots_of[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
+    return slots_of
+
+
+def reserved_bytes(program: Program) -> int:
+    """Peak of the buffer that a program reserves, in bytes, known before the run."""
+    return max(
+        (sum(b * s for b, s in use.values()) for use in reserved(program).values()), default=0
+    )
 
 
 def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | None]) -> None:

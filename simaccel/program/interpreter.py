@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from simaccel.mapping.view import TensorView
@@ -28,10 +27,11 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
+    UnitCommand,
 )
 from simaccel.workload.vectors import MAKES_STATISTICS, NEEDS_STATISTICS, RankOrder, Statistics
+from simaccel.workload.vectors.kind import Array
 
-Array = npt.NDArray[np.float64]
 Coordinates = dict[str, int]
 
 
@@ -94,9 +94,7 @@ def interpret_operator(operator: Operator, tensors: Mapping[str, Array]) -> dict
         ProgramError: a read of something not written, or outside a living tile.
 
     """
-    state = _State(dict(tensors))
-    _body((operator,), {}, state, ())
-    return state.dram
+    return interpret(Program(name=operator.name, body=(operator,)), tensors)
 
 
 def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array]:
@@ -218,6 +216,9 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
         _compute(command, at, state)
     elif isinstance(command, Sfu):
         _sfu(command, at, state)
+    elif isinstance(command, UnitCommand):
+        block = _written(_slot(command.tile, state).values, f"tile {command.tile.name}")
+        _slot(command.out, state).values[...] = command.meaning(block)
     else:
         _slot(command.tile, state)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.errors import SimaccelError
+from simaccel.hardware.units import ARRAY, MAC
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, held_around
 from simaccel.mapping.tree import (
     BUFFER,
@@ -164,8 +165,8 @@ class _Walk:
 
     def _leaf(self, node: Do, path: _Path) -> None:
         seen = self.space.seen(node.operator)
-        division = self._division(path) if node.unit == "mac" else None
-        folds = self._folds(path) if node.unit == "array" else (None, None)
+        division = self._division(path) if node.unit == MAC else None
+        folds = self._folds(path) if node.unit == ARRAY else (None, None)
         leaf = OperatorLeaf(node, seen, division, folds, {})
         path.bodies[-1].items.append(leaf)
         outer: dict[str, int] = {}
@@ -218,7 +219,7 @@ class _Walk:
             self._place(keep, view, place, full, path, leaf, buffered=buffered, depth=depth)
             buffered = buffered or place == BUFFER
         pes = any(keep.level != BUFFER for keep, _, _ in holding)
-        if leaf.do.unit == "mac" and not pes and not buffered and not self._is_around(name):
+        if leaf.do.unit == MAC and not pes and not buffered and not self._is_around(name):
             self._stream(name, view, path, leaf)
             return True
         return bool(holding)

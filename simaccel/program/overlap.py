@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.program.fifos import Fifo, fifos
+from simaccel.program.fit import reserved, rings
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -29,8 +30,6 @@ from simaccel.program.program import (
     Tile,
     between_tiles,
     commands,
-    reserved,
-    rings,
     tiles_of,
     transfer_of,
 )

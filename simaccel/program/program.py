@@ -9,17 +9,18 @@ timed (``simaccel.machine``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final, Self
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware import Stationarity
-from simaccel.hardware.chips import Collective
+from simaccel.hardware import Accelerator, Stationarity
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
 from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS, VectorStep
+from simaccel.workload.vectors.kind import Array
 
 BUFFER: Final = "buffer"
 """Where tiles live unless they say otherwise."""
@@ -195,21 +196,63 @@ class Reserve:
     noc: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """Links: a collective of a chunk of a tensor, ``tile``, whose outcome on this chip is ``out``.
+@dataclass(frozen=True)
+class UnitWork:
+    """The work of one command of a unit: its cycles, and bytes through the ports of the buffer.
 
-    It goes over rings of chips of these sizes; ``n_bytes`` as of `ChipsSpec.messages`.
+    ``moved``: bytes besides by (level and direction, tensor).
     """
 
-    kind: Collective
+    cycles: int
+    read_bytes: int
+    written_bytes: int
+    moved: tuple[tuple[tuple[str, str], int], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCommand:
+    """A command to the unit named ``unit``: it makes ``out`` of ``tile``, both in the buffer.
+
+    ``form``: its text after `text`. `simaccel.program.unit_commands` has a class for each unit.
+    """
+
+    unit: ClassVar[str]
+    form: ClassVar[re.Pattern[str]] = re.compile(r"\S+ (\S+) = (\S+)")
+
     out: Tile
     tile: Tile
-    rings: tuple[int, ...]
-    n_bytes: int
+
+    @property
+    def text(self) -> str:
+        """The command as text; it begins with the name of the unit."""
+        return f"{self.unit} {self.out.name} = {self.tile.name}"
+
+    @classmethod
+    def parse(cls, groups: tuple[str, ...], scope: Mapping[str, Tile]) -> Self:
+        """Read the groups of ``form``; tiles are found by name.
+
+        Raises:
+            ValueError: a group is none that the unit knows.
+            KeyError: there is no tile of a name.
+
+        """
+        return cls(out=scope[groups[0]], tile=scope[groups[1]])
+
+    def meaning(self, block: Array) -> Array:
+        """Return the values of ``out`` for those of ``tile``.
+
+        Raises:
+            ProgramError: they depend on other chips.
+
+        """
+        raise ProgramError(f"{self.text}: no meaning on one chip; got a block of {block.shape}")
+
+    def work(self, accelerator: Accelerator) -> UnitWork:
+        """Return the work of the command on an accelerator; memory unlimited."""
+        raise NotImplementedError
 
 
-Command = Load | Reserve | Store | Compute | Sfu | Link
+Command = Load | Reserve | Store | Compute | Sfu | UnitCommand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,8 +305,8 @@ def tiles_of(command: Command) -> tuple[Tile, ...]:
     """Tiles that a command touches, those it writes first; not sums that it reads back."""
     if isinstance(command, Compute | Sfu):
         return tuple({tile.name: tile for tile in (command.out, *command.inputs)}.values())
-    if isinstance(command, Link):
-        return command.out, command.tile
+    if isinstance(command, UnitCommand):
+        return tuple({tile.name: tile for tile in (command.out, command.tile)}.values())
     if isinstance(command, Load) and command.source is not None and not command.back:
         return command.tile, command.source
     if isinstance(command, Store) and command.target is not None:
@@ -307,44 +350,6 @@ def size(program: Program) -> int:
     return count(program.body)
 
 
-def rings(
-    body: Sequence[Node],
-    tiles: Sequence[Tile] = (),
-    place: str | None = None,
-    kind: str | None = None,
-) -> dict[str, tuple[int, int]]:
-    """Slots that all bodies below share by tile name: name -> (bytes of a slot, slots).
-
-    With ``place``: of the tiles in that memory only; with ``kind``: of tensors of that class.
-    """
-    slots_of: dict[str, tuple[int, int]] = {}
-    for tile in tiles:
-        if place in (None, tile.place) and kind in (None, tile.view.kind):
-            slots_of[tile.name] = (tile.n_bytes, tile.slots)
-    for node in body:
-        if isinstance(node, ProgramLoop | Operator):
-            for name, (n_bytes, slots) in rings(node.body, node.tiles, place, kind).items():
-                known = slots_of.get(name, (0, 0))
-                slots_of[name] = (max(n_bytes, known[0]), max(slots, known[1]))
-    return slots_of
-
-
-def reserved(
-    program: Program, place: str = BUFFER, kind: str | None = None
-) -> dict[str, dict[str, tuple[int, int]]]:
-    """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
-
-    Tiles of enclosing bodies (a resident intermediate) count from the first operator that touches
-    them to the last. With ``kind``: of tensors of that class.
-    """
-    slots_of: dict[str, dict[str, tuple[int, int]]] = {}
-    for operator, tiles in operators_with_tiles(program.body):
-        placed = (t for t in tiles if t.place == place and kind in (None, t.view.kind))
-        around = {t.name: (t.n_bytes, t.slots) for t in placed}
-        slots_of[operator.name] = around | rings(operator.body, operator.tiles, place, kind)
-    return slots_of
-
-
 def operators_with_tiles(
     body: Sequence[Node], outer: tuple[Tile, ...] = ()
 ) -> Iterator[tuple[Operator, tuple[Tile, ...]]]:
@@ -376,10 +381,3 @@ def _living(loop: ProgramLoop) -> list[tuple[Tile, ...]]:
         tuple(tile for tile, first, last in lives if first <= number <= last)
         for number in range(len(loop.body))
     ]
-
-
-def reserved_bytes(program: Program) -> int:
-    """Peak of the buffer that a program reserves, in bytes, known before the run."""
-    return max(
-        (sum(b * s for b, s in use.values()) for use in reserved(program).values()), default=0
-    )

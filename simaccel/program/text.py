@@ -14,14 +14,12 @@ from typing import cast
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.mapping.view import TensorView
-from simaccel.program.link_text import link_line, parse_link
 from simaccel.program.loop_text import LOOP, loop_line, parse_loop
 from simaccel.program.program import (
     BUFFER,
     Command,
     Compute,
     Folds,
-    Link,
     Load,
     Node,
     Operator,
@@ -34,7 +32,9 @@ from simaccel.program.program import (
     Store,
     Tile,
     TransferTraffic,
+    UnitCommand,
 )
+from simaccel.program.unit_commands import UNIT_COMMANDS
 from simaccel.workload import VisibleSpan
 from simaccel.workload.vectors import VECTORS
 
@@ -85,7 +85,7 @@ def _command_line(command: Command, around: _Scope) -> str:
         return f"store {command.tile.name}{tensor}{tile}{_moves_text(command.moved)}"
     if isinstance(command, Compute):
         return _compute_line(command, around)
-    return link_line(command) if isinstance(command, Link) else _sfu_line(command, around)
+    return command.text if isinstance(command, UnitCommand) else _sfu_line(command, around)
 
 
 def _load_line(load: Load) -> str:
@@ -162,10 +162,10 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache))?")
+_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache|shared))?")
 _OPERAND = re.compile(r"([^\s\[]+)(?:\[(\S*)\])?")
 _SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
-_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache)?)"
+_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache| shared)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOAD = re.compile(
@@ -279,8 +279,11 @@ def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> 
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:
-    parse = _PARSERS.get(line.split(" ", maxsplit=1)[0], _parse_sfu)
-    return parse(line, scope)
+    word = line.split(" ", maxsplit=1)[0]
+    if word in UNIT_COMMANDS:
+        command = UNIT_COMMANDS[word]
+        return command.parse(_match(command.form, line).groups(), scope)
+    return _PARSERS.get(word, _parse_sfu)(line, scope)
 
 
 def _parse_load(line: str, scope: dict[str, Tile]) -> Load:
@@ -389,5 +392,4 @@ _PARSERS: dict[str, Callable[[str, dict[str, Tile]], Command]] = {
     "reserve": _parse_reserve,
     "store": _parse_store,
     "compute": _parse_compute,
-    "link": parse_link,
 }

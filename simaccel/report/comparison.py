@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.experiment.causes import LIMITS
+from simaccel.hardware.units import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simaccel.machine.accounts import STALLS
+from simaccel.hardware.units import ARRAY, STALLS
 from simaccel.report.comparison import (
     ComparisonRow,
     given_json,
@@ -67,7 +67,7 @@ _FIGURES = (
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
-    array, bound = result["engines"]["array"], result["dram_bound"]
+    array, bound = result["engines"][ARRAY], result["dram_bound"]
     every = {
         **result,
         **traffic_figures(result["bytes"], result["dram_by_class"]),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.analytic.native import mac_share
 from simaccel.analytic.orojenesis.compulsory import group_bytes
-from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.limits import operators_of
 from simaccel.hardware import Accelerator
+from simaccel.hardware.units import ARRAY, LIMITS
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, rate_text, share_text
@@ -67,7 +67,7 @@ def roofline_rows(
             native = operator["native_macs"] * float(share)
             peak = accelerator.pes * operator["macs"] / max(1, native)
             roof = min(peak, intensity * _peak_of(operator, workload, accelerator))
-            array = operator["macs"] / max(1, operator["work_cycles"].get("array", 0))
+            array = operator["macs"] / max(1, operator["work_cycles"].get(ARRAY, 0))
             points.append(
                 {
                     "seq_len": row.seq_len,

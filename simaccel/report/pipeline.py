@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
+from simaccel.hardware.units import ARRAY, LINK
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.pods import busy_shares, resident_bytes
 from simaccel.report.units import (
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def pipeline_table(run: PipelineRun) -> Table:
     """Tabulate the stages that were run."""
-    figures = ("stages", "layers", "cycles", "time", "array", "link", "dram", "memory of a chip")
+    figures = ("stages", "layers", "cycles", "time", ARRAY, LINK, "dram", "memory of a chip")
     table = make_table(("stage",), figures)
     for stage in run.stages:
         shares = busy_shares(stage.result)
@@ -35,7 +36,7 @@ def pipeline_table(run: PipelineRun) -> Table:
                 str(stage.layers),
                 cycles_text(stage.cycles),
                 seconds_text(run.accelerator.seconds(stage.cycles)),
-                *(short_share_text(shares.get(name, 0.0)) for name in ("array", "link", "dram")),
+                *(short_share_text(shares.get(name, 0.0)) for name in (ARRAY, LINK, "dram")),
                 bytes_text(resident_bytes(stage.result, run.micro_batches)),
             ),
         )

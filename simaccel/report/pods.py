@@ -8,6 +8,7 @@ from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
 from simaccel.hardware.memory import is_dram_channel
+from simaccel.hardware.units import ARRAY, UNITS
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -61,7 +62,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
     cores, run = result.accelerator.cores.count, result.run
     if cores == 1:
         return
-    shares = [run.engines[on_core(core, "array")].busy / run.cycles for core in range(cores)]
+    shares = [run.engines[on_core(core, ARRAY)].busy / run.cycles for core in range(cores)]
     least, most = short_share_text(min(shares)), short_share_text(max(shares))
     span = f"busy {most}" if least == most else f"busy {least} to {most}"
     dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
@@ -101,9 +102,7 @@ def busy_shares(result: ExperimentResult) -> dict[str, float]:
     """Return the shares of the cycles in which array, SFU, links and DRAM of a chip are busy."""
     run = result.run
     shares: dict[str, float] = {
-        name: run.engines[name].busy / run.cycles
-        for name in ("array", "sfu", "link")
-        if name in run.engines
+        name: run.engines[name].busy / run.cycles for name in UNITS if name in run.engines
     }
     dram = max(n for name, n in run.served_cycles.items() if is_dram_channel(name))
     return shares | {"dram": dram / run.cycles}

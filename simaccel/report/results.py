@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from simaccel.experiment.capacity import memory_demands
-from simaccel.experiment.causes import LOADING
 from simaccel.experiment.limits import Row, gain_without, next_limit
 from simaccel.experiment.run import ExperimentResult, energy_pj, floor_json
 from simaccel.experiment.traffic import dram_by_class
@@ -15,6 +14,7 @@ from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_caus
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
+from simaccel.hardware.units import ARRAY, LOADING
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
@@ -231,7 +231,7 @@ def room_lines(result: ExperimentResult) -> list[str]:
 
 def _stalls_of_array(run: Run | OperatorRun) -> str:
     """Name the largest stall causes of the array, in percent of the cycles."""
-    largest = Counter(run.engines["array"].stalls).most_common(_TOP_CAUSES)
+    largest = Counter(run.engines[ARRAY].stalls).most_common(_TOP_CAUSES)
     shown = [(cause, n / run.cycles) for cause, n in largest if n / run.cycles >= SMALLEST_SHARE]
     return ", ".join(f"{cause} {short_share_text(share)}" for cause, share in shown)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree
 from simaccel.experiment.traffic import dram_by_class
-from simaccel.machine.accounts import STALLS
+from simaccel.hardware.units import ARRAY, STALLS
 from simaccel.numbers import plain
 from simaccel.report.kinds import kind_of
 
@@ -40,7 +40,7 @@ def operator_rows(
             "bound_cycles": predicted.resource_bound_cycles if overlap else predicted.bound_cycles,
             "limit": operator_row.limit.name,
             **work_figures(predicted.resources),
-            **stall_figures(run.engines["array"].stalls),
+            **stall_figures(run.engines[ARRAY].stalls),
             **traffic_figures(moved_tree(run.moved), dram_by_class(result.workload, run.moved)),
             "energy_pj": sum(energy_pj(run, result.accelerator).values()),
         }

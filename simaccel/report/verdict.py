@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
-from simaccel.experiment.causes import ARRAY, CAUSES, SFU
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
+from simaccel.hardware.units import ARRAY, LINK, SFU, UNITS
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.workload.names import is_sums
@@ -27,7 +28,7 @@ _MOSTLY = 0.6
 _LARGE_PART = 0.2
 
 _ENGINES = {
-    **{name: CAUSES[name].awaited for name in (ARRAY, SFU)},
+    **{name: unit.cause.awaited for name, unit in UNITS.items()},
     "dma_out": "the stores (dma_out)",
 }
 
@@ -76,7 +77,7 @@ def sentences(scene: VerdictFigures) -> list[str]:
     if not worst:
         return [_unclear(scene), *advice(scene.gains)]
     who = engine_text(engine)
-    plain = engine == "array" or part.name == TOTAL
+    plain = engine == ARRAY or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     said = _direct(scene, worst[0])
     lines = [
@@ -109,7 +110,7 @@ def _bound(scene: VerdictFigures) -> str:
     busy = part.share(engine, "busy")
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
-    if engine == "array" and scene.accelerator is not None and part.macs is not None:
+    if engine == ARRAY and scene.accelerator is not None and part.macs is not None:
         pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
@@ -124,7 +125,7 @@ def _idle_pes(scene: VerdictFigures) -> str:
     if array is None or _spatial(scene):
         return "passes that leave PEs, vector units or lanes unused."
     loading = scene.loading_cycles / part.cycles
-    if loading > part.share("array", "busy") / 2:
+    if loading > part.share(ARRAY, "busy") / 2:
         return (
             f"in {short_share_text(loading)} it only loads the tile that it holds, "
             f"{array.cols} elements a cycle, as too little streams past it."
@@ -282,22 +283,22 @@ def _spatial(scene: VerdictFigures) -> bool:
 
 
 def _sfu(scene: VerdictFigures) -> str:
-    busy = short_share_text(scene.part.share("sfu", "busy"))
+    busy = short_share_text(scene.part.share(SFU, "busy"))
     one = scene.accelerator
     size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"
-    if scene.part.share("sfu", "busy") + scene.part.share("array", "busy") >= BOUND:
+    if scene.part.share(SFU, "busy") + scene.part.share(ARRAY, "busy") >= BOUND:
         return f"the SFU is busy {busy}{size}, and array and SFU take turns instead of overlapping"
     return f"the SFU is busy {busy}{size}"
-
-
-def _array(scene: VerdictFigures) -> str:
-    return f"the array is busy {short_share_text(scene.part.share('array', 'busy'))}"
 
 
 def _link(scene: VerdictFigures) -> str:
     one = scene.accelerator
     size = "" if one is None else f" of {one.chips.count} chips"
-    return f"the links{size} are busy {short_share_text(scene.part.share('link', 'busy'))}"
+    return f"the links{size} are busy {short_share_text(scene.part.share(LINK, 'busy'))}"
+
+
+def _unit(name: str, scene: VerdictFigures) -> str:
+    return f"{UNITS[name].cause.awaited} is busy {short_share_text(scene.part.share(name, 'busy'))}"
 
 
 def _start(scene: VerdictFigures) -> str:
@@ -316,9 +317,9 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
     "dram_banks": _dram_banks,
     "buffer_port": _buffer_port,
     "noc": _noc,
-    "sfu": _sfu,
-    "array": _array,
-    "link": _link,
+    **{name: partial(_unit, name) for name in UNITS},
+    SFU: _sfu,
+    LINK: _link,
     "start": _start,
     "drain": _drain,
 }

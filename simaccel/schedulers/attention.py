@@ -18,6 +18,7 @@ import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
@@ -181,7 +182,7 @@ def tiled_families(
             *nested_loops(problem.space, problem.heads, ints(1)),
             FamilyLoops(ranks, sizes, places),
             *(FamilyKeep(tensor, BUFFER, slots) for tensor in tensors),
-            Do(name, "array", STATIONARITIES[0]),
+            Do(name, ARRAY, STATIONARITIES[0]),
         )
 
     for width in widths:
@@ -198,7 +199,7 @@ def tiled_families(
 def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
     """Return the softmax of what is on chip, ``width`` of each row at once."""
     cut = FamilyLoops((problem.c,), (ints(width),), (ints(0),))
-    return (*([cut] if width else []), Do(problem.part[1], "sfu"))
+    return (*([cut] if width else []), Do(problem.part[1], SFU))
 
 
 def _weights(problem: AttentionProblem) -> str:
@@ -223,8 +224,8 @@ def _branch(
     outer += nested_loops(problem.space, problem.rows, rows)
     outer += [FamilyKeep(q, BUFFER, few), FamilyKeep(z, BUFFER, few)]
     held = FamilyKeep(s, BUFFER, ints(2) if ahead else ints(1))
-    do_logit = Do(logit, "array", STATIONARITIES[0])
-    do_attend = Do(attend, "array", STATIONARITIES[0])
+    do_logit = Do(logit, ARRAY, STATIONARITIES[0])
+    do_attend = Do(attend, ARRAY, STATIONARITIES[0])
     if online:
         outer += [stream, FamilyKeep(k, BUFFER, many), FamilyKeep(v, BUFFER, many), held]
         branches: tuple[Branch, ...] = ((do_logit,), _softmax(problem), (do_attend,))

@@ -28,6 +28,7 @@ from simaccel.analytic.family import (
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
@@ -155,7 +156,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
         keeps = [FamilyKeep(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
         if not isinstance(seen.operator, Einsum):
-            branches.append((*keeps, Do(seen.name, "sfu")))
+            branches.append((*keeps, Do(seen.name, SFU)))
             continue
         if not few:
             held[seen.name] = grid.axis(range(len(STATIONARITIES)))
@@ -169,7 +170,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
                 *out,
                 *_cut(chain, grid.axis, sums, accelerator, few=few),
                 *weights,
-                Do(seen.name, "array", STATIONARITIES[0]),
+                Do(seen.name, ARRAY, STATIONARITIES[0]),
             )
         )
     return (*outer, FamilyFork(tuple(branches))), held
@@ -227,9 +228,9 @@ def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:
     outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
     held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
     branches: list[Branch] = [
-        (Do(seen.name, "array", STATIONARITIES[0]),)
+        (Do(seen.name, ARRAY, STATIONARITIES[0]),)
         if isinstance(seen.operator, Einsum)
-        else (Do(seen.name, "sfu"),)
+        else (Do(seen.name, SFU),)
         for seen in chain.space.operators
     ]
     return (*outer, FamilyFork(tuple(branches))), held

@@ -12,6 +12,7 @@ import numpy as np
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined
 from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling_tiles, tile_sizes
@@ -117,7 +118,7 @@ def einsum_families(
     )
     around = tuple(Keep(name) for name in kept)
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
-    branch = (*outer, loops, *keeps, Do(seen.name, "array", STATIONARITIES[0]))
+    branch = (*outer, loops, *keeps, Do(seen.name, ARRAY, STATIONARITIES[0]))
     return [Family(space, branch, {}, around, {seen.name: held})]
 
 
@@ -163,7 +164,7 @@ def vector_families(
         loops = FamilyLoops(tuple(ranks), tuple(tiles), tuple(ints(at) for at in range(len(ranks))))
         keeps = tuple(FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys(names))
         aliases = {seen.output.name: seen.names[0]} if in_place else {}
-        yield Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases, around)
+        yield Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases, around)
 
 
 def widths_of(

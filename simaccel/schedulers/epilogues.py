@@ -21,6 +21,7 @@ from simaccel.analytic.family import (
     tree_of,
 )
 from simaccel.hardware import STATIONARITIES, Accelerator
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
@@ -103,8 +104,8 @@ def families_of(
 
     made = [seen.output.name for seen in space.operators if not made_in_place(chain, seen)]
     beside = [name for seen in space.operators[1:] for name in seen.names if name not in space.made]
-    own: Branch = (*sums, *keeps(first.names), Do(first.name, "array", STATIONARITIES[0]))
-    behind: list[Branch] = [(Do(seen.name, "sfu"),) for seen in space.operators[1:]]
+    own: Branch = (*sums, *keeps(first.names), Do(first.name, ARRAY, STATIONARITIES[0]))
+    behind: list[Branch] = [(Do(seen.name, SFU),) for seen in space.operators[1:]]
     branch: Branch = (*outer, *keeps(beside), *keeps(made), FamilyFork((own, *behind)))
     held = ints(range(len(STATIONARITIES))).reshape(-1, 1, 1, 1, 1, 1)
     around = tuple(Keep(name) for name in kept)

@@ -20,6 +20,7 @@ from simaccel.analytic.family import family_of
 from simaccel.analytic.prediction import predict
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.schedulers.attention import AttentionProblem, problem_of
@@ -196,7 +197,7 @@ def _fixed(
             *_cut(space.sizes, parts.k, array.rows),
             *_cut(space.sizes, parts.m, height),
             *(Keep(tensor, slots=2) for tensor in names),
-            Do(name, "array", stationarity),
+            Do(name, ARRAY, stationarity),
         )
         placed = replace(group, tree=tree)
         totals = evaluate(family_of(space, placed), accelerator)

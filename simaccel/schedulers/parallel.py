@@ -20,6 +20,7 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.units import SFU
 from simaccel.mapping.chips.keeps import renamed
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
@@ -189,7 +190,7 @@ def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:
     groups = tuple(
         Group(
             operators=(operator.name,),
-            tree=(*_nodes(operator, spreads[operator.name]), Do(operator.name, "sfu")),
+            tree=(*_nodes(operator, spreads[operator.name]), Do(operator.name, SFU)),
         )
         for operator in workload.operators
     )

@@ -15,6 +15,7 @@ from dataclasses import replace
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
@@ -109,7 +110,7 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
     while most:
         for slots in (_SLOTS, 1):
             keeps = [Keep(tensor, slots=slots) for tensor in (*seen.names, seen.output.name)]
-            tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, "sfu"))
+            tree: Tree = (*_pieces(space, (rank,), most), *keeps, Do(name, SFU))
             placed = replace(group, tree=tree)
             totals = evaluate(family_of(space, placed), accelerator)
             if int(totals.buffer_bytes()) <= capacity(accelerator):
@@ -135,7 +136,7 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     for nodes in _trees(space, seen, parts, accelerator):
         tree = nodes
         if len(names) > 1:  # in place, over all that the einsum makes
-            behind: list[Tree] = [(Do(other, "sfu"),) for other in names[1:]]
+            behind: list[Tree] = [(Do(other, SFU),) for other in names[1:]]
             own = tuple(node for node in nodes if node != Keep(seen.output.name, slots=_SLOTS))
             tree = (Keep(seen.output.name), Fork((own, *behind)))
         placed = replace(group, tree=tree)
@@ -180,7 +181,7 @@ def _trees(
         *(Loop(rank, min(space.sizes[rank], array.rows)) for rank in down),
         *(Loop(rank, 1) for rank in reduction),
     )
-    held, end = Keep(weights, slots=slots), Do(seen.name, "array", "ws")
+    held, end = Keep(weights, slots=slots), Do(seen.name, ARRAY, "ws")
     while most:
         rows: Tree = (*(Loop(rank, 1) for rank in parts.g), *_pieces(space, parts.m, most))
         for n in (_SLOTS, 1):

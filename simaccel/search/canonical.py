@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Do, Fork, Keep, Loop, Node, Part, Spread, Tree
+from simaccel.numbers import SHARED
 from simaccel.workload.names import tensor_of
 
 NameList = list[tuple[str, str]]
@@ -72,6 +73,7 @@ def _key(
             view.shape,
             view.bits,
             tensor_of(name) in kept,
+            view.kind == SHARED,
         )
         for name, view in seen.uses
     )

@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.machine.accounts import NO_WAIT, Cause
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace.datasets import LEVEL, Growing
 from simaccel.trace.schema import EVENT, Cycles, Events
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.units import Cause
 from simaccel.trace.opening import TraceError
 
 SCHEMA_VERSION: Final = 3

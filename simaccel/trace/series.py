@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import without_core
+from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
 from simaccel.trace.track import ChainTrack, visit
 from simaccel.workload import Workload
@@ -182,6 +183,8 @@ def bytes_by_resource(
     for tensors in bytes_of["dram"].values():
         for tensor, n_bytes in tensors.items():
             backing[accelerator.memory(kinds[tensor].kind)] += n_bytes
+    if SHARED in backing:
+        backing[SHARED] = sum(sum(tensors.values()) for tensors in bytes_of[SHARED].values())
     return moved | backing
 
 

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
-from simaccel.machine.accounts import Cause, EngineCycles, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
 from simaccel.trace.interrupts import defer_interrupts

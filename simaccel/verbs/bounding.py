@@ -11,7 +11,7 @@ from simaccel.analytic.orojenesis.halo import HALOS
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
 from simaccel.errors import Fault, InputError, gather, suggest
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
@@ -125,7 +125,7 @@ def bound_of(
 ) -> Bound:
     """Bound a workload; ``room``: bytes of the buffer whose mapping is wanted."""
     if accelerator is not None:
-        workload = at_precision(workload, accelerator)
+        workload = placed_on(workload, accelerator)
         room = accelerator.buffer.capacity_bytes if room is None else room
     names = [operator.name for operator in workload.operators]
     runs = [list(run) for _, run in groupby(names, workload.times)]

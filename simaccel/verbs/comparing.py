@@ -13,7 +13,7 @@ from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
@@ -72,7 +72,7 @@ class ComparisonTask:
 
     def __post_init__(self) -> None:
         """Give the workload the precision of the accelerator where it says none."""
-        object.__setattr__(self, "workload", at_precision(self.workload, self.accelerator))
+        object.__setattr__(self, "workload", placed_on(self.workload, self.accelerator))
 
     @property
     def _name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simaccel.errors import Fault, InputError, gather
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -64,7 +64,7 @@ def as_inputs(
 
     """
     checked, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
-    checked = at_precision(checked, there)
+    checked = placed_on(checked, there)
     if isinstance(dataflow, Path):
         mapping = load_mapping(dataflow, checked)
         require_mapping(checked, mapping, there, str(dataflow))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.lazy import np
-from simaccel.numbers import BYTE, PACKED_BITS
+from simaccel.numbers import BYTE, PACKED_BITS, SHARED
 from simaccel.workload.frozen import FrozenDict
 from simaccel.workload.sizes import ASSUMED_BYTES, MAX_BYTES_PER_ELEMENT, MAX_SIZE, size_faults
 from simaccel.workload.vectors import VECTORS, VectorKind
@@ -83,7 +83,7 @@ class Tensor:
     ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
     they are, so that an accelerator's precision does. ``inside``: the first element of each
     dimension and the one behind the last, where zeros stand around them; they are stored, but need
-    not come from anywhere. ``distinct``: how many elements differ, where others repeat them.
+    not come from anywhere. ``distinct``: how many elements differ. ``shared``: cores share it.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Tensor:
     assumed: bool = field(default=False, compare=False, repr=False)
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     distinct: int | None = field(default=None, compare=False)
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""
@@ -107,6 +108,11 @@ class Tensor:
     def bits(self) -> int:
         """Bits of an element."""
         return PACKED_BITS if self.packed else BYTE * self.bytes_per_element
+
+    @property
+    def lives(self) -> str:
+        """The class that says in which memory it lies: ``shared``, or its kind."""
+        return SHARED if self.shared else self.kind
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 
 from simaccel.experiment.run import simulate
+from simaccel.hardware.units import STALLS
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.machine.accounts import STALLS
 from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
 from simaccel.report.metrics import METRICS
 from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simaccel.cli import main
-from simaccel.machine.accounts import NO_WAIT, Cause
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace import SCHEMA_VERSION, TraceHeader, TraceReader, TraceWriter
 from tests.cli.conftest import Call
 

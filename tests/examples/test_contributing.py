@@ -1,23 +1,20 @@
 """The recipes of CONTRIBUTING.md work as they stand."""
 
-import doctest
 import math
 import re
+import shutil
+import subprocess
+import sys
 import types
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
-from simaccel.hardware.spec import Spec
 from simaccel.importers.workloads import load_workload
-from simaccel.machine.engines import Engine
-from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine
-from simaccel.machine.plan import Plan
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, operand
@@ -104,28 +101,17 @@ def test_an_accelerator_is_one_file(tmp_path: Path) -> None:
     assert run.cycles > 3 * 512 / 32
 
 
-def test_the_unit_costs_what_its_doctest_says() -> None:
-    module = _module("class TransposerSpec")
-    assert issubclass(module.TransposerSpec, Spec)
-    found = doctest.DocTestFinder().find(module.TransposerSpec.cycles, globs=vars(module))
-    assert [tuple(doctest.DocTestRunner().run(one))[:2] for one in found] == [(0, 1)]
-
-
-@pytest.mark.parametrize(("read_cycles", "total"), [(11, 11), (12, 12)])
-def test_the_unit_runs_from_both_sides_of_its_port(read_cycles: int, total: int) -> None:
-    """A port that needs no longer than the lanes is hidden; one cycle more is not."""
-    unit: type[Any] = _module("class Transposer(Engine)").Transposer
-    assert issubclass(unit, Engine)
-    program = simulate(gemm(m=1, k=1, n=1), load_accelerator("toy"), "naive").program
-    machine = Machine(load_accelerator("toy"), program)
-    wires = machine.cores[0]
-    op = Instruction(Action.COMMAND, cycles=11, read_cycles=read_cycles, write_cycles=3)
-    engine = unit("transposer", Plan([op], 0, [(), ()]), wires)
-    engine.meeting = machine.meeting
-    wires.clock.process(engine.run())
-    while wires.clock.run_some(100):
-        pass
-    assert engine.done_at == total
+def test_a_unit_with_a_command_of_its_own_is_six_files(tmp_path: Path) -> None:
+    """Its patch, applied to a copy of the package, and what the recipe says of it."""
+    (patch,) = blocks_of(CONTRIBUTING, "diff")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "simaccel", tmp_path / "simaccel", ignore=ignored)
+    (tmp_path / "hwconfigs").symlink_to(REPOSITORY / "hwconfigs")
+    subprocess.run(["git", "apply"], input=patch.text, text=True, cwd=tmp_path, check=True)
+    spec = "import doctest, simaccel.hardware.transposer as t; assert doctest.testmod(t) == (0, 1)"
+    for script in (_block("transposer Y = X").text, spec):
+        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    assert len(re.findall(r"^\+\+\+ ", patch.text, re.MULTILINE)) + 2 <= 6
 
 
 def test_the_reference_compares(monkeypatch: pytest.MonkeyPatch) -> None:

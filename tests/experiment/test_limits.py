@@ -1,12 +1,12 @@
 """What limits a run, against figures worked out by hand."""
 
-from simaccel.experiment.causes import LIMITS
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
+from simaccel.hardware.units import LIMITS, STALLS
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.machine.accounts import STALLS
-from simaccel.workload import gemm
+from simaccel.schedulers import Options
+from simaccel.workload import ModelDimensions, attention, gemm
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")
 
@@ -49,3 +49,18 @@ def test_a_slow_memory_is_the_limit() -> None:
 
 def test_every_cause_has_a_name() -> None:
     assert {cause.name.lower() for cause in STALLS} <= LIMITS.keys()
+
+
+def test_slow_links_are_the_limit_of_what_chips_add_up() -> None:
+    """Twice a block two chips add up 8 x 32 sums of 2 B: 0.5 ms at 1 MB/s, where all else is us."""
+    chips = ("count=2", "link_bytes_per_second=1 MB/s", "latency_cycles=0", "pj_per_bit=1")
+    pod = load_accelerator("edge", [f"chips.{setting}" for setting in chips])
+    dimensions = ModelDimensions(hidden=32, heads=2, head_size=16, ff_size=64)
+    block = attention(dimensions, batch=1, seq_len=8, scope="block")
+    result = simulate(block, pod, "naive", options=Options(tensor_parallel=2))
+    assert result.limit.name == "link"
+    added = [row.limit.name for row in result.rows if "reduce" in row.run.name]
+    assert added == ["link", "link"]
+    gain = gain_without(result, result.limit)
+    assert gain is not None
+    assert gain > 100

@@ -51,7 +51,7 @@ def test_program_accelerator_and_code_are_part_of_the_key(
     remembered_what_if(TOY, PROGRAM)
     remembered_what_if(TOY, OTHER)
     remembered_what_if(load_accelerator("toy", ["dram.latency_cycles=77"]), PROGRAM)
-    monkeypatch.setattr(module, "code_digest", lambda: "other code")
+    monkeypatch.setattr("simaccel.experiment.store.code_digest", lambda: "other code")
     remembered_what_if(TOY, PROGRAM)
     assert len(runs) == 4
 

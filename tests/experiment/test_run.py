@@ -11,8 +11,9 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
+from simaccel.hardware.units import Cause
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.machine.accounts import Cause, Wait
+from simaccel.machine.accounts import Wait
 from simaccel.machine.walks import InstructionStreams
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping

@@ -12,8 +12,9 @@ from simaccel.hardware import Accelerator
 from simaccel.hardware.presets import template
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
+from simaccel.program.fit import rings
 from simaccel.program.lowering import lower, lower_group
-from simaccel.program.program import Program, commands, rings, tiles_of
+from simaccel.program.program import Program, commands, tiles_of
 from simaccel.schedulers import make_mapping
 from simaccel.workload import gemm
 from tests.draws import DRAWS

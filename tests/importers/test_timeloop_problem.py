@@ -6,7 +6,7 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.errors import InputError
-from simaccel.experiment.precision import at_precision
+from simaccel.experiment.precision import placed_on
 from simaccel.files.documents import document_text
 from simaccel.importers.workloads import load_workload
 from simaccel.workload import conv2d, parse_workload
@@ -194,11 +194,11 @@ def test_a_comment_is_no_template(tmp_path: Path) -> None:
 
 def test_element_sizes_are_free_as_no_problem_says_them(tmp_path: Path) -> None:
     path = _write(tmp_path, MATMUL)
-    assert at_precision(load_workload(path), load_accelerator("edge_tpu")).tensor_bytes("A") == 3072
+    assert placed_on(load_workload(path), load_accelerator("edge_tpu")).tensor_bytes("A") == 3072
     wide = load_workload(path, bytes_per_element=4, bytes_by_tensor={"Z": 1})
     sizes = {"A": 48 * 64 * 4, "B": 32 * 64 * 4, "Z": 48 * 32}
     assert {name: wide.tensor_bytes(name) for name in sizes} == sizes
-    assert at_precision(wide, load_accelerator("edge_tpu")) is wide
+    assert placed_on(wide, load_accelerator("edge_tpu")) is wide
     assert parse_workload(dict(wide.parameters)) == wide
     path.write_text(document_text(dict(wide.parameters)))
     with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file says it"):

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 from simaccel.hardware import Accelerator
 from simaccel.program.fifos import Fifo, fifos
+from simaccel.program.fit import rings
 from simaccel.program.overlap import Overlap, overlaps
 from simaccel.program.program import (
     Command,
     Compute,
     Folds,
-    Link,
     Node,
     Operator,
     Program,
@@ -33,8 +33,8 @@ from simaccel.program.program import (
     Sfu,
     Store,
     Tile,
+    UnitCommand,
     commands,
-    rings,
     tiles_of,
 )
 from tests.machine.costs import Costs, Work
@@ -194,7 +194,7 @@ class MaxPlus:
     def _engine(self, command: Command) -> str:
         if isinstance(command, Compute):
             return "array"
-        assert not isinstance(command, Link)
+        assert not isinstance(command, UnitCommand)
         if isinstance(command, Sfu):
             return "sfu"
         if isinstance(command, Store):

@@ -1,6 +1,7 @@
 """Links on the machine: time lines by hand, and chips of which one stands for all."""
 
 from simaccel.experiment.check_chips import check_chips
+from simaccel.experiment.limits import rows_of
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
@@ -87,3 +88,4 @@ def test_work_of_four_chips_is_that_of_one() -> None:
     assert four.run.operators[3].name == "Y.all_reduce"
     # 64 x 32 sums of 2 bytes in pieces of 1,024 bytes, six messages
     assert four.run.engines["link"].busy == 6 * (512 + 5)
+    assert rows_of(four)[3].limit.name == "link"

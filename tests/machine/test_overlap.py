@@ -8,9 +8,9 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.text import parse_tree
 from simaccel.mapping.tree import Group
+from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
-from simaccel.program.program import reserved_bytes
 from simaccel.program.text import parse_program
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.mapspace.search import Effort

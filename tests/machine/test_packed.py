@@ -3,8 +3,8 @@
 import pytest
 
 from simaccel.machine.machine import Machine, Run
+from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
-from simaccel.program.program import reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.workload import Workload
 from tests.agreement import assert_counts, assert_exact

@@ -3,9 +3,9 @@
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES
+from simaccel.hardware.units import LEAF_UNITS
 from simaccel.mapping.tree import (
     FANS,
-    UNITS,
     Do,
     Fork,
     Group,
@@ -30,7 +30,7 @@ _NODES = (
     st.builds(Loop, _NAMES, _SIZES)
     | st.builds(Spread, _NAMES, _SIZES, st.sampled_from(FANS))
     | _KEEPS
-    | st.builds(Do, _NAMES, st.sampled_from(UNITS), st.sampled_from([None, *STATIONARITIES]))
+    | st.builds(Do, _NAMES, st.sampled_from(LEAF_UNITS), st.sampled_from([None, *STATIONARITIES]))
 )
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from simaccel.program.interpreter import Array, interpret, interpret_operator
+from simaccel.program.interpreter import interpret, interpret_operator
 from simaccel.program.program import Operator, ProgramError, ProgramLoop
 from simaccel.program.text import parse_program
+from simaccel.workload.vectors.kind import Array
 
 GEMM = """\
 program p

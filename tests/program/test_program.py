@@ -1,14 +1,12 @@
 import pytest
 
-from simaccel.program.fit import require_fit
+from simaccel.program.fit import require_fit, reserved, reserved_bytes
 from simaccel.program.program import (
     DoesNotFitError,
     Load,
     Program,
     TransferTraffic,
     commands,
-    reserved,
-    reserved_bytes,
     size,
     transfer_of,
 )

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from simaccel.program.interpreter import Array, interpret
+from simaccel.program.interpreter import interpret
 from simaccel.program.program import ProgramError
 from simaccel.program.text import parse_program
+from simaccel.workload.vectors.kind import Array
 
 NORM = """\
 program p

@@ -12,8 +12,8 @@ from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
+from simaccel.program.fit import reserved
 from simaccel.program.overlap import most_reserved_bytes
-from simaccel.program.program import reserved
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerators

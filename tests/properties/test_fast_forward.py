@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import Cause, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import Wait
 from simaccel.machine.machine import Machine, Run
 from tests.draws import DRAWS
 from tests.machine.trees import Case, cases

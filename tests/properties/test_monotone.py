@@ -16,17 +16,8 @@ from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
-from simaccel.program.program import (
-    Compute,
-    Node,
-    Operator,
-    Program,
-    ProgramLoop,
-    Sfu,
-    Store,
-    Tile,
-    reserved,
-)
+from simaccel.program.fit import reserved
+from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Sfu, Store, Tile
 from simaccel.workload import gemm
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator, accelerators, gigabytes

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, EngineCycles, Wait
+from simaccel.hardware.units import STALLS, Cause
+from simaccel.machine.accounts import NO_WAIT, EngineCycles, Wait
 from simaccel.trace import CommandSite, TraceHeader, TraceReader, TraceWriter
 
 ENGINES = ("dma_in", "array", "sfu")

@@ -5,7 +5,8 @@ from typing import Any
 import h5py
 import pytest
 
-from simaccel.machine.accounts import NO_WAIT, Cause, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, TraceError, TraceReader
 from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
 from simaccel.trace.schema import OPENED, Events

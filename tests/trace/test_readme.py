@@ -4,7 +4,8 @@ from shutil import copyfile
 
 import pytest
 
-from simaccel.machine.accounts import NO_WAIT, Cause
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace import schema
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, STALLS, Cause, Wait
+from simaccel.hardware.units import STALLS, Cause
+from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import EVENT, merged
 from tests.draws import DRAWS

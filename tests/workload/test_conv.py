@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.experiment.check import check, einsum_values
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.program.interpreter import Array
 from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Conv, Einsum, Workload, conv2d, parse_workload
 from simaccel.workload.conv import positions
+from simaccel.workload.vectors.kind import Array
 from tests.draws import some
 
 SIZE = "a whole number from 1 to 1073741824"

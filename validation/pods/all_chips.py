@@ -19,9 +19,9 @@ from simaccel import load_accelerator
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.machine.accounts import Cause
+from simaccel.hardware.units import LINK, Cause
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import LinkEngine, Waiting
+from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.round_robin_arbiter import READ, WRITE
@@ -30,7 +30,8 @@ from simaccel.mapping.chips.layout import runs
 from simaccel.mapping.chips.sharding import Pod, pod_of
 from simaccel.mapping.tree import Mapping
 from simaccel.program.exchanges import lower_pod
-from simaccel.program.program import Link, Program, commands
+from simaccel.program.program import Program, commands
+from simaccel.program.unit_commands import Link
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
 from simaccel.workload.language import Transformer
@@ -106,7 +107,7 @@ def _as_rings(places: Sequence[tuple[int, int]], rings: Sequence[int]) -> list[t
     return list(places)
 
 
-class MessageEngine(LinkEngine):
+class MessageEngine(UnitEngine):
     """The links of one chip of several that are all there: what it waits for are messages."""
 
     chip: int
@@ -204,7 +205,7 @@ def _linked(
     found: list[MessageEngine] = []
     by_name = {exchange.name: exchange for exchange in pod.exchanges}
     for engine in machine.engines:
-        if not isinstance(engine, LinkEngine):
+        if engine.name != LINK or not isinstance(engine, UnitEngine):
             continue
         engine.__class__ = MessageEngine
         if not isinstance(engine, MessageEngine):

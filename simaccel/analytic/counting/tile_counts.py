@@ -25,6 +25,8 @@ from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, ex
 from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
+from simaccel.hardware.memory import way_outside
+from simaccel.hardware.units import MAC
 from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import TensorView
@@ -104,7 +106,7 @@ class TileCounter:
                 again = self._lacked(made) if made else _NONE
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
-        if path.leaf.unit == "mac":
+        if path.leaf.unit == MAC:
             ways = self._ways(path, outside, _TRUE, self._beyond(name))
             self._accesses(path, seen, position, ways)
 
@@ -207,7 +209,7 @@ class TileCounter:
             for way in side.ways:
                 transfer = self._transfer(side.cuts, side.view, side.at, way.at, side.again)
                 outer = transfer.sums(width)[0] * way.served
-                self.found.move(f"{way.far}_write", view.name, outer)
+                self._move(way.far, "write", view.name, outer)
                 if side.place != BUFFER:
                     self.found.move("noc_collection", view.name, outer)
             self.found.move(f"{side.place}_read", view.name, inside.sums(width)[0] * on)
@@ -221,8 +223,16 @@ class TileCounter:
         every, first = one.sums(bits)
         return every - first
 
+    def _move(self, place: str, way: str, name: str, n_bytes: Ints) -> None:
+        """Count bytes from or to a place, which outside is where the tensor lives."""
+        level = f"{place}_{way}"
+        if place == DRAM:
+            tensor = self.space.workload.tensors.get(tensor_of(name))
+            level = way_outside(way, tensor.lives if tensor is not None else "")
+        self.found.move(level, name, n_bytes)
+
     def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
-        self.found.move(f"{far}_read", side.view.name, outer)
+        self._move(far, "read", side.view.name, outer)
         if side.place != BUFFER:
             multicasts = self.multicasts
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
@@ -296,12 +306,12 @@ class TileCounter:
                 outer = down = beyond.n_bytes(width) * way.served
                 if not (in_pe or multicasts):
                     down = each.n_bytes(width) * way.served
-                self.found.move(f"{place}_read", name, outer)
+                self._move(place, "read", name, outer)
             else:
                 every, first = (n * way.served for n in beyond.sums(width))
                 down = every - first * begins
-                self.found.move(f"{place}_write", name, every)
-                self.found.move(f"{place}_read", name, down)
+                self._move(place, "write", name, every)
+                self._move(place, "read", name, down)
                 if not (in_pe or multicasts):
                     every_inside, first_inside = each.sums(width)
                     down = (every_inside - first_inside * begins) * way.served

@@ -27,13 +27,14 @@ from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
+from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, VectorStep
 
 _WORK = (
-    ("array", "compute"),
+    (ARRAY, "compute"),
     ("buffer_read", "read_port"),
     ("buffer_write", "write_port"),
     ("noc_distribution", "distribution"),
@@ -78,7 +79,7 @@ class WorkCounter:
         macs, pace = elements_of(cuts, seen.ranks), self.units.pace(self.accelerator, path, seen)
         self.found.macs = self.found.macs + macs
         self.found.native_macs = self.found.native_macs + macs * pace.numerator
-        if path.leaf.unit == "mac":
+        if path.leaf.unit == MAC:
             self._steps(cuts, seen, pace.numerator)
         else:
             self._folds(path, cuts, seen)
@@ -99,10 +100,10 @@ class WorkCounter:
                     seen.output.name in {v.name for v in operator.inputs}
                     and axis in operator.reduced
                 ):
-                    was = self.found.busy["sfu"]
+                    was = self.found.busy[SFU]
                     self._correct(cuts, operator, steps["rescale"])
                     self._correct(cuts, operator, steps["rescale"], frozenset({axis or ""}), -1)
-                    self.found.alone(seen.name, self.found.busy["sfu"] - was)
+                    self.found.alone(seen.name, self.found.busy[SFU] - was)
                     self._correct(around, operator, steps["divide"])
 
     def _pass(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, step: VectorStep) -> None:
@@ -112,7 +113,7 @@ class WorkCounter:
         for name, cost in self.units.vector_cycles(path, seen, step).items():
             cycles = over_pieces(cuts, seen.ranks, cost)
             self.found.work(name, cycles)
-            if name == "sfu":
+            if name == SFU:
                 self.found.alone(seen.name, cycles)
         passes = self.units.cost(step).passes
         elements = elements_of(cuts, seen.ranks)
@@ -210,7 +211,7 @@ class WorkCounter:
             )
             each = rank in seen.ranks and not laned
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
-        self.found.work("array", steps)
+        self.found.work(ARRAY, steps)
         self.found.alone(seen.name, steps)
 
 

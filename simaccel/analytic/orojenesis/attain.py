@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simaccel.analytic.orojenesis.problem import BoundProblem
-from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Unit
+from simaccel.hardware.units import ARRAY, MAC, LeafUnit
+from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop
 
 FACTORS = 2
 """Tensors that a systolic array multiplies."""
@@ -21,17 +22,17 @@ def even_group(problem: BoundProblem, tiles: Mapping[str, int], order: Sequence[
     )
     keeps = tuple(Keep(operand.name, BUFFER) for operand in problem.operands)
     unit = unit_of(problem, sizes)
-    leaf = Do(problem.operator.name, unit, "ws" if unit == "array" else None)
+    leaf = Do(problem.operator.name, unit, "ws" if unit == ARRAY else None)
     return Group(
         operators=(problem.operator.name,), tree=(*loops, *keeps, leaf), merged=problem.merged
     )
 
 
-def unit_of(problem: BoundProblem, tiles: Mapping[str, int]) -> Unit:
+def unit_of(problem: BoundProblem, tiles: Mapping[str, int]) -> LeafUnit:
     """Return which array takes the tiles: a systolic one where it can, else PEs with memories."""
     whole = any(tiles[rank] > 1 for rank in problem.free if is_alone(problem, rank))
     factors = len(problem.operator.inputs) == FACTORS
-    return "array" if factors and not whole else "mac"
+    return ARRAY if factors and not whole else MAC
 
 
 def is_alone(problem: BoundProblem, rank: str) -> bool:

@@ -22,9 +22,10 @@ def compulsory_bytes(workload: Workload, groups: Sequence[Sequence[str]]) -> int
 
 
 def group_bytes(workload: Workload, operators: Sequence[str]) -> int:
-    """Return what one group reads and writes at least."""
+    """Return what one group reads from DRAM and writes there at least."""
     space = space_of(workload, Group(operators=tuple(operators), tree=()))
-    return sum(read_bytes(space).values()) + sum(written_bytes(space).values())
+    both = (*read_bytes(space).items(), *written_bytes(space).items())
+    return sum(n_bytes for name, n_bytes in both if not workload.tensors[name].shared)
 
 
 def read_bytes(space: IterationSpace) -> dict[str, int]:

@@ -109,7 +109,8 @@ def _pebbling(workload: Workload, group: Group, room: int | None) -> int:
     if room is None or len(group.operators) > 1:
         return 0
     operator = workload.operator(group.operators[0])
-    if not isinstance(operator, Einsum):
+    shared = any(workload.tensors[given.tensor].shared for _, given in operands_of(operator))
+    if shared or not isinstance(operator, Einsum):
         return 0
     try:
         return pebbling_bytes(problem_of(workload, operator.name), room)
@@ -173,6 +174,8 @@ def _around(workload: Workload, around: ResidentScope) -> int:
     inside = set(names)
     total = 0
     for name in _tensors(workload, names):
+        if workload.tensors[name].shared:
+            continue
         stored = _written(workload, name, names)
         if not stored:
             total += _read(workload, name, names)

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import combinations, permutations
 
 from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
@@ -225,7 +226,7 @@ class FusedGroup:
                     left[rank] = 1
             nodes.append(Keep(use, BUFFER))
         vector = isinstance(seen.operator, Vector)
-        leaf = Do(seen.name, "sfu") if vector else Do(seen.name, "array", "ws")
+        leaf = Do(seen.name, SFU) if vector else Do(seen.name, ARRAY, "ws")
         return (*nodes, leaf)
 
     def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:

@@ -38,6 +38,7 @@ from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, Ter
 from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
 
 _PROVED = 3
@@ -314,5 +315,5 @@ def uneven_group(problem: BoundProblem, origin: Sequence[int]) -> Group:
         if is_alone(problem, rank):  # which a systolic array can't fold, but take one by one
             cut(rank, 1)
     unit = unit_of(problem, left)
-    tree.append(Do(problem.operator.name, unit, "ws" if unit == "array" else None))
+    tree.append(Do(problem.operator.name, unit, "ws" if unit == ARRAY else None))
     return Group(operators=(problem.operator.name,), tree=tuple(tree), merged=problem.merged)

@@ -7,6 +7,7 @@ from itertools import permutations
 from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, ints
 from simaccel.analytic.orojenesis.segment import Segment, of_families
 from simaccel.analytic.orojenesis.sizes import even_pieces
+from simaccel.hardware.units import SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.workload import VECTORS, Vector, Workload
@@ -47,4 +48,4 @@ def _family(space: IterationSpace, seen: BoundOperator, loops: FamilyLoops) -> F
     names = list(dict.fromkeys([*seen.names] if in_place else [*seen.names, seen.output.name]))
     aliases = aliases_of(space, tuple(Keep(name) for name in names), ())
     keeps = tuple(FamilyKeep(name, BUFFER, ints(1)) for name in names)
-    return Family(space, (loops, *keeps, Do(seen.name, "sfu")), aliases)
+    return Family(space, (loops, *keeps, Do(seen.name, SFU)), aliases)

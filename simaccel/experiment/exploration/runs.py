@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping as Map
-from dataclasses import asdict, dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import SimaccelError
-from simaccel.experiment.code import code_digest
-from simaccel.experiment.documents import accelerator_document
 from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.store import result_key
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.maestro.dataflows.reading import parse_directives
@@ -22,13 +18,10 @@ from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.tree import Mapping
 from simaccel.numbers import plain
 from simaccel.schedulers import Options
-from simaccel.version import version
 from simaccel.workload import Workload
-from simaccel.workload.workload import canonical_text
 
 Record = dict[str, Any]
 """What came out, as plain data: figures, or ``problem`` where there are none."""
-_UNREAD = frozenset({"source", "description"})
 
 
 @dataclass(frozen=True)
@@ -42,46 +35,10 @@ class RunKey:
     description: str = ""
 
     @cached_property
-    def text(self) -> str:
-        """All that decides what comes out, as one JSON text."""
-        options = self.options
-        asked = {
-            "simaccel": version(),
-            "code": code_digest(),
-            "workload": _workload_text(self.workload),
-            "accelerator": _accelerator_text(self.accelerator),
-            "dataflow": self.dataflow,
-            "pipeline": options.pipeline,
-            "objective": options.objective,
-            "stationarity": options.stationarity,
-            "constraints": list(options.constraints),
-            "effort": asdict(options.effort),
-        }
-        if self.description:
-            asked["description"] = self.description
-        return json.dumps(asked, sort_keys=True)
-
-    @cached_property
     def key(self) -> str:
         """The digest of all that decides what comes out."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-
-@lru_cache(maxsize=4096)
-def _workload_text(workload: Workload) -> str:
-    return f"{workload.name}\n{canonical_text(workload)}"
-
-
-@lru_cache(maxsize=4096)
-def _accelerator_text(accelerator: Accelerator) -> str:
-    return json.dumps(_decisive(accelerator_document(accelerator)), sort_keys=True)
-
-
-def _decisive(value: object) -> object:
-    """Leave out what is there for readers."""
-    if isinstance(value, Map):
-        return {key: _decisive(item) for key, item in value.items() if key not in _UNREAD}
-    return value
+        others = {"dataflow": self.dataflow, "description": self.description}
+        return result_key("run", self.accelerator, self.workload, self.options, **others)
 
 
 def run(asked: RunKey) -> Record:

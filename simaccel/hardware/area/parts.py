@@ -58,8 +58,10 @@ def area_of(accelerator: Accelerator) -> ChipArea:
         if capacity is not None:
             um2[part] = um2.get(part, 0.0) + capacity * um2_per_byte
     unlimited = tuple(name for _, name, _, capacity in memories if capacity is None)
-    cores = accelerator.cores.count
-    return ChipArea({part: n * cores for part, n in um2.items()}, unlimited)
+    um2 = {part: n * accelerator.cores.count for part, n in um2.items()}
+    if (shared := accelerator.cores.shared_buffer) is not None:
+        um2["shared"] = areas.buffer_um2_per_byte * shared.capacity_bytes
+    return ChipArea(um2, unlimited)
 
 
 def area_and_power(

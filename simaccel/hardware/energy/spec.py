@@ -27,6 +27,7 @@ from simaccel.hardware.energy.tables import (
 )
 from simaccel.hardware.quantity import Amount, Picojoules
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import SHARED
 
 _BY_NODE: Final = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
 DRAM: Final = "dram_pj_per_byte"
@@ -81,8 +82,12 @@ class EnergySpec(Spec):
             raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
-    def prices(self, capacity_bytes: int | None, part: str | None) -> EnergyPrices | None:
+    def prices(
+        self, capacity_bytes: int | None, part: str | None, shared: float | None = None
+    ) -> EnergyPrices | None:
         """Give all prices, of a buffer's capacity and a DRAM part; ``None``: that of DRAM is open.
+
+        ``shared``: pJ of a byte of a buffer that cores share, where that is said.
 
         >>> EnergySpec(node="7nm", dram_pj_per_byte=30).prices(2**20, None).buffer_pj_per_byte
         1.75
@@ -93,7 +98,8 @@ class EnergySpec(Spec):
         if dram is None and self.known:
             return None
         prices = {**self._on_chip(capacity_bytes), DRAM: dram}
-        return EnergyPrices(**{name: price or 0.0 for name, price in prices.items()})
+        known = {name: price or 0.0 for name, price in prices.items()}
+        return EnergyPrices(**known, shared_pj_per_byte=shared)
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
         """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
@@ -131,15 +137,20 @@ class EnergyPrices:
     noc_pj_per_byte: float
     dram_pj_per_byte: float
     leakage_pj_per_cycle: float = 0.0
+    shared_pj_per_byte: float | None = None
+    """As in a core's buffer where it is None."""
 
     def of(self, level: str) -> float:
         """Energy of a byte at a level and direction such as ``buffer_read``, in pJ; 0 in PEs."""
         place = level.partition("_")[0]
+        if place == SHARED and self.shared_pj_per_byte is None:
+            place = "buffer"
         return {
             "buffer": self.buffer_pj_per_byte,
             "noc": self.noc_pj_per_byte,
             "dram": self.dram_pj_per_byte,
-        }.get(place, 0.0)
+            SHARED: self.shared_pj_per_byte,
+        }.get(place) or 0.0
 
     def by_level(
         self,
@@ -160,9 +171,10 @@ class EnergyPrices:
         """
         energies: dict[str, Any] = {"mac": macs * self.mac_pj}
         energies["sfu"] = elements * self.sfu_pj_per_element
-        for place in ("buffer", "noc", "dram"):
+        for place in ("buffer", "noc", "dram", SHARED):
             at = [n for (level, _), n in moved.items() if level.partition("_")[0] == place]
-            energies[place] = sum(at) * self.of(place)
+            if at or place != SHARED:
+                energies[place] = sum(at) * self.of(place)
         if self.leakage_pj_per_cycle and cycles is not None:
             energies["leakage"] = cycles * self.leakage_pj_per_cycle
         return energies

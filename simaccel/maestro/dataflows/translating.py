@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
+from simaccel.hardware.units import MAC
 from simaccel.maestro.dataflows.described import DescribedLayer
 from simaccel.maestro.dataflows.levels import complete, pes_of_cluster
 from simaccel.maestro.dataflows.outputs import NotDirectedError, OutputLevel, over_outputs
@@ -101,7 +102,7 @@ def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) 
         *nest.inside,
         *keeps,
         *work,
-        Do(operator.name, "mac"),
+        Do(operator.name, MAC),
     ]
     return Group(operators=(operator.name,), tree=tuple(tree))
 

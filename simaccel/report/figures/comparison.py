@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
@@ -28,7 +29,7 @@ EDGE_COLOUR: Final = "#333333"
 """Around what is filled; also the colour of hatches."""
 EDGE_POINTS: Final = 0.3
 UTILISATION: Final = "utilisation (% of peak MACs)"
-ARRAY: Final = "cycles of the PE array (%)"
+ARRAY_CYCLES: Final = "cycles of the PE array (%)"
 FILLED: Final = "utilisation (busy beyond it: with empty PEs)"
 """A line across a stack."""
 
@@ -83,11 +84,11 @@ def array_shares(result: dict[str, Any]) -> dict[str, float]:
 
     Where it has no work, it waits for the SFU: for its work, and for what it waits for itself.
     """
-    array, cycles = result["engines"]["array"], result["cycles"]
+    array, cycles = result["engines"][ARRAY], result["cycles"]
     parts = {"busy": array["busy"], "idle": array["idle"], **array["stalls"]}
-    sfu = result["engines"].get("sfu")
+    sfu = result["engines"].get(SFU)
     if sfu and sfu["busy"] and array["idle"] == cycles:
-        parts = {"sfu": sfu["busy"], "idle": sfu["idle"], **sfu["stalls"]}
+        parts = {SFU: sfu["busy"], "idle": sfu["idle"], **sfu["stalls"]}
     return {cause: 100 * n / cycles for cause, n in parts.items()}
 
 
@@ -208,5 +209,5 @@ def _draw_stacks(axes: Axes, rows: Sequence[ComparisonRow], places: Sequence[flo
             label=FILLED,
         )
     axes.set_xlim(0, 100)
-    axes.set_xlabel(ARRAY)
+    axes.set_xlabel(ARRAY_CYCLES)
     axes.tick_params(labelleft=False)

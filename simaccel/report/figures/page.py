@@ -11,6 +11,7 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from simaccel.errors import Fault, InputError
+from simaccel.hardware.units import ARRAY
 from simaccel.report.figures import KINDS
 from simaccel.report.figures.axes import (
     legend_below,
@@ -64,7 +65,7 @@ class FigureOptions:
     start: int | None = None
     end: int | None = None
     operator: str | None = None
-    engine: str = "array"
+    engine: str = ARRAY
     columns: int | None = None
 
 

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.units import ARRAY, SFU
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
@@ -50,7 +51,7 @@ class StallStack:
 
 
 def stall_stacks(
-    trace: TraceReader, engine: str = "array", *, start: int = 0, end: int | None = None
+    trace: TraceReader, engine: str = ARRAY, *, start: int = 0, end: int | None = None
 ) -> list[StallStack]:
     """Sum an engine's cycles by operator and cause; if there are several, the last is their sum.
 
@@ -90,12 +91,12 @@ def _accounted(
 
 
 def _instead(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
-    own, sfu = engines[engine], engines.get("sfu", Counter[str]())
-    if engine != "array" or {*own} != {"idle"} or not sfu["busy"]:
+    own, sfu = engines[engine], engines.get(SFU, Counter[str]())
+    if engine != ARRAY or {*own} != {"idle"} or not sfu["busy"]:
         return own
     found: Counter[str] = Counter()
     for cause, n in sfu.items():
-        found["sfu" if cause == "busy" else cause] += n
+        found[SFU if cause == "busy" else cause] += n
     return found
 
 

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.experiment.causes import CAUSES
 from simaccel.files.targets import STDOUT, require_target, writing
+from simaccel.hardware.units import CAUSES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from simaccel.report.comparison import Axis, ComparisonRow, SweepPoint
 from simaccel.report.figures.comparison import (
-    ARRAY,
+    ARRAY_CYCLES,
     EDGE_COLOUR,
     EDGE_POINTS,
     FILLED,
@@ -273,7 +273,7 @@ def _draw_stacks(
         for axes in block[len(names) :]:
             axes.set_axis_off()
     for axes in grid[:, 0]:
-        axes.set_ylabel(ARRAY)
+        axes.set_ylabel(ARRAY_CYCLES)
     lower.legend(*legend_of(lower.axes[0]), loc="outside lower center", ncols=6)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
+from simaccel.hardware.units import ARRAY
 from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
 from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import in_order
@@ -164,7 +165,7 @@ def _draw(
 def _draw_strip(axes: Axes, run: BinnedTimeline, window: CycleWindow) -> None:
     """Draw the compute engine of the whole run, and where in it the window lies."""
     engines = run.utilisation.engines
-    engine = "array" if "array" in engines else engines[0]
+    engine = ARRAY if ARRAY in engines else engines[0]
     _draw_lane(axes, run, engine, 0)
     axes.set_ylim(0.5, -0.5)
     axes.set_xlim(0, run.end)

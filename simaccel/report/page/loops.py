@@ -26,7 +26,8 @@ from math import prod
 import numpy as np
 
 from simaccel.hardware.cores import without_core
-from simaccel.machine.accounts import EARLY_SITES, Cause
+from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, Cause
+from simaccel.machine.accounts import EARLY_SITES
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
@@ -34,9 +35,6 @@ from simaccel.trace import CommandSite
 
 OPERATORS = "operators"
 """Stands for the critical engine of a loop around operators, each of which has its own."""
-FIXED_PACE = ("array", "sfu")
-"""Engines that are busy equally long each time that they execute a command."""
-
 Window = tuple[int, int]
 
 
@@ -224,9 +222,7 @@ def _place(
 ) -> TreeLine:
     there = [*sites] if end is None else [*sites, end]
     cycles = {lane: sum(work.cycles[site] for site in there) for lane, work in works.items()}
-    lane = (
-        "array" if cycles.get("array") else max(cycles, key=lambda name: cycles[name], default="")
-    )
+    lane = ARRAY if cycles.get(ARRAY) else max(cycles, key=lambda name: cycles[name], default="")
     is_used = bool(lane and cycles[lane])
     window, exact = _window(line, sites, works, cycles) if complete and is_used else (None, False)
     return TreeLine(
@@ -246,9 +242,9 @@ def _place(
 def _window(
     line: _Line, sites: Sequence[int], works: Mapping[str, Work], cycles: Mapping[str, int]
 ) -> tuple[Window | None, bool]:
-    """Find the middle iteration, on an engine of fixed pace where there is one."""
-    fixed = {name for name in works if without_core(name) in FIXED_PACE}
-    lanes = sorted(works, key=lambda name: (name != "array", name not in fixed, -cycles[name]))
+    """Find the middle iteration, on a compute unit, whose pace is fixed, where there is one."""
+    fixed = {name for name in works if without_core(name) in COMPUTE_UNITS}
+    lanes = sorted(works, key=lambda name: (name != ARRAY, name not in fixed, -cycles[name]))
     for lane in lanes:
         busy = works[lane].busy
         working = [site for site in sites if busy[site]]

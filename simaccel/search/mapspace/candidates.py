@@ -29,6 +29,7 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
@@ -181,7 +182,7 @@ def family_of_candidates(
         if index:
             kept = candidates.keeps[:, index].T
             branch += _kept(seen, level.name, kept if slots is None else kept * slots[index])
-        if index == 0 or leaf.unit != "array":
+        if index == 0 or leaf.unit != ARRAY:
             at_level = _places(candidates.orders[:, index]) if places is None else places[index]
             branch += _loops(names, tiles[at], tiles[at + 1], at_level)
     whole: Branch = (*branch, leaf)
@@ -196,11 +197,11 @@ def _fans(
     for rank, name in enumerate(names):
         if np.any(factors[:, rank] > 1):
             tile = tiles[at + 1, rank]
-            if leaf.unit == "array":
+            if leaf.unit == ARRAY:
                 # the loops of the buffer are the folds of one command
                 tile = -(-tiles[1, rank] // factors[:, rank])
             fans.append(FamilySpread(name, tile, level))
-    return fans or [FamilySpread(names[0], tiles[at if leaf.unit != "array" else 1, 0], level)]
+    return fans or [FamilySpread(names[0], tiles[at if leaf.unit != ARRAY else 1, 0], level)]
 
 
 def _kept(
@@ -279,7 +280,7 @@ def _without_spread(family: Family, leaf: Do) -> set[str]:
             sizes |= {rank: min(int(tile), sizes[rank]) for rank, tile in tiles}
             if isinstance(node, FamilySpread):
                 sizes[node.rank] = min(int(node.tile), sizes[node.rank])
-    if leaf.unit == "array":
+    if leaf.unit == ARRAY:
         return {*levels} - real
     return {"rows"} if real.isdisjoint(("rows", "cols")) else set()
 
@@ -351,6 +352,6 @@ class _Read:
             for at, tiles in enumerate(self.tiles):
                 tile = tiles.get(name, left)
                 found[at, rank], left = -(-left // tile), tile
-            if isinstance(self.leaf, Do) and self.leaf.unit == "array":
+            if isinstance(self.leaf, Do) and self.leaf.unit == ARRAY:
                 found[self.hierarchy.temporal[-1], rank] = left
         return found

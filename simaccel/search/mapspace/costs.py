@@ -16,6 +16,7 @@ from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
+from simaccel.hardware.units import ARRAY, MAC
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
@@ -116,7 +117,7 @@ class Setting:
     def leaf(self) -> Do:
         """The leaf that does the work."""
         systolic = isinstance(self.accelerator.array, ArraySpec)
-        return Do(self.einsum.name, "array" if systolic else "mac", self.stationarity)
+        return Do(self.einsum.name, ARRAY if systolic else MAC, self.stationarity)
 
     def empty(self, space: EinsumMapspace) -> Group:
         """Return the group of a mapspace without a tree."""

@@ -13,6 +13,7 @@ from simaccel.hardware import Accelerator, Stationarity
 from simaccel.hardware.dataflow import Constraints, merged, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
+from simaccel.hardware.units import ARRAY
 from simaccel.mapping.tree import Group
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
 from simaccel.search.mapspace.candidates import TilingBatch, candidates_of
@@ -100,7 +101,7 @@ class NestResult:
     @property
     def steps(self) -> int:
         """Cycles of the array."""
-        return int(self.totals.resources["array"])
+        return int(self.totals.resources[ARRAY])
 
     @property
     def energy_pj(self) -> float:
@@ -135,7 +136,7 @@ class NestResult:
         """The limit of the cycles: ``compute``, or a resource such as ``dram``."""
         cycles = self.cycles
         return tuple(
-            "compute" if name == "array" else name
+            "compute" if name == ARRAY else name
             for name, work in self.totals.resources.items()
             if int(work) == cycles
         )

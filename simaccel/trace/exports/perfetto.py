@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import TextIO
 
+from simaccel.hardware.units import CAUSES
 from simaccel.trace.events import Event
 from simaccel.trace.exports.arrows import FlowArrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
@@ -23,22 +24,6 @@ LAST_CYCLE = 2**52
 PROCESSES = {"engine": (1, "engines"), "channel": (2, "channels"), "tile": (3, "tiles")}
 """Number and name of the process that shows the lanes of a kind."""
 _HELD = {False: "bytes held", True: "bytes held in each PE"}
-COLOURS: Mapping[str, str] = {
-    "busy": "thread_state_running",
-    "idle": "thread_state_sleeping",
-    "dram_bandwidth": "terrible",
-    "dram_latency": "bad",
-    "dram_queue": "thread_state_iowait",
-    "dram_banks": "thread_state_runnable",
-    "buffer_port": "yellow",
-    "noc": "olive",
-    "array": "background_memory_dump",
-    "sfu": "rail_response",
-    "link": "rail_load",
-    "start": "startup",
-    "drain": "thread_state_uninterruptible",
-}
-"""Colours of chrome://tracing, by cause; the Perfetto UI colours by name."""
 
 
 def write_perfetto(stream: TextIO, part: Excerpt) -> None:
@@ -151,7 +136,7 @@ def _slice(part: Excerpt, event: Event, where: Json) -> Json:
         **where,
         "ts": start,
         "dur": end - start,
-        "cname": COLOURS[event.cause],
+        "cname": CAUSES[event.cause].slice_colour,
         "args": {name: value for name, value in args.items() if value}
         | (own if own != {"start": start, "end": end} else {}),
     }

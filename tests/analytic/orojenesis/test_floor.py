@@ -11,8 +11,8 @@ from simaccel.analytic.orojenesis.problem import problem_of
 from simaccel.analytic.orojenesis.single import Mapspace, bound
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
+from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
-from simaccel.program.program import reserved_bytes
 from simaccel.schedulers import DATAFLOWS, Options
 from simaccel.search.candidates import NothingFitsError
 from simaccel.search.mapspace.search import Effort

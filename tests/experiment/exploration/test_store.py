@@ -71,16 +71,19 @@ OTHERS = [
     replace(ASKED, options=Options(constraints=("cols=M",))),
     replace(ASKED, options=Options(effort=Effort(seed=1))),
     replace(ASKED, options=Options(effort=Effort(patience=7))),
+    replace(ASKED, options=Options(patience=7)),
+    replace(ASKED, options=Options(tolerance=0.5)),
+    replace(ASKED, options=Options(spread=("n=cores:4",))),
 ]
 
 
 def test_all_that_decides_a_run_is_in_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({ASKED.key, *(one.key for one in OTHERS)}) == 1 + len(OTHERS)
     before = ASKED.key
-    monkeypatch.setattr("simaccel.experiment.exploration.runs.code_digest", lambda: "other")
+    monkeypatch.setattr("simaccel.experiment.store.code_digest", lambda: "other")
     assert replace(ASKED).key != before
     monkeypatch.undo()
-    monkeypatch.setattr("simaccel.experiment.exploration.runs.version", lambda: "9.9")
+    monkeypatch.setattr("simaccel.experiment.store.version", lambda: "9.9")
     assert replace(ASKED).key != before
 
 

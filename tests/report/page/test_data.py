@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
-from simaccel.machine.accounts import NO_WAIT, Cause, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.report.page import data, document, page_text, timeline
 from simaccel.report.page.data import about
 from simaccel.trace import TraceError, TraceReader

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, Cause, EngineCycles, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT, EngineCycles, Wait
 from simaccel.trace import CommandSite, Event, TraceHeader, TraceReader, TraceWriter
 from tests.trace.scripts import (
     ENGINES,

@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.machine.accounts import NO_WAIT, Cause, Wait
+from simaccel.hardware.units import Cause
+from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import Event, TraceReader
 from simaccel.trace.exports import excerpt
 from tests.trace.exports.formats import (

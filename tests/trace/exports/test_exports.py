@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simaccel.hardware.units import CAUSES as NAMED_CAUSES
 from simaccel.trace import Event, TraceError, TraceReader
 from simaccel.trace.exports import FORMATS, Excerpt, excerpt
-from simaccel.trace.exports.perfetto import COLOURS
 from simaccel.trace.exports.vcd import identifiers
 from simaccel.trace.schema import CAUSES
 from tests.draws import DRAWS
@@ -229,9 +229,10 @@ def test_an_empty_run_is_exported(tmp_path: Path) -> None:
 
 
 def test_colours_are_of_all_causes_and_differ() -> None:
-    assert set(COLOURS) == set(CAUSES)
-    assert len(set(COLOURS.values())) == len(COLOURS)
-    assert set(COLOURS.values()) <= set(RESERVED_COLOURS)
+    colours = {name: cause.slice_colour for name, cause in NAMED_CAUSES.items()}
+    assert set(colours) == set(CAUSES)
+    assert len(set(colours.values())) == len(colours)
+    assert set(colours.values()) <= set(RESERVED_COLOURS)
 
 
 def test_viewers_know_every_cycle_that_they_are_given(tmp_path: Path) -> None:

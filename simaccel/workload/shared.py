@@ -1,0 +1,85 @@
+"""The tensors that lie in a buffer which cores share, and the room that they take there.
+
+Compilers place what one operator hands to a later one there, as long as it fits. The rule here:
+of all intermediates those that are read most often first, of these the smallest, each where it fits
+beside those that are placed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from simaccel.workload.workload import Workload
+
+
+def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload:
+    """Return a workload whose intermediates lie in a shared buffer of so many bytes (None: none).
+
+    Room is counted over runs of operators in each of which one reads what the one before makes: no
+    dataflow fuses more than such a run.
+    """
+    chosen = _chosen(workload, capacity_bytes) if capacity_bytes else frozenset()
+    if chosen == {name for name, tensor in workload.tensors.items() if tensor.shared}:
+        return workload
+    tensors = {
+        name: replace(tensor, shared=name in chosen) for name, tensor in workload.tensors.items()
+    }
+    return replace(workload, tensors=tensors)
+
+
+def most_shared_bytes(workload: Workload, steps: Sequence[Iterable[str]]) -> int:
+    """Return the most bytes of a shared buffer in use at once; ``steps``: operators, in order."""
+    at = {name: number for number, step in enumerate(steps) for name in step}
+    taken: dict[int, int] = {}
+    for name, lives in _lives(workload, at).items():
+        if workload.tensors[name].shared:
+            _take(taken, lives, workload.tensor_bytes(name))
+    return max(taken.values(), default=0)
+
+
+def _chosen(workload: Workload, capacity_bytes: int) -> frozenset[str]:
+    lives, taken = _lives(workload, _runs(workload)), dict[int, int]()
+    reads = {name: len(workload.readers.get(name, ())) for name in lives}
+    chosen: set[str] = set()
+    for name in sorted(lives, key=lambda one: (-reads[one], workload.tensor_bytes(one))):
+        n_bytes = workload.tensor_bytes(name)
+        if max(taken.get(step, 0) for step in lives[name]) + n_bytes <= capacity_bytes:
+            chosen.add(name)
+            _take(taken, lives[name], n_bytes)
+    return frozenset(chosen)
+
+
+def _take(taken: dict[int, int], steps: Iterable[int], n_bytes: int) -> None:
+    for step in steps:
+        taken[step] = taken.get(step, 0) + n_bytes
+
+
+def _runs(workload: Workload) -> dict[str, int]:
+    """Return the number of each operator's run."""
+    found: dict[str, int] = {}
+    run, before = -1, ""
+    for operator in workload.operators:
+        if before not in {given.tensor for given in operator.inputs}:
+            run += 1
+        found[operator.name], before = run, operator.output.tensor
+    return found
+
+
+def _lives(workload: Workload, at: Mapping[str, int]) -> dict[str, set[int]]:
+    """Return the steps in which each intermediate has a place.
+
+    From the one that makes it to one behind the last that reads it, as a step may begin while the
+    one before it ends: behind the last step of a layer that is the first of the next layer.
+    """
+    repeated = [at[op.name] for op in workload.operators if op.name not in workload.once]
+    touching: dict[str, list[int]] = {}
+    for operator in workload.operators:
+        for tensor in {operator.output.tensor, *(operand.tensor for operand in operator.inputs)}:
+            if workload.tensors[tensor].kind == "intermediate":
+                touching.setdefault(tensor, []).append(at[operator.name])
+    lives = {name: set(range(min(steps), max(steps) + 2)) for name, steps in touching.items()}
+    for steps in lives.values() if workload.repeat > 1 else ():
+        if max(repeated) + 1 in steps:
+            steps.add(min(repeated))
+    return lives
