@@ -44,6 +44,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	SIMACCEL_DRAWS=114 $(BIN)/python -m pytest -n 2 --dist worksteal
 	$(BIN)/python -m validation.bound.proved
 	$(BIN)/python -m validation.bound.run
+	$(BIN)/python -m validation.bound.figures
 	$(BIN)/python -m validation.graphs.run
 	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.search.brute

@@ -13,7 +13,8 @@ import numpy as np
 
 from simaccel.analytic.family import FamilySpread, Ints, ints
 from simaccel.analytic.pieces import PathCuts
-from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity, spatial
+from simaccel.hardware import PLACES, STATIONARITIES, Accelerator, FoldGrid, Stationarity
+from simaccel.hardware.fold_grid import spatial
 from simaccel.mapping.space import BoundOperator
 from simaccel.workload.matmul import part_of
 

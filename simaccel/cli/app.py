@@ -153,7 +153,7 @@ _COMMANDS = {
     "dram": (
         "simaccel.cli.dram",
         "dram",
-        "DRAM parts: list them, or measure what an access pattern gets from one.",
+        "DRAM parts: list them, and what access patterns get from them.",
     ),
     "trace": (
         "simaccel.cli.trace",

@@ -16,14 +16,13 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import require_distinct, require_target, writing_text
-from simaccel.hardware.units import ARRAY
 
 if TYPE_CHECKING:
     from simaccel.analytic.orojenesis.halo import Halo
     from simaccel.hardware import Accelerator
     from simaccel.report.bounds import BoundReport
 
-ARRAY_UNITS = (ARRAY,)
+ARRAY_UNITS = ("array",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +80,7 @@ class _Outputs:
     help="Each tensor at its own depth, ranks cut twice (of two factors, windows too).",
 )
 @click.option("--bypass", is_flag=True, help="Tensors may pass the buffer by, an access per MAC.")
-@click.option("--unit", metavar=ARRAY, help="Only tiles that a systolic array can take.")
+@click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
 @click.option(
     "--halo",
     default="exact",

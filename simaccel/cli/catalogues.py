@@ -112,6 +112,7 @@ def workload() -> None:
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
+    from simaccel.files.catalogue import PublishedEntry
     from simaccel.report.catalogues import (
         fields_table,
         models_table,
@@ -121,7 +122,6 @@ def list_workloads(as_json: bool) -> None:
         transformers_table,
     )
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
-    from simaccel.workload.catalogue import PublishedWorkload
 
     if as_json:
         models = [
@@ -149,7 +149,7 @@ def list_workloads(as_json: bool) -> None:
         plugged = [{"name": name, "plugin": package} for name, package in PLUGGED.added().items()]
         show_json(models + transformers + networks + plugged)
         return
-    published: list[PublishedWorkload] = [*MODELS, *TRANSFORMERS, *NETWORKS]
+    published: list[PublishedEntry] = [*MODELS, *TRANSFORMERS, *NETWORKS]
     sources = [(workload.name, workload.source) for workload in published]
     show(
         "Attention blocks as FLAT counts them (no norms, no masks):",

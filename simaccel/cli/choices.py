@@ -46,8 +46,10 @@ FUSIONS: Final = (
     *("none", "untiled", "full", "tiled-k", "tiled-n", "tiled-kn", "flat", "flash", "best"),
 )
 UNFUSED: Final = "none"
-ADDRESS_MAPS: Final = ("rbc", "rgbc", "bgil", "lowil", "mopxor")
-CONTROLLERS: Final = ("banks", "window")
+PATTERNS: Final = (
+    *("sequential", "random-chunk", "strided-tile", "alternating", "two-streams"),
+    "idle",
+)
 PES: Final = 256
 OFFCHIP_BANDWIDTH: Final = 70_000
 CLUSTER_LEVELS: Final = 4

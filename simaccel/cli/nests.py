@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from simaccel.analytic.prediction import GroupPrediction, predict
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.map_options import MapOptions
@@ -14,19 +15,21 @@ from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.precision import placed_on
 from simaccel.experiment.remembered import RememberedMapping, remember
+from simaccel.experiment.run import known_energies
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
+from simaccel.mapping.tree import Mapping
 from simaccel.report.nests import (
     accesses_table,
     fanouts_table,
-    mapped_json,
     mapped_table,
+    mapspace_json,
     tree_text,
 )
-from simaccel.schedulers import Options, settle_options
+from simaccel.schedulers import settle_options
 from simaccel.schedulers.spatial import choices, mapping_from, search_all
 from simaccel.search.mapspace.nests import NestResult
-from simaccel.workload import Workload
+from simaccel.workload import Vector, Workload
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import NestInputs
@@ -55,16 +58,21 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     objective = options.effort.aim
     told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
+    vectors = _vectors(workload, accelerator, mapping)
     if wanted.as_json:
         show_json(
             {
-                **_json(workload, accelerator, options, mapped),
+                "workload": workload.name,
+                "accelerator": accelerator.name,
+                "objective": objective,
+                "seed": options.effort.seed,
+                **mapspace_json(workload, mapped, vectors),
                 "mapspace": strategy,
                 **replace(told, explain=True).json(),
             }
         )
         return
-    show(title, mapped_table(mapped))
+    show(title, mapped_table(mapped, vectors))
     if told.explain:
         show(told.table(objective))
     for nest in mapped if told.explain else ():
@@ -87,20 +95,14 @@ def _explain(mapped: NestResult) -> None:
     )
 
 
-def _json(
-    workload: Workload, accelerator: Accelerator, options: Options, mapped: list[NestResult]
-) -> dict[str, Any]:
-    effort = options.effort
-    operators = [mapped_json(nest) for nest in mapped]
-    cycles = sum(operator["cycles"] for operator in operators)
-    energy = sum(operator["energy_pj"] for operator in operators)
-    return {
-        "workload": workload.name,
-        "accelerator": accelerator.name,
-        "objective": effort.aim,
-        "seed": effort.seed,
-        "cycles": cycles,
-        "energy_pj": energy,
-        "edp_j_cycles": energy * cycles * 1e-12,
-        "operators": operators,
-    }
+def _vectors(
+    workload: Workload, accelerator: Accelerator, mapping: Mapping
+) -> list[GroupPrediction]:
+    """Return the vector operators of a mapping, as they count; all their runs."""
+    names = {one.name for one in workload.operators if isinstance(one, Vector)}
+    found = predict(workload, mapping, accelerator).groups
+    return [
+        replace(one, energy_pj=known_energies(one.energy_pj, accelerator))
+        for one in found
+        if one.name in names
+    ]

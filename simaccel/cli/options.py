@@ -62,7 +62,7 @@ _SIZES = (
         "--scope",
         metavar="SCOPE",
         help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}); of a network: model, "
-        "linked (default), or layers, each alone.",
+        "linked, or layers, each alone (default model).",
     ),
     click.option(
         "--phase",

@@ -21,18 +21,20 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
 from simaccel.files.targets import PARTIAL, not_written
-from simaccel.hardware import Accelerator
-from simaccel.schedulers import Options
 from simaccel.version import version
-from simaccel.workload import Workload
 from simaccel.workload.workload import canonical_text
+
+if TYPE_CHECKING:
+    from simaccel.hardware import Accelerator
+    from simaccel.schedulers import Options
+    from simaccel.workload import Workload
 
 Result = TypeVar("Result")
 VARIABLE: Final = "SIMACCEL_CACHE"

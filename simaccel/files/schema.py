@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, core_schema
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
@@ -169,12 +169,16 @@ def _below(annotation: object, part: str | int) -> list[object]:
 
 
 def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
-    """List the dotted paths of all fields that hold a value, in the order of the model."""
+    """List the dotted paths of all fields that hold a value, in the order of the model.
+
+    A section that may stand as a name (one with a validator before it) is one value.
+    """
     leaves = []
     for name, field in model.model_fields.items():
         sections = _models(field.annotation)
         below = [leaf for sub in sections for leaf in leaf_fields(sub, f"{prefix}{name}.")]
-        leaves += below or [f"{prefix}{name}"]
+        may_be_name = any(isinstance(one, BeforeValidator) for one in field.metadata)
+        leaves += below if below and not may_be_name else [f"{prefix}{name}"]
     return list(dict.fromkeys(leaves))  # the branches of a union share fields
 
 

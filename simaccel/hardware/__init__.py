@@ -1,22 +1,58 @@
 """Accelerators: their units, the costs of these, and the hwconfigs."""
 
-from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.accumulator import AccumulatorSpec
-from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.energy.spec import EnergySpec
-from simaccel.hardware.fold_grid import (
-    PLACES,
-    STATIONARITIES,
-    FoldGrid,
-    Gang,
-    Stationarity,
-    spatial,
+from typing import TYPE_CHECKING
+
+from simaccel.lazy import lazy_attributes
+
+if TYPE_CHECKING:
+    from simaccel.hardware.accelerator import Accelerator
+    from simaccel.hardware.accumulator import AccumulatorSpec
+    from simaccel.hardware.array import ArraySpec
+    from simaccel.hardware.energy.spec import EnergySpec
+    from simaccel.hardware.fold_grid import (
+        PLACES,
+        STATIONARITIES,
+        FoldGrid,
+        Gang,
+        Stationarity,
+    )
+    from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
+    from simaccel.hardware.noc import DistributionSpec, NocPipes, NocSpec, Topology
+    from simaccel.hardware.quantity import Rate
+    from simaccel.hardware.sfu import SfuSpec
+    from simaccel.hardware.spatial import SpatialArraySpec
+
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "accelerator": ("Accelerator",),
+        "accumulator": ("AccumulatorSpec",),
+        "array": ("ArraySpec",),
+        "energy.spec": ("EnergySpec",),
+        "fold_grid": (
+            "PLACES",
+            "STATIONARITIES",
+            "FoldGrid",
+            "Gang",
+            "Stationarity",
+        ),
+        "memory": (
+            "BufferSpec",
+            "DmaSpec",
+            "DramSpec",
+        ),
+        "noc": (
+            "DistributionSpec",
+            "NocPipes",
+            "NocSpec",
+            "Topology",
+        ),
+        "quantity": ("Rate",),
+        "sfu": ("SfuSpec",),
+        "spatial": ("SpatialArraySpec",),
+    },
 )
-from simaccel.hardware.memory import BufferSpec, DmaSpec, DramSpec
-from simaccel.hardware.noc import DistributionSpec, NocPipes, NocSpec, Topology
-from simaccel.hardware.quantity import Rate
-from simaccel.hardware.sfu import SfuSpec
-from simaccel.hardware.spatial import SpatialArraySpec
+"""What a table of units, or the help of a command, does without."""
 
 __all__ = [
     "PLACES",
@@ -38,5 +74,4 @@ __all__ = [
     "SpatialArraySpec",
     "Stationarity",
     "Topology",
-    "spatial",
 ]

@@ -24,7 +24,6 @@ from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
 from simaccel.hardware.cores import CoresSpec
-from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
 from simaccel.hardware.energy.tables import DRAM_PJ_PER_BYTE
@@ -122,7 +121,7 @@ class Accelerator(Spec):
 
     def _prices(self) -> EnergyPrices | None:
         shared = self.cores.shared_pj_per_byte
-        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part, shared)
+        return self.energy.prices(self.buffer.capacity_bytes, self.dram.part_name, shared)
 
     @cached_property
     def prices(self) -> EnergyPrices:
@@ -134,7 +133,7 @@ class Accelerator(Spec):
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
         """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
-        return unknown_energies(self.energy, self.dram.part, self.array, self.chips)
+        return unknown_energies(self.energy, self.dram.part_name, self.array, self.chips)
 
     @cached_property
     def account(self) -> FileAccount:
@@ -354,7 +353,7 @@ class Accelerator(Spec):
     @cached_property
     def _part_rate(self) -> Rate:
         """Clocks of the DRAM part per cycle, as a rate that turns clocks into cycles."""
-        clock_ps = PARTS[self.dram.part].clock_ps if self.dram.part else 1
+        clock_ps = self.dram.part.clock_ps if self.dram.part else 1
         common = math.gcd(10**12, clock_ps * self.clock_hz)
         return Rate(10**12 // common, clock_ps * self.clock_hz // common)
 

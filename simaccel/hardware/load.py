@@ -246,7 +246,9 @@ def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
     if isinstance(spec, _PARTLY):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived
     for name in fields:
-        value = getattr(spec, name)
+        value = (
+            spec.part_name if isinstance(spec, DramSpec) and name == "part" else getattr(spec, name)
+        )
         if value is None and name not in leaf_fields(type(spec)):
             continue  # a section that isn't there, not an amount without a limit
         if value in (ChipsSpec(), CoresSpec()):

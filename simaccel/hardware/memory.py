@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
+    PlainSerializer,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -14,7 +16,6 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from simaccel.hardware.dram.addresses import default_map
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import (
@@ -49,6 +50,22 @@ def _named(names: Iterable[str]) -> AfterValidator:
         return value
 
     return AfterValidator(read)
+
+
+def _published(value: object) -> object:
+    """Return the part of a name; one of a user's own is a section with the same fields."""
+    if not isinstance(value, str):
+        return value
+    if value not in PARTS:
+        raise ValueError(", ".join(PARTS))
+    return PARTS[value]
+
+
+def _name(part: DramPart | None) -> str | dict[str, object] | None:
+    """Return the name of a published part; of another one all its fields."""
+    if part is None:
+        return None
+    return part.name if PARTS.get(part.name) == part else part.model_dump(mode="json")
 
 
 class BufferSpec(Spec):
@@ -100,7 +117,7 @@ class DramSpec(Spec):
     request_bytes: Bytes | None = None
     requests_in_flight: Count | None = None
     capacity_bytes: BytesOrUnlimited = None
-    part: Annotated[str, _named(PARTS)] | None = None
+    part: Annotated[DramPart | None, BeforeValidator(_published), PlainSerializer(_name)] = None
     map: Annotated[str, _named(BANKED_MAPS)] | None = None
 
     @model_validator(mode="after")
@@ -136,6 +153,11 @@ class DramSpec(Spec):
         absent = {name for name, value in given.items() if value is None}
         plain = self.model == "channel" and self.part is None
         return frozenset(absent | ({"model"} if plain else set()))
+
+    @property
+    def part_name(self) -> str | None:
+        """The name of the part, if there is one."""
+        return None if self.part is None else self.part.name
 
     def rows(self, sides: tuple[Amount, ...], shape: tuple[int, ...], bits: int) -> TileRows | None:
         """Return where a tile of a tensor lies; None if the model does not care."""
@@ -181,8 +203,7 @@ class DramSpec(Spec):
     def _placed(self) -> tuple[DramPart, str]:
         """Return the part, and its address map."""
         assert self.part is not None  # noqa: S101 - the model is banked
-        part = PARTS[self.part]
-        return part, self.map or default_map(part)
+        return self.part, self.map or self.part.default_map
 
     def bound_by_banks(self, share_bytes: int, rows: TileRows, *, write: bool) -> bool:
         """Whether activates, a bank or a bank group need longer for a tile than the data bus."""

@@ -116,7 +116,7 @@ def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
         "source": (
             f"preset {name}: of the peak of {channels} channel(s) the "
             f"{part.stream_permille / 10:.1f}% that a stream of reads gets (simaccel dram "
-            "sequential); latency of an activate, a "
+            "measured); latency of an activate, a "
             f"read and its burst; half of the part's turnaround; {_BURSTS} bursts a batch; in "
             "flight as many, or what comes in a latency; capacity of all rows of all banks"
         ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from simaccel.hardware import Accelerator, FoldGrid, spatial
+from simaccel.hardware import Accelerator, FoldGrid
+from simaccel.hardware.fold_grid import spatial
 from simaccel.program.folding import folded_shape, streamed_run
 from simaccel.program.program import Compute, Folds, ProgramError
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity, spatial
+from simaccel.hardware import PLACES, Accelerator, ArraySpec, Stationarity
+from simaccel.hardware.fold_grid import spatial
 from simaccel.program.program import (
     Compute,
     DoesNotFitError,

@@ -42,11 +42,11 @@ class BoundReport:
         number = None if self.room is None else self.found.front.at(self.room)
         return None if number is None else self.found.point(number)
 
-    def intensity(self, access_bytes: int) -> float:
+    def intensity(self, dram_bytes: int) -> float:
         """Return operations per byte."""
-        return self.found.operations / access_bytes
+        return self.found.operations / dram_bytes
 
-    def performance(self, access_bytes: int) -> float | None:
+    def performance(self, dram_bytes: int) -> float | None:
         """Return the operations per second that array and DRAM bandwidth allow.
 
         Memories beside the DRAM move what they can meanwhile, and what is theirs alone at least.
@@ -59,7 +59,7 @@ class BoundReport:
         cycles = least_array_cycles(self.found.workload, on)
         limits = [float(2 * self.found.workload.macs / cycles) * on.clock_hz] if cycles else []
         if None not in rates:
-            limits.append(self.intensity(access_bytes) * sum(n or 0 for n in rates))
+            limits.append(self.intensity(dram_bytes) * sum(n or 0 for n in rates))
         alone = least_memory_cycles(self.found.workload, on) if len(backing) > 1 else {}
         limits += [operations / n * on.clock_hz for at, n in alone.items() if n]
         return min(limits)
@@ -109,11 +109,11 @@ def bound_lines(report: BoundReport) -> list[str]:
     if chosen is not None and report.room is not None:
         lines.append(
             f"bound of any mapping with {bytes_text(report.room)}: "
-            f"{bytes_text(chosen.access_bytes)} "
-            f"({chosen.access_bytes / report.compulsory_bytes:.2f} x compulsory), attained with "
+            f"{bytes_text(chosen.dram_bytes)} "
+            f"({chosen.dram_bytes / report.compulsory_bytes:.2f} x compulsory), attained with "
             f"{cycles_text(chosen.buffer_bytes)} B"
         )
-        if chosen.moved_bytes != chosen.access_bytes:
+        if chosen.moved_bytes != chosen.dram_bytes:
             lines.append(
                 f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, "
                 f"{_more_because(bound.workload)}"
@@ -141,7 +141,7 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
         "operations": bound.operations,
         "compulsory_bytes": report.compulsory_bytes,
         "max_effectual_buffer_bytes": room,
-        "least_access_bytes": moved,
+        "least_dram_bytes": moved,
         "gap": moved / report.compulsory_bytes,
         "points": [list(point) for point in bound.front.points()],
         "operations_per_byte": [report.intensity(n) for _, n in bound.front.points()],
@@ -158,14 +158,14 @@ def _at(report: BoundReport) -> dict[str, Any]:
     chosen = report.chosen
     asked: dict[str, Any] = {"asked_bytes": report.room}
     if chosen is None:
-        return {**asked, "smallest_buffer_bytes": report.found.smallest, "access_bytes": None}
+        return {**asked, "smallest_buffer_bytes": report.found.smallest, "dram_bytes": None}
     mapping = report.found.mapping(chosen)
     return {
         **asked,
         "buffer_bytes": chosen.buffer_bytes,
-        "access_bytes": chosen.access_bytes,
-        "machine_bytes": chosen.moved_bytes,
-        "gap": chosen.access_bytes / report.compulsory_bytes,
+        "dram_bytes": chosen.dram_bytes,
+        "machine_dram_bytes": chosen.moved_bytes,
+        "gap": chosen.dram_bytes / report.compulsory_bytes,
         "segments": [list(segment.operators) for segment, _ in chosen.parts],
         "mapping": None if mapping is None else yaml.safe_load(mapping_text(mapping)),
     }
@@ -182,7 +182,7 @@ def bound_rows(report: BoundReport) -> list[Row]:
     for room, moved in report.found.front.points():
         row: Row = {
             "buffer_bytes": room,
-            "access_bytes": moved,
+            "dram_bytes": moved,
             "operations_per_byte": report.intensity(moved),
         }
         if report.accelerator is not None:

@@ -300,7 +300,7 @@ def comparison_json(rows: Sequence[ComparisonRow]) -> list[dict[str, Any]]:
     for row, faster in zip(rows, speedups(rows), strict=True):
         asked = place_json(row)
         if row.result is None:
-            found.append({**asked, "error": row.problem, "exit_code": row.exit_code})
+            found.append({**asked, "problem": row.problem, "exit_code": row.exit_code})
         else:
             given = given_json(row) if has_given(rows) else {}
             found.append({**row.result, **asked, **token_figures(row), "speedup": faster, **given})

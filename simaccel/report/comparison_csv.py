@@ -22,7 +22,7 @@ _CAUSES = tuple(cause.name.lower() for cause in STALLS)
 
 
 def comparison_csv(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> str:
-    """Return one line a run after a line of names; what has no result has ``error`` instead.
+    """Return one line a run after a line of names; what has no result has ``problem`` instead.
 
     The first column is the swept parameter, if any. Bytes, cycles, seconds and pJ stand in the
     names. ``array_*_cycles`` say where the cycles of the array went and sum to ``cycles``. There
@@ -40,14 +40,14 @@ def comparison_csv(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()
 def comparison_rows(rows: Sequence[ComparisonRow]) -> list[Row]:
     """Return what ``comparison_csv`` writes as plain rows, None where there is nothing.
 
-    With estimates of one's own, they and their errors stand before ``error``.
+    With estimates of one's own, they and their errors stand before ``problem``.
     """
     table = []
     with_given = has_given(rows)
     for row, faster in zip(rows, speedups(rows), strict=True):
         figures = dict.fromkeys(_FIGURES) if row.result is None else _figures(row.result)
         inputs = given_json(row) if with_given else {}
-        problem = {"error": row.problem or None}
+        problem = {"problem": row.problem or None}
         last = {**token_figures(row), "speedup": faster, **inputs, **problem}
         table.append({**place_json(row), **figures, **last})
     return table

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from simaccel.hardware.dram.measure import Measurement
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.quantity import format_quantity
 from simaccel.report.layout import add_row, make_table
@@ -14,6 +13,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _GIGA = 10**9
+_FIGURES: Final = {
+    "efficiency": "efficiency",
+    "useful_efficiency": "useful",
+    "latency_ns": "latency ns",
+    "gigabytes_per_second": "GB/s",
+    "activates_per_burst": "activates/burst",
+}
 
 
 def parts_table(parts: Sequence[DramPart]) -> Table:
@@ -38,21 +44,19 @@ def part_figures(part: DramPart) -> dict[str, object]:
     return figures | {"peak_bytes_per_second": part.peak_bytes_per_second}
 
 
-def pattern_figures(found: Measurement) -> dict[str, float | None]:
-    """Return what a pattern gets: shares of the peak, latency in ns (None without reads)."""
-    return {
-        "efficiency": round(found.efficiency, 6),
-        "useful_efficiency": round(found.useful_efficiency, 6),
-        "latency_ns": None if found.latency_ns is None else round(found.latency_ns, 3),
-        "gigabytes_per_second": round(found.bytes_per_second / _GIGA, 6),
-        "activates_per_burst": round(found.activates_per_burst, 6),
-    }
+def patterns_table(rows: Sequence[Mapping[str, str | float | None]]) -> Table:
+    """Tabulate what patterns get from a part, one a row."""
+    table = make_table(("pattern", "settings"), tuple(_FIGURES.values()), ())
+    for row in rows:
+        cells = [str(row[name]) for name in ("pattern", "settings")]
+        add_row(table, [*cells, *(number_text(row[name]) for name in _FIGURES)])
+    return table
 
 
-def number_text(value: float | None) -> str:
-    """Write a figure with four digits.
+def number_text(value: str | float | None) -> str:
+    """Write a figure with four digits; one that there is not as a dash.
 
     >>> number_text(0.123456), number_text(None)
-    ('0.1235', 'none')
+    ('0.1235', '-')
     """
-    return "none" if value is None else f"{value:.4g}"
+    return f"{value:.4g}" if isinstance(value, float) else "-"

@@ -15,6 +15,7 @@ from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
+from simaccel.hardware.units import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -35,6 +36,7 @@ MOST_ROWS = 20
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
+    "dram_bytes": ("DRAM", bytes_text),
     "energy_pj": ("energy", work_energy_text),
     "edp_js": ("EDP", edp_text),
     "area_mm2": ("area", area_text),
@@ -60,7 +62,8 @@ def exploration_table(found: ExploredDesigns) -> Table:
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
     heads = [head for head, _ in _SHOWN.values()]
-    table = make_table(names, heads, ("",))
+    table = make_table(names, heads, ("limit", ""))
+    table.columns[-2].no_wrap = True
     for one in shown:
         add_row(table, _cells(one), style="bold" if one.best else "")
     return table
@@ -79,7 +82,7 @@ def _cells(one: ExploredPoint) -> list[str]:
     figures = one.figures or {}
     texts = [setting.text for setting in one.design.settings]
     shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]
-    return [*texts, *shown, "best" if one.best else mark(one)]
+    return [*texts, *shown, LIMITS[one.limit], "best" if one.best else mark(one)]
 
 
 def mark(one: ExploredPoint) -> str:
@@ -134,7 +137,7 @@ def _remedy(name: str) -> str:
 def columns(found: ExploredDesigns) -> list[str]:
     """Name the columns of CSV and Parquet."""
     axes = [_axis_column(one) for one in found.dimensions]
-    return [*axes, *FIGURES, "within", "frontier", "best", "problem"]
+    return [*axes, *FIGURES, "limit", "within", "frontier", "best", "problem"]
 
 
 def _axis_column(dimension: DesignAxis) -> str:
@@ -153,7 +156,7 @@ def _row(found: ExploredDesigns, one: ExploredPoint) -> dict[str, Any]:
         row[_axis_column(dimension)] = setting.value
     row |= one.figures or {}
     marks = {"within": one.within, "frontier": one.frontier, "best": one.best}
-    return row | marks | {"problem": one.problem or None}
+    return row | marks | {"limit": one.limit or None, "problem": one.problem or None}
 
 
 def exploration_csv(found: ExploredDesigns) -> str:

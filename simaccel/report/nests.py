@@ -15,9 +15,12 @@ from simaccel.search.mapspace.nests import NestResult
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from simaccel.analytic.prediction import GroupPrediction
+    from simaccel.workload import Workload
 
-def mapped_table(mapped: Sequence[NestResult]) -> Table:
-    """Tabulate the best mapping of each operator."""
+
+def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction] = ()) -> Table:
+    """Tabulate the best mapping of each einsum, and the vector operators, which have no choice."""
     table = make_table(
         ("operator", "mapspace"),
         ("cycles", "util.", "energy", "EDP (J cycles)", "mappings", "tried"),
@@ -39,6 +42,10 @@ def mapped_table(mapped: Sequence[NestResult]) -> Table:
                 layer.found.ended,
             ),
         )
+    for vector in vectors:
+        cost = _vector_json(vector)
+        cells = (cycles_text(cost["cycles"]), "-", work_energy_text(cost["energy_pj"]), "-")
+        add_row(table, (vector.name, "-", *cells, "-", "-", vector.bound_by, "-"))
     return table
 
 
@@ -144,6 +151,35 @@ def fanouts_table(mapped: NestResult) -> Table:
         cells = (level.name, split, str(used), str(level.fanout), share_text(used / level.fanout))
         add_row(table, cells)
     return table
+
+
+def mapspace_json(
+    workload: Workload, mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction]
+) -> dict[str, Any]:
+    """Return all operators with their sums, each as often as it runs."""
+    einsums = [mapped_json(nest) for nest in mapped]
+    others = [_vector_json(vector) for vector in vectors]
+    times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]
+    rows = list(zip([*einsums, *others], times, strict=True))
+    cycles = sum(row["cycles"] * runs for row, runs in rows)
+    energy = sum(row["energy_pj"] * runs for row, runs in rows)
+    return {
+        "cycles": cycles,
+        "energy_pj": energy,
+        "edp_j_cycles": energy * cycles * 1e-12,
+        "operators": einsums,
+        "vectors": others,
+    }
+
+
+def _vector_json(vector: GroupPrediction) -> dict[str, Any]:
+    """Return what a vector operator costs in all its runs, as the search counts: without waits."""
+    return {
+        "operator": vector.name,
+        "cycles": vector.resource_bound_cycles,
+        "bound_by": vector.bound_by,
+        "energy_pj": sum(vector.energy_pj.values()),
+    }
 
 
 def mapped_json(mapped: NestResult) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
     for row in rows:
         start: dict[str, Any] = {"dataflow": row.dataflow}
         if row.problem:
-            fronts.append({**start, "error": row.problem, "exit_code": row.exit_code})
+            fronts.append({**start, "problem": row.problem, "exit_code": row.exit_code})
             continue
         points = [
             {**{COLUMNS[name]: value for name, value in point.items()}, "mapping": mapping}
@@ -141,7 +141,7 @@ def pareto_json(rows: Sequence[FrontRow], x: str, y: str) -> dict[str, Any]:
 def pareto_csv(rows: Sequence[FrontRow]) -> str:
     """Return one line a point after a line of names; what has no front has ``error`` instead."""
     out = io.StringIO()
-    names = ("dataflow", *COLUMNS.values(), "error")
+    names = ("dataflow", *COLUMNS.values(), "problem")
     writer = csv.DictWriter(out, names, restval="", lineterminator="\n")
     writer.writeheader()
     for row in rows:
@@ -149,5 +149,5 @@ def pareto_csv(rows: Sequence[FrontRow]) -> str:
             figures = plain({COLUMNS[name]: value for name, value in point.items()})
             writer.writerow({"dataflow": row.dataflow, **figures})
         if row.problem:
-            writer.writerow({"dataflow": row.dataflow, "error": row.problem})
+            writer.writerow({"dataflow": row.dataflow, "problem": row.problem})
     return out.getvalue()

@@ -237,7 +237,7 @@ def _dram_queue(scene: VerdictFigures) -> str:
 
 def _dram_banks(scene: VerdictFigures) -> str:
     one = scene.accelerator
-    part = "DRAM" if one is None or one.dram.part is None else one.dram.part
+    part = "DRAM" if one is None or one.dram.part_name is None else one.dram.part_name
     return f"rows of tiles lie in few banks of {part}, or in many pages: its data bus waits"
 
 

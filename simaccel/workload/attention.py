@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload.catalogue import Catalogue
+from simaccel.files.catalogue import Catalogue
 from simaccel.workload.einsum import Einsum, Kind, Operator, operand, softmax
 from simaccel.workload.sizes import size_faults
 from simaccel.workload.tensors import bytes_document, make_tensors

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.workload.catalogue import Catalogue
+from simaccel.files.catalogue import Catalogue
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import (
     Layers,

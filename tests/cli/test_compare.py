@@ -58,7 +58,7 @@ def test_a_dataflow_that_does_not_fit_is_a_row_with_the_reason(cli: Call) -> Non
     assert "does not run" in result.stdout
     assert "flat-m at 48: L+softmax+A: the smallest FLAT-tile" in result.stdout
     failed, ran = json.loads(cli(f"{line} --json").stdout)
-    assert failed["error"].startswith("L+softmax+A: the smallest FLAT-tile")
+    assert failed["problem"].startswith("L+softmax+A: the smallest FLAT-tile")
     assert failed["exit_code"] == 2
     assert ran["speedup"] is None
 
@@ -147,12 +147,12 @@ def test_the_csv_is_the_json(cli: Call, tmp_path: Path) -> None:
     found: list[dict[str, Any]] = json.loads(cli(line).stdout)
     rows = rows_of(file)
     assert len(rows) == len(found) == 6
-    assert sum("error" in one for one in found) == 1
+    assert sum("problem" in one for one in found) == 1
     for row, one in zip(rows, found, strict=True):
         for name in ("buffer_bytes", "seq_len", "dataflow"):
             assert row[name] == str(one[name])
-        assert row["error"] == one.get("error", "")
-        if "error" in one:
+        assert row["problem"] == one.get("problem", "")
+        if "problem" in one:
             assert not any(row[name] for name in list(row)[3:-1])
             continue
         for name in ("cycles", "seconds", "macs", "utilisation", "peak_buffer_bytes", "speedup"):
@@ -191,7 +191,7 @@ def test_nothing_that_runs_is_an_error_but_has_its_files(
     line = "compare --hw toy --workload bert --scope la --seq-len 64 --dataflow flat-m --jobs 1"
     result = cli(f"{line} {sweep} --csv {table} --plot {plot}")
     assert result.exit_code == 2
-    assert all(row["error"] for row in rows_of(table))
+    assert all(row["problem"] for row in rows_of(table))
     assert plot.read_bytes().startswith(b"<?xml")
 
 

@@ -111,6 +111,19 @@ def test_layers_of_one_shape_are_searched_once(cli: Call) -> None:
     assert found["cycles"] == sum(one["cycles"] for one in found["operators"])
 
 
+@pytest.mark.usefixtures("anew")
+def test_sums_have_vector_operators(cli: Call) -> None:
+    line = "map --hw toy_linear --workload bert --seq-len 8 --scope la --mapspace pfm --patience 1"
+    found = json.loads(cli(f"{line} --json").stdout)
+    assert [one["operator"] for one in found["operators"]] == ["L", "A"]
+    (softmax,) = found["vectors"]
+    assert softmax["operator"] == "softmax"
+    assert min(softmax["cycles"], softmax["energy_pj"]) > 0
+    for key in ("cycles", "energy_pj"):
+        ran = sum(one[key] for one in (*found["operators"], softmax))
+        assert found[key] == pytest.approx(ran)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

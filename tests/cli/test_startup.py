@@ -20,8 +20,7 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.exploration.figures import OBJECTIVES as EXPLORED
 from simaccel.experiment.generation import LENGTHS
 from simaccel.hardware import STATIONARITIES
-from simaccel.hardware.dram.addresses import MAPS
-from simaccel.hardware.dram.measure import CONTROLLERS
+from simaccel.hardware.dram.parts import measured_patterns
 from simaccel.maestro.analysis.hardware import DirectiveHardware
 from simaccel.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.maestro.dataflows.translating import DIRECTIVES
@@ -37,7 +36,12 @@ from simaccel.workload.building import BATCH, SCOPE, SEQ_LEN
 from simaccel.workload.language.experts import GROUPED
 
 HEAVY = {"numpy", "networkx", "h5py", "matplotlib", "lark", "onnx", "simpy", "rich", "pydantic"}
-ALL = HEAVY | {"simaccel.workload", "simaccel.hardware", "simaccel.mapping", "simaccel.schedulers"}
+ALL = HEAVY | {
+    "simaccel.workload",
+    "simaccel.hardware.accelerator",
+    "simaccel.mapping",
+    "simaccel.schedulers",
+}
 DRAWN_OR_READ = {"networkx", "h5py", "matplotlib", "lark", "onnx"}
 READ = HEAVY - {"pydantic"} | {"simaccel.schedulers", "simaccel.machine", "simaccel.workload.forms"}
 """What reading accelerators and workloads of the catalogue does without."""
@@ -62,7 +66,7 @@ RUNS: Mapping[str, set[str]] = {
     "workload show --help": ALL,
     "hw list --help": ALL,
     "directives --help": ALL,
-    "dram random-chunk --help": ALL,
+    "dram measured --help": ALL,
     "trace stalls nonsense.h5": ALL,
     "trace info README.md": ALL,
     "trace plot nonsense.h5 -o x.png": ALL,
@@ -200,8 +204,8 @@ def test_words_are_those_of_the_modules_that_have_them() -> None:
     assert (words.CAUSAL_BLOCKS, words.LENGTHS) == (CAUSAL_BLOCKS, LENGTHS)
     assert words.GROUPED == GROUPED
     assert Effort.patience == words.PATIENCE
-    assert tuple(MAPS) == words.ADDRESS_MAPS
-    assert tuple(CONTROLLERS) == words.CONTROLLERS
+    measured = {str(row["pattern"]) for row in measured_patterns("HBM2")}
+    assert measured == {*words.PATTERNS}
     assert words.CLUSTER_LEVELS == MAX_LEVELS
     usual = DirectiveHardware()
     assert (usual.pes, usual.offchip_bandwidth) == (words.PES, words.OFFCHIP_BANDWIDTH)

@@ -13,12 +13,12 @@ import pytest
 
 from simaccel import gemm, lazy, load_accelerator, simulate
 from simaccel.experiment.check import check, vector_values
+from simaccel.files.catalogue import Catalogue
 from simaccel.importers.workloads import load_workload
 from simaccel.machine.machine import Machine
 from simaccel.program.text import parse_program
 from simaccel.schedulers import DATAFLOWS
 from simaccel.workload import VECTORS, Vector, operand
-from simaccel.workload.catalogue import Catalogue
 from simaccel.workload.networks import parse_network
 from tests.examples.documents import Block, blocks_of
 

@@ -197,3 +197,17 @@ def test_the_two_commands_are_targets(command: str) -> None:
     assert f"    {command}" in README.read_text(encoding="utf-8")
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     assert f"\n{command.removeprefix('make ')}: " in makefile
+
+
+def test_answers_to_questions_are_what_their_commands_print() -> None:
+    """Each row of the guide's table: its command is on the page behind it, its answer below it."""
+    text = (GUIDE / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| [^|]+\? \| `([^`]+)` \| \*([^|]+)\* \| .*\]\((.+)\) \|$", text, re.MULTILINE
+    )
+    assert len(rows) == len(re.findall(r"^\| .*\? \|", text, re.MULTILINE)) >= MOST_COMMANDS
+    for command, answer, page in rows:
+        consoles = [one for one in _blocks(GUIDE / page) if one.language == "console"]
+        ran = dict(pair for block in consoles for pair in session(block))
+        assert command in ran, command
+        assert answer in " ".join(ran[command].split()), answer

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware import STATIONARITIES, ArraySpec, FoldGrid, Gang, Stationarity, spatial
+from simaccel.hardware import STATIONARITIES, ArraySpec, FoldGrid, Gang, Stationarity
+from simaccel.hardware.fold_grid import spatial
 
 Overlap = Literal["none", "preload", "stream"]
 EdgeFolds = Literal["full", "used"]

@@ -4,7 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from simaccel.experiment.documents import accelerator_document
 from simaccel.hardware import BufferSpec, DramSpec
+from simaccel.hardware.dram.tile import TileRows
+from simaccel.importers.accelerators import load_accelerator
 
 
 def _dram(channels: int, interleave_bytes: int) -> DramSpec:
@@ -66,3 +69,22 @@ def test_a_spec_is_frozen() -> None:
     dram = _dram(1, 1)
     with pytest.raises(ValidationError, match="frozen"):
         dram.channels = 2  # type: ignore[misc]
+
+
+def test_a_part_of_ones_own_is_a_section_with_the_fields_of_a_published_one() -> None:
+    """Under another name, the same figures cost the same; it is written as it was given."""
+    published = load_accelerator("edge_banked")
+    part = published.dram.part
+    assert part is not None
+    own = {**part.model_dump(mode="json"), "name": "MINE"}
+    document = accelerator_document(published)
+    mine = type(published).model_validate(document | {"dram": document["dram"] | {"part": own}})
+    assert mine.dram.part_name == "MINE"
+    rows = TileRows(32, 64, 2048)
+    assert [spec.dram.bank_clocks(64, rows, write=False) for spec in (mine, published)] == [
+        published.dram.bank_clocks(64, rows, write=False)
+    ] * 2
+    again = accelerator_document(mine)["dram"]["part"]
+    assert (again["name"], again["rfc"], document["dram"]["part"]) == ("MINE", part.rfc, part.name)
+    with pytest.raises(ValidationError, match="rfc"):
+        DramSpec.model_validate({"bandwidth_bytes_per_second": 1, "part": own | {"rfc": "long"}})

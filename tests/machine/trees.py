@@ -124,7 +124,7 @@ def with_banks(seed: int, on: Accelerator) -> Accelerator:
     if random.random() >= _WITH_BANKS:
         return on
     part, mapping = random.choice(sorted(PARTS)), random.choice([None, *BANKED_MAPS])
-    dram = on.dram.model_copy(update={"model": "banked", "part": part, "map": mapping})
+    dram = on.dram.model_copy(update={"model": "banked", "part": PARTS[part], "map": mapping})
     return on.model_copy(update={"dram": dram})
 
 

@@ -70,6 +70,6 @@ def _require_readable(path: Path, name: str, done: Done) -> None:
             trace.check()
     elif name == "rows.csv":
         rows = list(csv.DictReader(path.read_text().splitlines()))
-        assert all(row["cycles"] or row["error"] for row in rows)
+        assert all(row["cycles"] or row["problem"] for row in rows)
     else:
         assert done.code == -signal.SIGKILL

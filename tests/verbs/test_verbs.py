@@ -192,7 +192,7 @@ def test_what_can_be_shown_is_html_and_frames(sheet: Path) -> None:
     assert limit.points == [tuple(one) for one in limit.to_dict()["points"]]
     # with room for everything each operand crosses once
     assert limit.points[-1][1] == 2 * (9 * 7 + 7 * 5 + 9 * 5)
-    assert list(limit.to_pandas()["access_bytes"]) == [moved for _, moved in limit.points]
+    assert list(limit.to_pandas()["dram_bytes"]) == [moved for _, moved in limit.points]
     assert limit.mapping is not None
     moved = simulate(GEMM, "toy", limit.mapping).run.moved
     dram = sum(n for (place, _), n in moved.items() if place.startswith("dram"))
@@ -225,7 +225,7 @@ def test_every_operator_of_any_workload_runs_alone() -> None:
     frame = compared.to_pandas()
     assert list(frame["operator"]) == [one.name for one in step.operators]
     assert frame["macs"].sum() == step.macs
-    assert frame["error"].isna().all()
+    assert frame["problem"].isna().all()
 
 
 def test_several_workloads_and_accelerators_are_rows() -> None:
@@ -244,7 +244,7 @@ def test_what_does_not_run_is_a_row_that_says_why() -> None:
     narrow = load_accelerator("toy", ["buffer.capacity_bytes=64"])
     compared = compare(GEMM, narrow, "naive")
     assert "none of them runs" in repr(compared)
-    assert "the buffer has 64 B" in compared.to_pandas()["error"][0]
+    assert "the buffer has 64 B" in compared.to_pandas()["problem"][0]
     assert "the buffer has 64 B" in compared._repr_html_()
 
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.files.catalogue import FOLDER, Catalogue
 from simaccel.workload import (
     MODELS,
     attention_model,
@@ -13,9 +14,12 @@ from simaccel.workload import (
     parse_workload,
 )
 from simaccel.workload.attention import parse_model
-from simaccel.workload.catalogue import FOLDER, Catalogue
 
-FILES = sorted(FOLDER.glob("*/*.yaml"), key=lambda path: path.name != "flaubert-large.yaml")
+KINDS = ("attention", "networks", "transformers")
+FILES = sorted(
+    (path for kind in KINDS for path in (FOLDER / kind).glob("*.yaml")),
+    key=lambda path: path.name != "flaubert-large.yaml",
+)
 
 MIB = 2**20
 SIZE = "a whole number from 1 to 1099511627776"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.patterns import Pattern
+from validation.dram.patterns import Pattern
 
 DATA = Path(__file__).parent / "data"
 CONFIGS = {

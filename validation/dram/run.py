@@ -1,4 +1,4 @@
-"""`simaccel dram` against DRAMsim3 and Ramulator 2.1: throughputs, latencies, tiles.
+"""The memory controller against DRAMsim3 and Ramulator 2.1: throughputs, latencies, tiles.
 
 ``python -m validation.dram.run [--every N] [--processes N]`` measures every Nth run of the
 reference, writes ``throughput.csv``, ``latency.csv`` and ``tiles.csv``, draws ``throughput.png``
@@ -20,10 +20,10 @@ import numpy as np
 
 from simaccel.cli.progress import ProgressBar
 from simaccel.experiment.parallel import run_all
-from simaccel.hardware.dram.measure import Measurement, idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer, tile_clocks
 from validation.bound.readme import write_figures
+from validation.dram.measure import Measurement, idle_latencies, measure
 from validation.dram.points import CONFIGS, Point, loads, read, throughputs
 
 HERE = Path(__file__).parent

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.hardware import ArraySpec, Stationarity, spatial
+from simaccel.hardware import ArraySpec, Stationarity
+from simaccel.hardware.fold_grid import spatial
 
 HERE = Path(__file__).parent
 SOURCES = tuple(str(HERE / f"{name}.sv") for name in ("types", "pe", "grid", "engine", "bench"))

@@ -44,11 +44,11 @@ class BoundPoint:
 
     ``group``: its tree, None where a tensor passes the buffer by (PEs hold what they use for a
     while, and so move less). ``moved_bytes``: what simaccel's machine moves; it is more
-    than ``access_bytes`` only where a reading of halos reuses what the machine doesn't.
+    than ``dram_bytes`` only where a reading of halos reuses what the machine doesn't.
     """
 
     buffer_bytes: int
-    access_bytes: int
+    dram_bytes: int
     group: Group | None
     moved_bytes: int
 

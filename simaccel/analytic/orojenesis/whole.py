@@ -40,7 +40,7 @@ class WorkloadPoint:
     """A point of a workload's front: bytes, and each segment with the number of its point."""
 
     buffer_bytes: int
-    access_bytes: int
+    dram_bytes: int
     moved_bytes: int
     parts: tuple[tuple[Segment, int], ...]
 

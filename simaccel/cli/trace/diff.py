@@ -8,14 +8,13 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import json_option
 from simaccel.cli.output import show, show_json
 from simaccel.cli.trace.sound import require_files, sound
-from simaccel.hardware.units import ARRAY
 
 
 @click.command(cls=Command)
 @click.argument("a")
 @click.argument("b")
 @click.option(
-    "--engine", metavar="NAME", default=ARRAY, help="By what this engine did (default array)."
+    "--engine", metavar="NAME", default="array", help="By what this engine did (default array)."
 )
 @json_option
 def diff(a: str, b: str, engine: str, as_json: bool) -> None:

@@ -11,7 +11,6 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.trace.sound import sound
-from simaccel.hardware.units import ARRAY
 from simaccel.report.figures import KINDS
 from simaccel.report.units import cycles_text
 
@@ -36,7 +35,7 @@ from simaccel.report.units import cycles_text
 @click.option("--to", "end", type=int, metavar="CYCLE", help="Cycle after the window.")
 @click.option("--operator", metavar="NAME", help="Show a window of this operator, and its cycles.")
 @click.option(
-    "--engine", default=ARRAY, metavar="NAME", help="Whose stalls to stack (default array)."
+    "--engine", default="array", metavar="NAME", help="Whose stalls to stack (default array)."
 )
 @force_option
 def plot(

@@ -15,7 +15,6 @@ from simaccel.cli.trace.sound import sound
 from simaccel.cli.trace.title import run_title
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
-from simaccel.hardware.units import ARRAY
 from simaccel.report.units import cycles_text
 from simaccel.trace.opening import MAX_CYCLE
 
@@ -193,7 +192,7 @@ def _show_what_if(
     show("", f"what if, for {where}{also}: the same program again with something infinitely fast")
     part = analysis.diagnosis.part(operator)
     show(what_if_table(analysis.what_if, part.name))
-    if not any(ARRAY in freed.resources for freed in analysis.what_if.freed):
+    if not any("array" in freed.resources for freed in analysis.what_if.freed):
         show("array and SFU are not freed: where memory takes no time, nothing else would either")
     if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
         show(

@@ -13,6 +13,7 @@ from simaccel.experiment.exploration.figures import (
     Figures,
     figures_of,
     frontier,
+    limit_of,
     objective_of,
     static_figures,
 )
@@ -37,8 +38,8 @@ class ExploredPoint:
     """One design, and the figures of its runs.
 
     ``within``: all limits hold, as far as figures are known. ``frontier``: no other design of its
-    scenario is better; ``best``: of these it has the smallest objective. ``problem``: why there
-    are no figures.
+    scenario is better; ``best``: of these it has the smallest objective. ``limit``: what limits it,
+    by its name in `LIMITS`. ``problem``: why there are no figures.
     """
 
     design: DesignPoint
@@ -46,6 +47,7 @@ class ExploredPoint:
     within: bool = True
     frontier: bool = False
     best: bool = False
+    limit: str = ""
     problem: str = ""
     lost: bool = False
 
@@ -221,7 +223,7 @@ def _with_figures(
             continue
         figures = figures_of(point.design, each)
         within = all(limit.holds(figures) for limit in plan.limits)
-        explored[at] = replace(point, within=within, figures=figures)
+        explored[at] = replace(point, within=within, figures=figures, limit=limit_of(each))
     return explored
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.exploration.runs import Record
 from simaccel.experiment.exploration.space import DesignPoint
 from simaccel.hardware import Accelerator
@@ -64,9 +65,15 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
         **figures,
         "area_mm2": area_of(accelerator).mm2,
         "buffer_bytes": max(record["buffer_bytes"] for record in records),
-        "dram_bytes": summed("dram_bytes"),
+        **{name: summed(name) for name in DRAM_FIGURES},
         "utilisation": summed("ideal_cycles") / cycles,
     }
+
+
+def limit_of(records: Sequence[Record]) -> str:
+    """Return the limit of a design's longest run, by its name in `LIMITS`."""
+    longest: Record = max(records, key=lambda record: int(record["cycles"]))
+    return str(longest["limit"])
 
 
 def _sum(numbers: Iterable[float]) -> float:

@@ -11,7 +11,15 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.quantity import parse_quantity
+from simaccel.workload import CLASSES
 
+DRAM_FIGURES: Final = (
+    "dram_bytes",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    *(f"dram_{name}_bytes" for name in CLASSES),
+)
+"""DRAM bytes: all, by way, and by class of tensors."""
 FIGURES: Final = (
     "cycles",
     "bound_cycles",
@@ -22,7 +30,7 @@ FIGURES: Final = (
     "power_mw",
     "chip_power_mw",
     "buffer_bytes",
-    "dram_bytes",
+    *DRAM_FIGURES,
     "utilisation",
 )
 """Figures of designs, by name, with the unit in it."""

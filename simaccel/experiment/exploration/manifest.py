@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
+from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
+from simaccel.hardware.units import LIMITS
 from simaccel.lazy import np
 from simaccel.version import version
 
@@ -41,11 +43,12 @@ def is_record(document: object) -> bool:
     if "problem" in document:
         return isinstance(document["problem"], str)
     energies = document.get("energy_pj")
-    if not isinstance(energies, dict):
+    if not isinstance(energies, dict) or document.get("limit") not in LIMITS:
         return False
-    names = ("bound_cycles", "ideal_cycles", "dram_bytes", "buffer_bytes")
+    names = ("bound_cycles", "ideal_cycles", "buffer_bytes", *DRAM_FIGURES)
     numbers = [document.get(name) for name in names]
-    cycles, numbers = document.get("cycles"), [*numbers, *energies.values()]
+    known = [pj for pj in energies.values() if pj is not None]
+    cycles, numbers = document.get("cycles"), [*numbers, *known]
     least = [(cycles, 1), *((number, 0) for number in numbers)]
     return all(isinstance(n, int | float) and low <= n < math.inf for n, low in least)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import energy_pj, simulate
+from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, simulate
 from simaccel.experiment.store import result_key
+from simaccel.experiment.traffic import dram_by_class
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.maestro.dataflows.reading import parse_directives
@@ -68,7 +69,17 @@ def _simulated(asked: RunKey) -> Record:
         "cycles": run.cycles,
         "ideal_cycles": float(ideal_cycles(asked.workload, asked.accelerator)),
         "energy_pj": plain(energy_pj(run, asked.accelerator)),
-        "dram_bytes": dram_bytes(run.moved),
+        **_dram_bytes(result),
         "buffer_bytes": result.reserved_bytes,
         "bound_cycles": result.prediction.bound_cycles,
+        "limit": result.limit.name,
     }
+
+
+def _dram_bytes(result: ExperimentResult) -> Record:
+    """Return DRAM bytes: all, read, written, and of each class of tensors."""
+    moved = result.run.moved
+    ways = {way: sum(n.values()) for way, n in moved_tree(moved)["dram"].items()}
+    classes = dram_by_class(result.workload, moved)
+    named = {f"dram_{name}_bytes": n for name, n in (ways | classes).items()}
+    return {"dram_bytes": dram_bytes(moved), **named}

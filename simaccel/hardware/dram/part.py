@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from simaccel.hardware.spec import Spec
 
@@ -36,6 +37,15 @@ TIMINGS = (
 """The fields of a part that are numbers of clocks, in the names of JEDEC without the t."""
 
 
+OTHERS: Final = "others"
+"""Stands in ``origins`` for all fields that nothing else there names."""
+
+
+def _pairs(origins: object) -> object:
+    """Return the lines of a file, by what they are about, as pairs."""
+    return tuple(origins.items()) if isinstance(origins, Mapping) else origins
+
+
 class DramPart(Spec):
     """One channel of a DRAM part. Timings are in its own command clocks of ``clock_ps``.
 
@@ -56,11 +66,10 @@ class DramPart(Spec):
     """Whether a row command and a column command may go out in one clock, as in HBM."""
 
     controller: Literal["banks", "window"] = "banks"
-    """The memory controller that measures it, unless another is asked for (`measure`)."""
+    """The memory controller that measures it (`validation/dram`)."""
 
     stream_permille: Annotated[int, Field(ge=1, le=1000)]
-    """What one sequential stream of reads gets of the peak, refresh and all, in thousandths: as
-    `measure` has it, which takes a second a part."""
+    """What one sequential stream of reads gets of the peak, refresh and all, in thousandths."""
 
     burst: Clocks
     """Clocks of the data bus for one burst."""
@@ -85,8 +94,13 @@ class DramPart(Spec):
     rfc: Clocks
     """Clocks of a refresh of all banks of a rank."""
     refi: Clocks
-    origins: tuple[tuple[str, str], ...]
-    """(fields separated by blanks, where their figures come from); no fields: all the others."""
+    origins: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_pairs)] = ()
+    """(fields separated by blanks, or `others`; where their figures come from)."""
+
+    @property
+    def default_map(self) -> str:
+        """The address map where nobody chooses: bank groups take turns, where there are any."""
+        return "bgil" if self.bank_groups > 1 else "rbc"
 
     @property
     def rc(self) -> int:
@@ -149,6 +163,6 @@ class DramPart(Spec):
     def origin(self, field: str) -> str:
         """Tell where a figure comes from."""
         if field == "stream_permille":
-            return f"measured: simaccel dram sequential --part {self.name}"
-        stated = [origin for fields, origin in self.origins if field in fields.split()]
-        return (stated or [origin for fields, origin in self.origins if not fields])[0]
+            return f"measured: simaccel dram measured --part {self.name}"
+        origins = {name: origin for names, origin in self.origins for name in names.split()}
+        return origins.get(field) or origins.get(OTHERS, "")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from simaccel.hardware.dram.controller import ControllerSpec
 from simaccel.hardware.dram.part import DramPart
 from simaccel.lazy import np
 from simaccel.numbers import BYTE
@@ -22,8 +21,8 @@ Whole: TypeAlias = "int | npt.NDArray[np.int64]"
 """A number, or an array of them, one per candidate mapping."""
 INTERLEAVED: Final = "bgil"
 """The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
-_WINDOW: Final = ControllerSpec().reads + ControllerSpec().per_bank
-"""Bursts behind those that are served that a controller sees."""
+_WINDOW: Final = 40
+"""Bursts behind those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from simaccel.workload.catalogue import Catalogue
+from simaccel.files.catalogue import Catalogue
 
 _NAMES_IN_FILES = {"experts": "expert_count", "chosen": "experts_per_token"}
 """Fields that files call otherwise: `experts` is there how tokens are spread."""

@@ -107,7 +107,7 @@ def assert_attained(found: WorkloadBound, step: int = 1) -> None:
         assert not faults(found.workload, mapping, hw)
         result = simulate(found.workload, hw, mapping)
         moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
-        assert moved == point.access_bytes == point.moved_bytes
+        assert moved == point.dram_bytes == point.moved_bytes
         assert result.prediction.buffer_bytes == point.buffer_bytes
         assert result.run.peak_buffer_bytes <= point.buffer_bytes
 

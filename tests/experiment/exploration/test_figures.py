@@ -13,6 +13,7 @@ from simaccel.experiment.exploration.figures import (
     Figures,
     figures_of,
     frontier,
+    limit_of,
 )
 from simaccel.experiment.exploration.limits import read_limit
 from simaccel.experiment.exploration.space import DesignSpace, WeightedWorkload
@@ -31,7 +32,13 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
         "ideal_cycles": 10 * cycles / 16,
         "energy_pj": energy,
         "dram_bytes": 3 * cycles,
+        "dram_read_bytes": 2 * cycles,
+        "dram_write_bytes": cycles,
+        "dram_weights_bytes": cycles,
+        "dram_activations_bytes": 2 * cycles,
+        "dram_cache_bytes": 0,
         "buffer_bytes": buffer,
+        "limit": "array" if cycles > 60 else "sfu",
     }
 
 
@@ -52,6 +59,8 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert found["chip_power_mw"] == pytest.approx(0.6)
     assert found["buffer_bytes"] == 700
     assert found["dram_bytes"] == 3 * 350
+    assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (2 * 350, 350)
+    assert limit_of([_record(50, 20, 30, 700), _record(100, 40, 60, 512)]) == "array"
     assert found["utilisation"] == pytest.approx(10 / 16)
     assert found["area_mm2"] == pytest.approx((16 * 5824 + 1024 * 8.87 + 4 * 11884) * 1e-6)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.errors import InputError
+from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import RunKey
 from simaccel.importers.accelerators import load_accelerator
@@ -24,10 +25,11 @@ ASKED = RunKey(gemm(m=9, k=7, n=5), load_accelerator("toy"), "naive", Options())
 RECORD: dict[str, object] = {
     "cycles": 12,
     "ideal_cycles": 30,
-    "dram_bytes": 8,
+    **dict.fromkeys(DRAM_FIGURES, 8),
     "buffer_bytes": 0,
     "energy_pj": {"mac": 0.1},
     "bound_cycles": 9,
+    "limit": "array",
 }
 NO_RECORDS: tuple[dict[str, object], ...] = (
     {},
@@ -39,6 +41,8 @@ NO_RECORDS: tuple[dict[str, object], ...] = (
     RECORD | {"energy_pj": {"mac": float("nan")}},
     RECORD | {"energy_pj": 3},
     RECORD | {"bound_cycles": []},
+    RECORD | {"dram_read_bytes": -1},
+    RECORD | {"limit": "weather"},
 )
 
 
@@ -165,3 +169,13 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
         store_in(tmp_path / "a" / "b")
     with pytest.raises(InputError, match="got 'Not a directory'"):
         store_in(tmp_path / "mine.txt")
+
+
+def test_a_run_whose_energy_nobody_knows_is_kept(tmp_path: Path) -> None:
+    """Its energies are null in the file, which is no damage."""
+    store = store_in(tmp_path / "s")
+    open_store(store, "simaccel explore", 0)
+    store.put(ASKED.key, RECORD | {"energy_pj": {"mac": None}})
+    again = store_in(tmp_path / "s")
+    assert again.get(ASKED.key) is not None
+    assert again.damaged == []

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simaccel.hardware.dram.banks import CLOSED, Banks
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.spec import Spec
+from validation.dram.banks import CLOSED, Banks
 
 NEVER = 2**62
 
@@ -279,7 +279,7 @@ class Controller:
                 continue
             earliest = self.banks.may_access(bank, write)
             if earliest <= self.clock:
-                if other_than != 2:  # noqa: PLR2004 - a column command
+                if other_than != 2:
                     self._serve(self.waiting[bank], at)
                 return 2, self.clock
             look = min(look, earliest)

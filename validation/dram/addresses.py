@@ -29,11 +29,6 @@ MOP4CLXOR: minimalist open page, four lines at a time; Kaseridis et al., MICRO 2
 _MOP_BITS = 2
 
 
-def default_map(part: DramPart) -> str:
-    """Name the map of a part that nobody chose: bank groups take turns, where there are any."""
-    return "bgil" if part.bank_groups > 1 else "rbc"
-
-
 @dataclass(frozen=True)
 class BurstPlaces:
     """Places of bursts: number of the bank in the channel, and row."""

@@ -1,4 +1,4 @@
-"""Published workloads: a YAML file each in `simaccel/catalogue`, in the form of a user's file."""
+"""Published workloads and parts: YAML files in `simaccel/catalogue`, in the form of a user's."""
 
 from __future__ import annotations
 
@@ -15,29 +15,25 @@ _LAYERS: Final = "\nlayers:\n"
 """What stands before the layers of a network, one a line; names stand above it."""
 
 
-class PublishedWorkload(Protocol):
-    """A published workload: its name, other names of it, and where its sizes stand."""
+class PublishedEntry(Protocol):
+    """A published workload or part: its name, and where its figures stand."""
 
     @property
     def name(self) -> str:
         """The name of its file."""
 
     @property
-    def aliases(self) -> tuple[str, ...]:
-        """Its other names."""
-
-    @property
     def source(self) -> str:
         """The publication that its sizes stand in."""
 
 
-PublishedT = TypeVar("PublishedT", bound=PublishedWorkload)
+PublishedT = TypeVar("PublishedT", bound=PublishedEntry)
 
 
 class Catalogue(Sequence[PublishedT]):
-    """The published workloads of one folder in the order of their names; files are read once.
+    """The entries of one folder of the catalogue, in the order of their names; files are read once.
 
-    ``parse`` makes a workload's sizes of its document.
+    ``parse`` makes an entry of its document.
     """
 
     def __init__(
@@ -74,7 +70,7 @@ class Catalogue(Sequence[PublishedT]):
             InputError: there is none; says which is meant, or which there are.
 
         """
-        key = str(name).lower()
+        key = str(name) if name in self.names else str(name).lower()
         if key in self.names:
             return self._load(key)
         if key in self.names_and_aliases:

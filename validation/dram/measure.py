@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from simaccel.hardware.dram.controller import BurstTraffic, Controller, ControllerSpec
 from simaccel.hardware.dram.part import DramPart
-from simaccel.hardware.dram.patterns import Pattern, traffic, useful_bytes
-from simaccel.hardware.dram.window import WindowController
+from validation.dram.controller import BurstTraffic, Controller, ControllerSpec
+from validation.dram.patterns import Pattern, traffic, useful_bytes
+from validation.dram.window import WindowController
 
 CONTROLLERS: Final[Mapping[str, type[Controller]]] = {
     "banks": Controller,

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.hardware.dram.addresses import Ints, places
-from simaccel.hardware.dram.controller import NEVER, BurstTraffic
 from simaccel.hardware.dram.part import DramPart
+from validation.dram.addresses import Ints, places
+from validation.dram.controller import NEVER, BurstTraffic
 
 SPACE_BYTES: Final = 2**30
 """Addresses that a pattern uses."""

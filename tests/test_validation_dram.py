@@ -2,10 +2,10 @@
 
 import pytest
 
-from simaccel.hardware.dram.measure import idle_latencies, measure
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.patterns import Pattern
 from tests.draws import some
+from validation.dram.measure import idle_latencies, measure
+from validation.dram.patterns import Pattern
 
 ALL = list(PARTS)
 

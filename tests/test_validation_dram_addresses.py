@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simaccel.hardware.dram.addresses import MAPS, places
 from simaccel.hardware.dram.parts import PARTS
+from validation.dram.addresses import MAPS, places
 
 _ROWS = 16
 

@@ -5,11 +5,11 @@ Expected figures are sums of the part's timings, worked out here, and not read f
 
 import pytest
 
-from simaccel.hardware.dram.banks import Banks
-from simaccel.hardware.dram.controller import BurstTraffic, Controller, ControllerSpec
 from simaccel.hardware.dram.part import TIMINGS, DramPart
 from simaccel.hardware.dram.parts import PARTS
-from simaccel.hardware.dram.window import WindowController
+from validation.dram.banks import Banks
+from validation.dram.controller import BurstTraffic, Controller, ControllerSpec
+from validation.dram.window import WindowController
 
 EVERY = list(PARTS.values())
 DDR4, HBM2 = PARTS["DDR4-3200x64"], PARTS["HBM2"]

@@ -6,8 +6,8 @@ third, which goes first, and whose rows nobody closes. So do Ramulator 2's contr
 
 from __future__ import annotations
 
-from simaccel.hardware.dram.banks import CLOSED
-from simaccel.hardware.dram.controller import NEVER, Controller
+from validation.dram.banks import CLOSED
+from validation.dram.controller import NEVER, Controller
 
 ROW, COLUMN = 1, 2
 """Kinds of commands."""
