@@ -32,6 +32,10 @@ class _Graph:
     shapes: dict[str, Shape]
     nodes: list[Any] = field(default_factory=list)
     filters: list[Any] = field(default_factory=list)
+    border: tuple[int, int, int, int] = (1, 1, 1, 1)
+    """Padding beside a filter of one position."""
+    most_filters: int = 3
+    """Of each group of channels."""
 
     def add(self, kind: str) -> None:
         """Add a node of a kind that reads what there is, mostly what was made last."""
@@ -75,11 +79,15 @@ class _Graph:
     def _conv(self, name: str, inputs: list[str], shape: Shape) -> tuple[Shape, dict[str, Any]]:
         made, more = self._window(shape)
         if self.numbers.random() < 0.25:  # a border beside a filter of one position
-            more["pads"] = [1, 1, 1, 1]
-            pairs = zip(shape[2:], more["kernel_shape"], more["strides"], strict=True)
-            made = tuple((size + 2 - reach) // stride + 1 for size, reach, stride in pairs)
+            more["pads"] = list(self.border)
+            pads = (
+                before + after
+                for before, after in zip(self.border[:2], self.border[2:], strict=True)
+            )
+            pairs = zip(shape[2:], pads, more["kernel_shape"], more["strides"], strict=True)
+            made = tuple((size + pad - reach) // stride + 1 for size, pad, reach, stride in pairs)
         groups = self.numbers.choice([one for one in (1, 1, 1, 2, shape[1]) if shape[1] % one == 0])
-        filters = groups * self.numbers.randint(1, 3)
+        filters = groups * self.numbers.randint(1, self.most_filters)
         size = (filters, shape[1] // groups, *more["kernel_shape"])
         weights = np.random.default_rng(len(self.nodes)).normal(size=size).astype(np.float32)
         self.filters.append(numpy_helper.from_array(weights, f"{name}.filters"))
@@ -105,9 +113,20 @@ def drawn_model(seed: int, most_size: int = _MOST_SIZE, most_nodes: int = 5) -> 
         numbers.randint(1, most_size),
         numbers.randint(1, most_size),
     )
-    graph = _Graph(numbers, {"x": shape})
-    for _ in range(numbers.randint(2, most_nodes)):
-        graph.add(numbers.choice(KINDS))
+    return _drawn(_Graph(numbers, {"x": shape}), most_nodes)
+
+
+def drawn_row(seed: int) -> onnx.ModelProto:
+    """Return a drawn model of two or three nodes on one row of four positions at most."""
+    numbers = random.Random(seed)  # noqa: S311 - tests
+    shape = (1, numbers.choice((1, 2)), 1, numbers.randint(1, 4))
+    graph = _Graph(numbers, {"x": shape}, border=(0, 1, 0, 1), most_filters=2)
+    return _drawn(graph, most_nodes=3)
+
+
+def _drawn(graph: _Graph, most_nodes: int) -> onnx.ModelProto:
+    for _ in range(graph.numbers.randint(2, most_nodes)):
+        graph.add(graph.numbers.choice(KINDS))
     if all(node.op_type == "Concat" for node in graph.nodes):  # there is nothing to run
         graph.add("Relu")
     return model_of(graph.nodes, graph.shapes, graph.filters)

@@ -68,7 +68,7 @@ def test_names_of_units_stand_in_their_table() -> None:
         for path, module in _modules()
         for node in ast.walk(module)
         if isinstance(node, ast.Constant) and node.value in UNIT_NAMES
-        if path not in SECTIONS and path.split("/")[0] not in ("cli", "hardware")
+        if path not in SECTIONS and path.split("/")[0] not in ("cli", "hardware", "units.py")
     ]
     assert faults == []
 

@@ -130,6 +130,8 @@ def folded(
     apart = grid.gang.apart
     whole = g // apart * _summed(replace(work, products=apart), kinds, every)
     rest = g % apart
+    if not np.any(rest):
+        return FoldFigures(whole)
     return FoldFigures(whole + (rest > 0) * _summed(replace(work, products=rest), kinds, every))
 
 

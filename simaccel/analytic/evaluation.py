@@ -17,8 +17,8 @@ from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core
-from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.mapping.tree import BUFFER
+from simaccel.units import COMPUTE_UNITS
 from simaccel.workload import Workload
 
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.units import LINK
 from simaccel.mapping.chips.exchanges import Exchange
+from simaccel.units import LINK
 
 
 def loaded_from(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:

@@ -41,10 +41,10 @@ from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload.names import tensor_of
 
 Terms = Mapping[str, Ints]

@@ -12,9 +12,9 @@ from simaccel.analytic.core_totals import CoreTotals
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.analytic.link_work import LinkWork
 from simaccel.hardware.memory import WRITES
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.lifetimes import holder
 from simaccel.mapping.tree import Group, Keep
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Workload, operands_of
 
 WEIGHT: Final = "weight"

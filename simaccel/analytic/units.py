@@ -28,11 +28,11 @@ from simaccel.analytic.pieces import PathCuts, extent
 from simaccel.analytic.pointwise import identity, plain
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.units import SFU
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.units import SFU
 from simaccel.workload.vectors import Passes, VectorStep
 
 _Of = TypeVar("_Of", FoldEdges, FoldFigures)

@@ -113,17 +113,17 @@ _COMMANDS = {
     "explore": (
         "simaccel.cli.explore",
         "explore_command",
-        "Explore a design space: each design is mapped, and run on the machine.",
+        "Explore a design space: map each design and run it on the machine.",
     ),
     "explain": (
         "simaccel.cli.explain",
         "explain",
-        "Explain a run in three voices: machine, bound and directives.",
+        "Explain a run by three analyses: machine, bounds and MAESTRO's directives.",
     ),
     "estimate": (
         "simaccel.cli.estimate",
         "estimate",
-        "Predict counts, work and the lower bound of a run; nothing is simulated.",
+        "Predict the counts, the work and the lower bound of a run, without simulation.",
     ),
     "bound": (
         "simaccel.cli.bound",
@@ -138,7 +138,7 @@ _COMMANDS = {
     "map": (
         "simaccel.cli.estimate",
         "map_workload",
-        "Let a scheduler map a workload, and save the mapping as YAML.",
+        "Map a workload by a dataflow or a mapspace, and save the mapping as YAML.",
     ),
     "hw": (
         "simaccel.cli.catalogues",
@@ -153,12 +153,12 @@ _COMMANDS = {
     "dram": (
         "simaccel.cli.dram",
         "dram",
-        "DRAM parts: list them, and what access patterns get from them.",
+        "DRAM parts: list them, and the measured throughput of access patterns on them.",
     ),
     "trace": (
         "simaccel.cli.trace",
         "trace",
-        "Traces: what ran, why engines waited, and what to change.",
+        "Traces: the run, the waits of its engines, and the changes that help.",
     ),
 }
 """Each command: where it is, and the first paragraph of its help."""
@@ -193,7 +193,7 @@ def main() -> None:
     simaccel run --hw edge --workload bert --seq-len 512 --batch 64 --dataflow flat
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
-    Exit codes: 0 all is well, 2 a mistake in what was given, 3 the program deadlocks,
-    4 a check failed, 1 a worker process died or the output can't be written, 130 interrupted.
-    `compare` succeeds if one ran.
+    Exit codes: 0 success, 1 a worker process died or the output can't be written, 2 a mistake
+    in the input, 3 a mistake of simaccel or a deadlock, 4 a check failed, 130 interrupted.
+    `compare` succeeds if at least one run did.
     """  # noqa: D301 - click reads the backspace

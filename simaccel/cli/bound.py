@@ -77,15 +77,17 @@ class _Outputs:
 @click.option(
     "--uneven",
     is_flag=True,
-    help="Each tensor at its own depth, ranks cut twice (of two factors, windows too).",
+    help="Each tensor kept at its own depth, ranks cut twice (two factors only; windows included).",
 )
-@click.option("--bypass", is_flag=True, help="Tensors may pass the buffer by, an access per MAC.")
+@click.option(
+    "--bypass", is_flag=True, help="Tensors may bypass the buffer, with one access per MAC."
+)
 @click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
 @click.option(
     "--halo",
     default="exact",
     metavar="READING",
-    help=f"What sliding windows load: {', '.join(HALOS)} (default exact).",
+    help=f"The elements that sliding windows load: {', '.join(HALOS)} (default exact).",
 )
 @click.option(
     "--fuse",
@@ -94,9 +96,11 @@ class _Outputs:
     help=f"Operators that share loops: {', '.join(FUSIONS)} (default {UNFUSED}).",
 )
 @click.option(
-    "--buffer", metavar="SIZE", help="Say the bound there and the mapping that attains it."
+    "--buffer",
+    metavar="SIZE",
+    help="Print the bound for this buffer, and the mapping that attains it.",
 )
-@click.option("--hw", metavar="NAME|FILE", help="Draw the performance of this accelerator, too.")
+@click.option("--hw", metavar="NAME|FILE", help="Also draw the performance of this accelerator.")
 @set_option
 @click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - is the output.")
 @click.option("--plot", metavar="FILE", help="Draw the figures, as .png, .svg or .pdf.")

@@ -179,7 +179,9 @@ def _plugged() -> tuple[str | Table, ...]:
 @click.argument("name", metavar="NAME|FILE")
 @workload_options
 @click.option("--plot", metavar="FILE", help="Draw operators and tensors (.png, .svg or .pdf).")
-@click.option("--mapping", metavar="FILE", help="Of a --plot: colour what this mapping fuses.")
+@click.option(
+    "--mapping", metavar="FILE", help="With --plot: colour the operators that this mapping fuses."
+)
 @force_option
 @json_option
 def show_workload(

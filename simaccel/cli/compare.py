@@ -49,26 +49,27 @@ def _lost(task: ComparisonTask) -> ComparisonRow:
     "--sweep",
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
-    help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or array=16,32x64; "
-    f"one of {', '.join(SWEPT)}.",
+    help="Vary one parameter as well: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
+    f"array=16,32x64; one of {', '.join(SWEPT)}.",
 )
 @click.option(
     "--pareto",
     metavar="X,Y",
-    help="Instead of the best mapping of each dataflow, those that no other beats in both of two "
-    f"figures: {', '.join(FRONT_FIGURES)}.",
+    help="Print all mappings that no other one beats in both of two figures: "
+    f"{', '.join(FRONT_FIGURES)}.",
 )
 @click.option(
     "--exhibit",
     type=click.Choice(EXHIBITS),
-    help="Instead of the comparison: operation intensity, utilisation by granularity and buffer, "
-    "cycles by part, or the DRAM bandwidth that is needed (FLAT, Figs. 5, 9, 15, 17).",
+    help="Print a figure of FLAT's evaluation: operational intensity, utilisation by "
+    "granularity and buffer, cycles by part, or the needed DRAM bandwidth (Figs. 5,"
+    " 9, 15, 17).",
 )
 @click.option(
     "--target",
     type=click.FloatRange(min=0, max=1, min_open=True),
     metavar="SHARE",
-    help=f"Utilisation for which --exhibit bandwidth asks (default {TARGET}).",
+    help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
 )
 @click.option(
     "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
@@ -76,27 +77,27 @@ def _lost(task: ComparisonTask) -> ComparisonRow:
 @click.option(
     "--each",
     metavar="WHAT",
-    help="Run each operator (or layer) alone, a row for each: --each operator.",
+    help="Run each operator (or layer) alone, in a row of its own: --each operator.",
 )
 @click.option(
     "--mapping",
     "mappings",
     multiple=True,
     metavar="FILE",
-    help="Also run this mapping (see `simaccel map`), beside the dataflows; can be repeated.",
+    help="Also run the mapping in this file (see `simaccel map`); can be repeated.",
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
     metavar="NAME,...",
-    help=f"Also show: {', '.join(METRIC_NAMES)}; --plot draws the first.",
+    help=f"Additional columns: {', '.join(METRIC_NAMES)}. --plot draws the first one.",
 )
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw utilisation and stalls, or --metric (.png, .svg or .pdf); of --sweep buffer bounds, "
-    "too.",
+    help="Draw utilisation and stalls, or the --metric (.png, .svg or .pdf); with "
+    "--sweep buffer also bounds.",
 )
 @dry_run_option
 @force_option
@@ -125,10 +126,10 @@ def compare(
 ) -> None:
     """Compare runs: lists of dataflows, mapspaces, accelerators, lengths, batches and phases.
 
-    --dataflow flex,flat --seq-len 512,4096, --mapspace pfm,ruby-s, --hw edge,cloud --batch 1,4,16,
-    --phase prefill,decode, --stationarity ws,os,is, --tensor-parallel 1,2,4: each value is run with
-    each of the others.
-    The speedup is against the first dataflow or mapspace, all else being the same.
+    Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
+    --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
+    --tensor-parallel 1,2,4. All combinations are run. The speedup is relative to the first
+    dataflow or mapspace with the same other values.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own
     from simaccel.cli.rows import Files

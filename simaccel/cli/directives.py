@@ -43,7 +43,7 @@ _ALL = "all"
 @click.option(
     "--noc-hop-latency",
     metavar="N[,N...]",
-    help="Cycles of the way through the NoC, by cluster level (default 1).",
+    help="Latency of the NoC in cycles, by cluster level (default 1).",
 )
 @click.option(
     "--offchip-bandwidth",
@@ -52,24 +52,23 @@ _ALL = "all"
 )
 @click.option("--simd-lanes", metavar="N", help="MACs per cycle of a PE (default 1).")
 @click.option("--layer", metavar="NAME", help="One layer of the description.")
-@click.option("--as-released", is_flag=True, help="Figures as the public tool prints them.")
 @click.option(
     "--no-multicast",
     metavar="LEVELS|all",
-    help="Cluster levels (0 is the outermost) that send data to each sub-cluster alone.",
+    help="Cluster levels (0 is the outermost) without multicast: each sub-cluster gets "
+    "its own copy.",
 )
 @click.option(
     "--no-reduction",
     metavar="LEVELS|all",
-    help="Cluster levels that don't add sums of several sub-clusters.",
+    help="Cluster levels that do not add the sums of their sub-clusters.",
 )
-@click.option("--print", "printing", is_flag=True, help="Print the description, and do no more.")
+@click.option("--print", "printing", is_flag=True, help="Only print the description.")
 @json_option
 def directives(
     *,
     file: str,
     layer: str | None,
-    as_released: bool,
     no_multicast: str | None,
     no_reduction: str | None,
     printing: bool,
@@ -78,8 +77,8 @@ def directives(
 ) -> None:
     """Analyse the dataflows of a MAESTRO description: reuse, buffers, bandwidth, energy, time.
 
-    Figures follow the paper; what that corrects of the released tool is listed with its effect.
-    Energies are multiples of one MAC, sizes elements.
+    Figures follow the paper; corrections of the released tool are listed with their effects.
+    Energies are multiples of one MAC, sizes are in elements.
     """
     from simaccel.maestro.dataflows.reading import load_directives, require_pes
     from simaccel.maestro.language.reading import load_description
@@ -91,13 +90,13 @@ def directives(
     described, hardware, levels = gather(
         lambda: load_directives(file).only(layer),
         lambda: _hardware(options),
-        lambda: _without(no_multicast, no_reduction, as_released=as_released),
+        lambda: _without(no_multicast, no_reduction),
     )
     require_pes(described, hardware.pes)
     _require_levels(described, no_multicast, no_reduction)
     for note in described.notes:
         click.echo(f"note: {note}", err=True)
-    _report(described, hardware, _reading(*levels, as_released=as_released), as_json=as_json)
+    _report(described, hardware, _reading(*levels), as_json=as_json)
 
 
 def _report(
@@ -117,18 +116,15 @@ def _report(
     analysed = analyse(described.layers, [hardware], reading)
     runs = [layer.runs[hardware.pes] for layer in analysed]
     limits = [limits_of(run.top, run.times) for run in runs]
-    added = [] if reading.released else _effects(analysed, hardware)
+    added = _effects(analysed, hardware)
     for note in (*room_notes(analysed), *mac_notes(analysed)):
         click.echo(f"note: {note}", err=True)
     if as_json:
         show_json(directives_json(analysed, described.name, limits, added))
         return
-    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, " + (
-        "as released" if reading.released else "default reading"
-    )
+    title = f"{described.name}: {len(analysed)} layers on {hardware.pes} PEs, default reading"
     show(title, directives_table(analysed), limits_table(analysed, limits))
-    if added:
-        show("corrected, and how much it adds over all layers:", corrections_table(added))
+    show("corrected, and how much it adds over all layers:", corrections_table(added))
 
 
 def _effects(analysed: Sequence[LayerAnalysis], hardware: DirectiveHardware) -> list[Effects]:
@@ -212,27 +208,19 @@ def _numbers(
 
 
 def _without(
-    no_multicast: str | None, no_reduction: str | None, *, as_released: bool
+    no_multicast: str | None, no_reduction: str | None
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Read the cluster levels that don't multicast, and those that don't reduce."""
     faults: list[Fault] = []
     multicast = _levels("--no-multicast", no_multicast, faults)
     reduction = _levels("--no-reduction", no_reduction, faults)
-    if as_released:
-        levels = {"--no-multicast": no_multicast, "--no-reduction": no_reduction}
-        allowed = "nothing with --as-released: the released tool has no such switch that works"
-        faults += [fault(name, value, allowed) for name, value in levels.items() if value]
     require_none(faults)
     return multicast, reduction
 
 
-def _reading(
-    no_multicast: frozenset[int], no_reduction: frozenset[int], *, as_released: bool
-) -> DirectiveReading:
-    from simaccel.maestro.analysis.reading import PAPER, RELEASED, DirectiveReading
+def _reading(no_multicast: frozenset[int], no_reduction: frozenset[int]) -> DirectiveReading:
+    from simaccel.maestro.analysis.reading import PAPER, DirectiveReading
 
-    if as_released:
-        return RELEASED
     either = no_multicast or no_reduction
     return (
         DirectiveReading(no_multicast=no_multicast, no_reduction=no_reduction) if either else PAPER

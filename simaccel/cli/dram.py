@@ -1,4 +1,4 @@
-"""`simaccel dram`: which DRAM parts there are, and what access patterns get from them."""
+"""`simaccel dram`: the DRAM parts, and the measured throughput of access patterns on them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _part(name: str) -> Iterator[Fault]:
 
 @click.group()
 def dram() -> None:
-    """DRAM parts: list them, and what access patterns get from them."""
+    """DRAM parts: list them, and the measured throughput of access patterns on them."""
 
 
 @dram.command("parts", cls=Command)
@@ -43,7 +43,7 @@ def list_parts(as_json: bool) -> None:
 @click.argument("name", metavar="NAME")
 @json_option
 def show_part(name: str, as_json: bool) -> None:
-    """Show every figure of a part, with where it comes from."""
+    """Show every figure of a part, with its source."""
     from simaccel.hardware.dram.part import DramPart
     from simaccel.hardware.dram.parts import PARTS
     from simaccel.report.catalogues import fields_table
@@ -66,9 +66,9 @@ def show_part(name: str, as_json: bool) -> None:
 @click.option("--pattern", type=click.Choice(PATTERNS), help="One pattern (default: all).")
 @json_option
 def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
-    """Show what access patterns get from a part.
+    """Show the throughput and the latency of access patterns on a part.
 
-    Figures are measured by a memory controller that serves burst by burst.
+    A memory controller that serves burst by burst has measured the figures.
     """
     from simaccel.hardware.dram.parts import measured_patterns
     from simaccel.report.dram import patterns_table

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @mapping_option
 @json_option
 def estimate(asked: ExperimentOptions, as_json: bool) -> None:
-    """Predict counts, work and the lower bound of a run; nothing is simulated."""
+    """Predict the counts, the work and the lower bound of a run, without simulation."""
     workload, accelerator, mapping = asked.mapped()
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
@@ -50,7 +50,7 @@ def estimate(asked: ExperimentOptions, as_json: bool) -> None:
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the mapping here, - prints it (default: print its tree).",
+    help="File for the mapping; - prints it (default: print its tree).",
 )
 @jobs_options(OF_A_SEARCH)
 @told_options("Say how the search went, and of a mapspace what limits the best.")
@@ -67,7 +67,7 @@ def map_workload(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Let a scheduler map a workload, and save the mapping as YAML.
+    """Map a workload by a dataflow or a mapspace, and save the mapping as YAML.
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--measure/--no-measure",
     default=True,
     show_default=True,
-    help="Run again with what directives don't know freed, to measure the share of each.",
+    help="Measure the costs that directives do not know, by running without each of them.",
 )
 @json_option
 def explain(
@@ -45,9 +45,9 @@ def explain(
     measure: bool,
     as_json: bool,
 ) -> None:
-    """Explain a run in three voices: machine, bound and directives.
+    """Explain a run by three analyses: machine, bounds and MAESTRO's directives.
 
-    Where two of them disagree, it says by how much, and which assumption differs.
+    Where two of them differ, the page has the difference and the assumption that causes it.
     """
     from simaccel.files.targets import STDOUT, require_target, writing_text
 

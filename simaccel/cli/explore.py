@@ -248,8 +248,7 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     required=True,
     multiple=True,
     metavar="'NAME|FILE [OPTION=VALUE ...]'",
-    help="Workload, with options of its own and its weight: 'bert seq-len=512 weight=3'; can be "
-    "repeated.",
+    help="Workload, with its own options and weight: 'bert seq-len=512 weight=3'; can be repeated.",
 )
 @_sizes_options
 @click.option(
@@ -257,44 +256,45 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     "axes",
     multiple=True,
     metavar="NAME=VALUES",
-    help="What varies: array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
-    "workload.FIELD, dataflow, stationarity, pipeline or patience; of a description's own space, "
-    "with --dataflow directives: pes, noc-bandwidth, l1, l2; can be repeated.",
+    help="Vary array=8x8,16x16, buffer=64KiB:4MiB:x2, any field of the accelerator, "
+    "workload.FIELD, dataflow, stationarity, pipeline or patience; with --dataflow "
+    "directives also pes, noc-bandwidth, l1, l2. Can be repeated.",
 )
 @click.option(
     "--dataflow",
     metavar="NAMES",
-    help="Dataflows with commas: flex,flat; on spatial arrays directives, as the .m file says.",
+    help="List of dataflows: flex,flat; for spatial arrays directives (that of the .m file).",
 )
 @click.option(
     "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
 )
 @_search_options
-@click.option("--sample", type=click.IntRange(min=1), help="Explore so many designs of all.")
+@click.option("--sample", type=click.IntRange(min=1), help="Explore a sample of this many designs.")
 @click.option(
     "--draw",
     "how",
     type=click.Choice(("latin", "random")),
     default="latin",
-    help="How these are drawn: a Latin hypercube, or at random.",
+    help="Draw the sample as a Latin hypercube or at random.",
 )
-@click.option("--objective", type=click.Choice(EXPLORED), default="edp", help="What is made small.")
+@click.option(
+    "--objective", type=click.Choice(EXPLORED), default="edp", help="The figure to minimise."
+)
 @click.option(
     "--where",
     multiple=True,
     metavar="LIMIT ...",
-    help="Limits of figures: 'area_mm2<=16' 'power_mw<=450'.",
+    help="Limits: 'area_mm2<=16' 'power_mw<=450'.",
 )
 @click.argument("limits", nargs=-1, metavar="[LIMIT]...")
 @click.option(
     "--prices",
     type=click.Choice(PRICES),
     default=PRICES[0],
-    help="Of --axis pes, noc-bandwidth, l1, l2: area and power of MAESTRO's parts, as its tool has "
-    "them now or in the paper's era.",
+    help="For --axis pes, noc-bandwidth, l1, l2: area and power of MAESTRO's parts.",
 )
 @click.option(
-    "--store", metavar="DIR", help="Keep what was run in this folder, and run it no more."
+    "--store", metavar="DIR", help="Keep results in this folder, and do not run them again."
 )
 @jobs_options(AT_A_TIME)
 @dry_run_option
@@ -302,8 +302,8 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
 @click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
 @click.option("--plot-pairs", metavar="FILE", help="Draw each figure against each other.")
-@click.option("--plot-sensitivity", metavar="FILE", help="Draw what each axis does.")
-@click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all of it.")
+@click.option("--plot-sensitivity", metavar="FILE", help="Draw the effect of each axis.")
+@click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
 @force_option
 @json_option
 @click.pass_context
@@ -320,7 +320,7 @@ def explore_command(
     as_json: bool,
     **options: Any,  # noqa: ANN401 - what click passes
 ) -> None:
-    """Explore a design space: each design is mapped, and run on the machine.
+    """Explore a design space: map each design and run it on the machine.
 
     The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
     description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.

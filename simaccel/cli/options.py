@@ -38,86 +38,97 @@ force_option = click.option("--force", is_flag=True, help="Replace the output fi
 fast_forward_option = click.option(
     "--fast-forward/--no-fast-forward",
     default=True,
-    help="Skip repetitions (exact; on) or simulate each of them.",
+    help="Skip periods that repeat, with exact results (default), or simulate all of them.",
 )
 dry_run_option = click.option(
     "--dry-run",
     is_flag=True,
-    help="Say what there is to do, and about what it costs; do and keep nothing.",
+    help="Estimate the cost of the command, without running or storing anything.",
 )
 mapping_option = click.option(
-    "--mapping", metavar="FILE", help="Take this mapping (see `simaccel map`); no scheduler."
+    "--mapping",
+    metavar="FILE",
+    help="Use the mapping in this file (see `simaccel map`) instead of a dataflow.",
 )
 
 _SIZES = (
     click.option(
-        "--seq-len", metavar="N", help=f"Tokens of a sequence (of a model; default {SEQ_LEN})."
+        "--seq-len", metavar="N", help=f"For models: tokens of a sequence (default {SEQ_LEN})."
     ),
     click.option(
         "--batch",
         metavar="N",
-        help=f"Sequences, or images, of the batch (of a model or network; default {BATCH}).",
+        help=f"For models and networks: sequences or images of the batch (default {BATCH}).",
     ),
     click.option(
         "--scope",
         metavar="SCOPE",
-        help=f"Part of a model: {', '.join(SCOPES)} (default {SCOPE}); of a network: model, "
-        "linked, or layers, each alone (default model).",
+        help=f"For models: the part {', '.join(SCOPES)} (default {SCOPE}). For networks: "
+        "model (default), linked, or layers, which are separate.",
     ),
     click.option(
         "--phase",
         metavar="PHASE",
-        help=f"Of a transformer: {' or '.join(PHASES)} (default {PHASES[0]}).",
+        help=f"For transformers: {' or '.join(PHASES)} (default {PHASES[0]}).",
     ),
-    click.option("--prompt", metavar="N", help=f"New tokens of a prefill (default {SEQ_LEN})."),
     click.option(
-        "--kv-len", metavar="N", help="Tokens in the cache before (prefill: 0; decode: the prompt)."
+        "--prompt",
+        metavar="N",
+        help=f"For transformers: new tokens of a prefill (default {SEQ_LEN}).",
+    ),
+    click.option(
+        "--kv-len",
+        metavar="N",
+        help="For transformers: tokens that are already in the cache (default: 0 for a "
+        "prefill, the prompt for a decode step).",
     ),
     click.option(
         "--experts",
         metavar="HOW",
-        help="Tokens over experts: uniform (default; of few tokens the worst case: each needs "
-        "experts of its own), expected (as many experts as they need on average), drawn:SEED, "
-        "counts with commas, or grouped (as many each; with --expert-parallel the default).",
+        help="For mixtures of experts, the tokens of each expert: uniform (default; few "
+        "tokens use as many experts as possible), expected (as many experts as random "
+        "choices use on average), drawn:SEED, a list of counts, or grouped (the same "
+        "number for each; default with --expert-parallel).",
     ),
     click.option(
         "--causal-blocks",
         metavar="N",
-        help=f"Blocks of rows under a causal mask, each with its keys (default {CAUSAL_BLOCKS}).",
+        help="For causal attention: blocks of rows, each with its own keys (default "
+        f"{CAUSAL_BLOCKS}).",
     ),
     click.option(
         "--dim",
         "dims",
         multiple=True,
         metavar="NAME=N",
-        help="Size of a dynamic dimension of an ONNX model; can be repeated.",
+        help="For ONNX models: size of a dynamic dimension; can be repeated.",
     ),
-    click.option("--layer", metavar="NAME", help="One layer of a network or topology."),
+    click.option("--layer", metavar="NAME", help="Only this layer of a network or topology."),
     click.option(
         "--shape",
         metavar="M=..,...",
-        help="Sizes of the workload gemm (M, K, N, B), bmm (H, M, K, N), gbmm (and G) or conv "
-        "(M, C, P, Q, R, S, G, N, stride, dilation).",
+        help="Sizes of gemm (M, K, N, B), bmm (H, M, K, N), gbmm (and G) or conv (M, C, P, "
+        "Q, R, S, G, N, stride, dilation).",
     ),
     click.option(
         "--bytes-per-element",
         multiple=True,
         metavar="N|TENSOR=N",
-        help="Element size of all tensors (default 2) or of one (of a transformer also weights, "
-        "activations, cache); can be repeated.",
+        help="Bytes of an element of all tensors (default 2), or of one tensor; for "
+        "transformers also of weights, activations or cache. Can be repeated.",
     ),
     click.option(
         "--precision",
         multiple=True,
         metavar="CLASS=NUMBER,...",
-        help="Numbers of weights, activations and cache, and of the sums of an accumulator: "
-        f"{', '.join(BITS)}; goes before --bytes-per-element.",
+        help="Number formats of weights, activations, cache, and the sums of an accumulator:"
+        f" {', '.join(BITS)}. Has priority over --bytes-per-element.",
     ),
     click.option(
         "--allow-unmodelled",
         is_flag=True,
-        help="Of a file: leave out what is not modelled, also where that is more than 1% of the "
-        "MACs or can't be counted.",
+        help="Run a file without the parts that are not modelled, even if they are more than"
+        " 1% of the MACs or can't be counted.",
     ),
 )
 
@@ -175,16 +186,16 @@ def experiment_options(command: Command) -> Command:
             "name",
             required=True,
             metavar="NAME|FILE",
-            help="A model or network (`simaccel workload list`), gemm, conv, or a file: YAML, CSV, "
-            "ONNX, .m, config.json.",
+            help="A model or network (see `simaccel workload list`), gemm, conv, or a file: "
+            "YAML, CSV, ONNX, .m, config.json.",
         ),
         workload_options,
         click.option(
             "--dataflow",
             metavar="NAME",
-            help=f"Systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}, "
-            "flex where there is no attention), or a plug-in's. Spatial arrays: "
-            f"{DIRECTIVES}, as a MAESTRO description says.",
+            help=f"For systolic arrays: {', '.join(DATAFLOWS)} (default {DATAFLOW}, flex without "
+            f"attention), or a plug-in. For spatial arrays: {DIRECTIVES}, the dataflow of a "
+            "MAESTRO description.",
         ),
         click.option(
             "--pipeline",

@@ -56,21 +56,22 @@ if TYPE_CHECKING:
 @click.option(
     "--plot",
     metavar="FILE",
-    help="Draw how busy the array is in each operator, and what it waits for (.png, .svg, .pdf).",
+    help="Draw the utilisation of each operator and the waits of the array (.png, .svg, .pdf).",
 )
 @click.option(
     "--top",
     type=TOP,
     metavar="N|all",
-    help="Rows of the table, those that take longest first (default 10).",
+    help="Rows of the table, the longest first (default 10).",
 )
 @click.option(
     "--detail",
     is_flag=True,
-    help="Also engines, energy by level and tensor, kinds, channels, buffer, area, and the bound.",
+    help="Also print engines, energy by level and tensor, kinds, channels, buffer, area "
+    "and the bound.",
 )
 @json_option
-@click.option("--quiet", is_flag=True, help="Print one line only, cycles beside their bound.")
+@click.option("--quiet", is_flag=True, help="Print a single line: the cycles and their bound.")
 def run(
     *,
     asked: ExperimentOptions,
@@ -91,9 +92,9 @@ def run(
 ) -> None:
     """Run a workload on an accelerator: cycles, utilisation, bytes, energy, stalls.
 
-    The first line has the answer: how long, at which utilisation, what limits that, and what it
-    would be without. With a CSV file of layers as workload this checks a spreadsheet: what its
-    column Estimate says stands beside the cycles.
+    The first line has the answer: time, utilisation, the limit, and the speedup without that
+    limit. If the workload is a CSV file of layers with a column Estimate, the table has the
+    estimates and their errors beside the cycles.
     """
     files = {"--trace": trace, "--csv": table, "--plot": plot}
     others: dict[str, object] = {**files, **jobs.given(), **told.given(), "--check": checked}

@@ -191,72 +191,77 @@ SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
         metavar="NAME",
-        help=f"Search a mapspace: {', '.join(STRATEGIES)} (spatial arrays: default {MAPSPACE}).",
+        help=f"Search a mapspace: {', '.join(STRATEGIES)} (default for spatial arrays: "
+        f"{MAPSPACE}).",
     ),
     click.option(
         "--objective",
         type=click.Choice(OBJECTIVES),
-        help="What is made small (default cycles; of mapspaces edp).",
+        help="The figure to minimise (default cycles; for mapspaces edp).",
     ),
     click.option(
         "--within",
         type=_Share(),
         metavar="SHARE",
-        help="Of all mappings within this of the best cycles take the one with least energy, bytes "
-        f"and footprint; of other objectives the fastest (default {WITHIN:.0%}; 0: none; not edp).",
+        help="Among all mappings whose cycles are within this share of the best, choose the "
+        "one with least energy, bytes and footprint (with other objectives: the "
+        f"fastest). Default {WITHIN:.0%}; 0 chooses the best; not for edp.",
     ),
     click.option(
         "--stationarity",
         type=_Stationarities(),
         metavar="ws|os|is",
-        help="What a systolic array holds (default: whatever is best; mapspaces: --constrain); of "
-        "`compare` a list.",
+        help="The operand that a systolic array holds (default: the best; for mapspaces use "
+        "--constrain); for `compare` a list.",
     ),
     click.option(
         "--constrain",
         "constraints",
         multiple=True,
         metavar="LEVEL[.RANK]=..",
-        help="Limit a level: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
-        "buffer.keep=input; over the accelerator's dataflow. Of --dataflow: dram.M=8 (pieces), "
-        "'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
+        help="Limit a level of a mapspace: cols=Q,M, rows.S=5, 'pe.C<=4', buffer.order=M,C, "
+        "buffer.keep=input; overrides the accelerator's dataflow. Limit a dataflow: "
+        "dram.M=8 (pieces), 'dram.M<=8', dram=M,N, dram.order=M,N, rows=K, cols=N.",
     ),
     click.option(
         "--patience",
         type=click.IntRange(min=1),
-        help="Mappings without improvement after which a search ends (mapspaces: valid tilings, "
-        f"each in all its orders, default {PATIENCE:,}; dataflows: default by their bounds).",
+        help="End a search after so many mappings without improvement (mapspaces: valid "
+        f"tilings, each with all its orders, default {PATIENCE:,}; dataflows: by default"
+        " when bounds prove the result).",
     ),
     click.option(
         "--budget-seconds",
         type=click.FloatRange(min=0, min_open=True),
-        help="End the search of a workload after this time, once each operator has a mapping, at "
-        "the cost of repeatability.",
+        help="End the search of a workload after this time, when each operator has a "
+        "mapping. The result may then differ from run to run.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), help="Of a random search (default 0)."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of a random search (default 0)."),
     click.option(
         "--tensor-parallel",
         type=_Degrees(),
         metavar="N",
-        help="Of a transformer on several chips: how many share a layer (default: the rest).",
+        help="For transformers on several chips: chips that share a layer (default: all that"
+        " data parallelism leaves).",
     ),
     click.option(
         "--data-parallel",
         type=_Degrees(),
         metavar="N",
-        help="Of a transformer on several chips: groups that share a batch (default 1).",
+        help="For transformers on several chips: groups of chips that share a batch (default 1).",
     ),
     click.option(
         "--expert-parallel",
         type=_Degrees(),
         metavar="N",
-        help="Of a mixture of experts on several chips: groups that share experts (default 1).",
+        help="For mixtures of experts on several chips: groups of chips that share the "
+        "experts (default 1).",
     ),
     click.option(
         "--spread",
         multiple=True,
         metavar="RANK=cores:N",
-        help="Of several cores: spread this rank over so many wherever that can be (default: what "
-        "takes least).",
+        help="For several cores: spread this rank over N cores in every group where that is "
+        "possible (default: the fastest way).",
     ),
 )

@@ -54,27 +54,29 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
             "--micro-batches",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Parts of a batch in a pipeline (default: as many as stages, if that divides it).",
+            help="For --pipeline-parallel: parts of the batch (default: the number of stages, if"
+            " it divides the batch).",
         ),
         click.option(
             "--pipeline-parallel",
             "stages",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Of a transformer (--scope model) on several chips: layers in N stages on groups.",
+            help="For transformers (--scope model) on several chips: cut the layers into N "
+            "stages, each on a group of chips.",
         ),
         click.option(
             "--lengths",
             type=int,
             metavar="K",
-            help=f"Decode steps of a generation that are simulated (default {LENGTHS}).",
+            help=f"For --generate: decode steps that are simulated (default {LENGTHS}).",
         ),
         click.option(
             "--generate",
             "tokens",
             type=int,
             metavar="N",
-            help="Of a transformer: a prefill of --prompt tokens, and decode steps of N tokens.",
+            help="For transformers: a prefill of --prompt tokens and the decode steps of N tokens.",
         ),
     ):
         with_several = option(with_several)

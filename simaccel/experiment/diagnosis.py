@@ -16,8 +16,8 @@ from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.memory import is_dram_channel
-from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.trace import Stall, TraceReader
+from simaccel.units import COMPUTE_UNITS
 
 _BY = ("engine", "operator", "cause", "tile", "kind", "waits_for")
 TOTAL = "total"

@@ -17,9 +17,9 @@ from typing import Any
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.experiment.diagnosis import Diagnosis, OperatorDiagnosis, diagnose
 from simaccel.files.documents import parse_document
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.text import tree_text
 from simaccel.trace import TraceError, TraceReader
+from simaccel.units import ARRAY
 
 _FUSED = "+"
 _GROUP = "group "

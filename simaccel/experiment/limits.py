@@ -19,9 +19,9 @@ from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.units import ARRAY, LIMITS, LOADING, SFU, UNFILLED, UNITS
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.program import Program
+from simaccel.units import ARRAY, LIMITS, LOADING, SFU, UNFILLED, UNITS
 from simaccel.workload import Workload
 
 _OF_RESOURCE: Final = {

@@ -12,7 +12,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import require_mapping
 from simaccel.mapping.files import mapping_text, parse_mapping, require_same
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options
+from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, plain_dataflow
 from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore_account
 from simaccel.workload import VECTORS, Vector, Workload
 
@@ -29,7 +29,7 @@ def recall_or_search(
     """Return the mapping that was found before, or search and remember it.
 
     ``told`` is handed the account of each search, whenever it was; the note of the options, that of
-    one which is done now.
+    one which is done now. Dataflows that have the same mapping of a workload share what is known.
     """
     accounts: list[SearchAccount] = []
     gave: list[ObjectiveLosses] = []
@@ -38,16 +38,17 @@ def recall_or_search(
         options.note(account)
         accounts.append(account)
 
-    known = recall(workload, accelerator, dataflow, options)
+    plain = plain_dataflow(dataflow, workload)
+    known = recall(workload, accelerator, plain, options)
     if known is None:
         mapping = search(replace(options, note=note, gave=gave.append))
         known = RememberedMapping(mapping, accounts, gave)
-        remember(workload, accelerator, dataflow, options, known)
+        remember(workload, accelerator, plain, options, known)
     for account in known.accounts:
         told(account)
     for trade in known.gave:
         options.gave(trade)
-    return known.mapping
+    return replace(known.mapping, dataflow=dataflow)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, SFU, UNITS
 from simaccel.machine.machine import OperatorRun, Run
+from simaccel.units import ARRAY, COMPUTE_UNITS, SFU, UNITS
 
 BUSY: Final = "busy"
 IDLE: Final = "idle"

@@ -17,7 +17,6 @@ from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
-from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
 from simaccel.machine.accounts import EngineCycles
 from simaccel.machine.machine import Machine, Run
 from simaccel.machine.walks import make_walks
@@ -36,6 +35,7 @@ from simaccel.program.program import (
     commands,
     transfer_of,
 )
+from simaccel.units import ARRAY, COMPUTE_UNITS, LINK, LOADING, SFU, UNITS, Cause
 
 FREED_UNITS: Final = tuple(name for name, unit in UNITS.items() if unit.frees)
 """Units whose row says how they are freed."""

@@ -31,8 +31,8 @@ from simaccel.hardware.quantity import (
     rate,
 )
 from simaccel.hardware.spec import Spec
-from simaccel.hardware.units import LINK
 from simaccel.numbers import BYTE
+from simaccel.units import LINK
 
 LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
 Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct"]

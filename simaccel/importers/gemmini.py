@@ -21,7 +21,6 @@ from typing import Final
 
 from simaccel.errors import Fault, require_none, suggest
 from simaccel.files.accounting import AccountEntry, FileAccount, How
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.tree import (
     BUFFER,
     Do,
@@ -35,6 +34,7 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
+from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Workload
 
 LEVELS: Final = ("L3[WIO]", "L2[WI]", "L1[O]", "L0[W]")

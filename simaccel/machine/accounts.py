@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Protocol
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.units import Cause
 
 
 @dataclass(frozen=True, slots=True)

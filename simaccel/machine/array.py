@@ -13,7 +13,6 @@ from typing import ClassVar, NamedTuple
 
 import simpy
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.channel import Channel
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
@@ -24,6 +23,7 @@ from simaccel.machine.round_robin_arbiter import READ, WRITE, ServiceRequest
 from simaccel.machine.shared_resources import SharedResources
 from simaccel.machine.stateful import SkippedPeriods
 from simaccel.machine.tokens import Tokens
+from simaccel.units import Cause
 
 
 class _Use(NamedTuple):

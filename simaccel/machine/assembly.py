@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
-from simaccel.hardware.units import ARRAY
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
@@ -24,6 +23,7 @@ from simaccel.machine.shared_resources import SharedResources, delay_of, make_wi
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import CoreWalks, InstructionStreams
 from simaccel.program.overlap import near_by
+from simaccel.units import ARRAY
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
     EngineKind.DMA_IN: DmaInEngine,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, SFU, UNITS
 from simaccel.program.program import (
     Command,
     Load,
@@ -17,6 +16,7 @@ from simaccel.program.program import (
     between_tiles,
     commands,
 )
+from simaccel.units import ARRAY, SFU, UNITS
 
 LEAST_QUEUES = 3
 """DMA-in queues of an accelerator with a queue per tensor, one per operand of a command, and queues

@@ -13,7 +13,6 @@ import simpy
 
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import READS
-from simaccel.hardware.units import Cause, cause_of
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
@@ -32,6 +31,7 @@ from simaccel.machine.stateful import (
     growth,
 )
 from simaccel.machine.tokens import Tokens
+from simaccel.units import Cause, cause_of
 
 PORT_CAUSES = {
     "buffer_read": Cause.BUFFER_PORT,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, auto
 
 from simaccel.hardware.dram.tile import TileRows
-from simaccel.hardware.units import Cause
 from simaccel.machine.folds import FoldEdge
 from simaccel.program.program import BUFFER, Command, Tile
+from simaccel.units import Cause
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
 """What one execution of an instruction moves: ((level and direction, tensor), bytes), ..."""

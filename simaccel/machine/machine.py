@@ -11,7 +11,6 @@ import numpy as np
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
-from simaccel.hardware.units import STALLS, Cause
 from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
 from simaccel.machine.assembly import assemble, connect, share_loads
 from simaccel.machine.channel import Channel, DramChannels
@@ -33,6 +32,7 @@ from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
 from simaccel.program.overlap import near_by
 from simaccel.program.program import Program
+from simaccel.units import STALLS, Cause
 
 _CHUNK = 20_000
 """Events between two looks at the progress."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.units import Cause
 
 
 class OperatorTotals(StatefulPart):

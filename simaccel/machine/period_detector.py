@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.units import COMPUTE_UNITS
 from simaccel.machine.accounts import Listener
 from simaccel.machine.detection_budget import (
     LOOK_POINTS,
@@ -17,6 +16,7 @@ from simaccel.machine.detection_budget import (
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Repetition, Snapshot
 from simaccel.machine.instructions import Action, Instruction
+from simaccel.units import COMPUTE_UNITS
 
 LEAST_TRIPS = 5
 """A loop of fewer trips is over before there is something to skip."""

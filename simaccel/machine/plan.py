@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.dram.tile import TileRows, rows_of_transfer
-from simaccel.hardware.units import Cause
 from simaccel.machine.command_traffic import dram_rows, held_in_pes, pass_of, transfer
 from simaccel.machine.folds import Fold, FoldLoop, edges_of, folds_of
 from simaccel.machine.instructions import Action, Instruction
@@ -27,6 +26,7 @@ from simaccel.program.program import (
     UnitCommand,
     transfer_of,
 )
+from simaccel.units import Cause
 
 _Of = TypeVar("_Of")
 _Move = Load | Store | Reserve

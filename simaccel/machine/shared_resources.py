@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.channel import Channel, DramChannels, DramTransfer
 from simaccel.machine.clock import Clock
@@ -19,6 +18,7 @@ from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE, RoundRobinArbiter
 from simaccel.machine.tokens import Delay
 from simaccel.program.program import BUFFER, STREAM
+from simaccel.units import Cause
 
 PORTS = ("buffer_read", "buffer_write", "noc_distribution", "noc_collection")
 """The channels on the chip."""

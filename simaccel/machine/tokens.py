@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import simpy
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, StallAccount, Wait
 from simaccel.machine.clock import Clock
 from simaccel.machine.instructions import TokenStream
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
+from simaccel.units import Cause
 
 
 @dataclass(frozen=True)

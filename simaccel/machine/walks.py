@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY
 from simaccel.machine.engine_kinds import EngineKind, engine_kinds, engine_of
 from simaccel.machine.instructions import (
     Action,
@@ -57,6 +56,7 @@ from simaccel.program.program import (
     tiles_of,
 )
 from simaccel.program.unit_commands import Link
+from simaccel.units import ARRAY
 
 
 @dataclass

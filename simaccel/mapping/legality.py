@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from simaccel.hardware import PLACES
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.coverage import overlapping
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import BoundOperator
@@ -17,6 +16,7 @@ from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import BUFFER, FANS, PE, Fork, Part, Spread
 from simaccel.mapping.view import TensorView
 from simaccel.mapping.walk import Site, TreeWalk
+from simaccel.units import ARRAY
 from simaccel.workload import Vector
 from simaccel.workload.matmul import part_of
 

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from simaccel.errors import SimaccelError, allows, suggest
 from simaccel.hardware import STATIONARITIES
-from simaccel.hardware.units import LEAF_UNITS
 from simaccel.mapping.tree import (
     ACROSS,
     FANS,
@@ -23,6 +22,7 @@ from simaccel.mapping.tree import (
     Span,
     Spread,
 )
+from simaccel.units import LEAF_UNITS
 
 T = TypeVar("T", bound=str)
 MERGING: Final = "merging"

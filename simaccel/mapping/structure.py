@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from simaccel.errors import suggest
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import (
@@ -24,6 +23,7 @@ from simaccel.mapping.tree import (
     Tree,
     nodes,
 )
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload, operands_of
 
 Finding = tuple[str, object, str]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from simaccel.hardware import Stationarity
-from simaccel.hardware.units import LeafUnit
+from simaccel.units import LeafUnit
 
 BUFFER: Final = "buffer"
 DRAM: Final = "dram"

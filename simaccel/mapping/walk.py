@@ -136,9 +136,11 @@ class TreeWalk:
 
     def dims(self, view: TensorView) -> tuple[Terms, ...]:
         """Return the dimensions of a view, with the terms of derived ranks in their place."""
-        return tuple(
-            self.space.derived.get(dim[0][0], dim) if len(dim) == 1 else dim for dim in view.terms
-        )
+        return tuple(self._terms(*dim[0]) if len(dim) == 1 else dim for dim in view.terms)
+
+    def _terms(self, rank: str, factor: int) -> Terms:
+        """Return the terms of so many times a rank, derived or not."""
+        return tuple((one, factor * n) for one, n in self.space.derived.get(rank, ((rank, 1),)))
 
 
 def walk(space: IterationSpace, group: Group, around: tuple[Keep, ...]) -> TreeWalk:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.hardware.units import ARRAY, MAC
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, held_around
 from simaccel.mapping.tree import (
     BUFFER,
@@ -31,6 +30,7 @@ from simaccel.mapping.tree import (
 from simaccel.mapping.view import TensorView
 from simaccel.program.bodies import Body, OperatorLeaf, Outline, RankParts, TilePlacement, settle
 from simaccel.program.division import Division
+from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum
 from simaccel.workload.names import sums_name
 

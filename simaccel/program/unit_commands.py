@@ -1,6 +1,6 @@
 """Commands of units that have one of their own: text form, meaning and work of each.
 
-`simaccel.hardware.units` has the unit itself. Text, interpreter, plans and engines take whatever
+`simaccel.units` has the unit itself. Text, interpreter, plans and engines take whatever
 `UNIT_COMMANDS` lists.
 """
 
@@ -14,8 +14,8 @@ from typing import ClassVar, Final, Self
 from simaccel.errors import suggest
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import COLLECTIVES, LINK_SENT, Collective
-from simaccel.hardware.units import LINK
 from simaccel.program.program import Tile, UnitCommand, UnitWork
+from simaccel.units import LINK
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simaccel.hardware.units import FREED
+from simaccel.units import FREED
 
 _WORTH_A_CHANGE = 1.02
 _NEARLY = 0.95

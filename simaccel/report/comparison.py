@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.hardware.units import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -20,6 +19,7 @@ from simaccel.report.units import (
     short_name,
     work_energy_text,
 )
+from simaccel.units import LIMITS
 
 if TYPE_CHECKING:
     from rich.table import Table

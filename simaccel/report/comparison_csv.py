@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simaccel.hardware.units import ARRAY, STALLS
 from simaccel.report.comparison import (
     ComparisonRow,
     given_json,
@@ -16,6 +15,7 @@ from simaccel.report.comparison import (
 )
 from simaccel.report.metrics import Metric
 from simaccel.report.rows import Row, csv_text, stall_figures, traffic_figures, work_figures
+from simaccel.units import ARRAY, STALLS
 from simaccel.workload import CLASSES
 
 _CAUSES = tuple(cause.name.lower() for cause in STALLS)

@@ -29,9 +29,6 @@ def directives_json(
     objects = []
     for at, layer_analysis in enumerate(analysed):
         row = _inputs(layer_analysis, network) | layer_analysis.figures()
-        if layer_analysis.reading.released:
-            objects.append(row)
-            continue
         row["levels"] = [_level_json(level) for level in limits[at]]
         row |= {f"{role}_reuse_factor": reuse(layer_analysis, role) for role in _ROLES}
         row["corrections"] = {

@@ -15,7 +15,6 @@ from simaccel.experiment.exploration.figures import objective_of
 from simaccel.experiment.exploration.limits import FIGURES
 from simaccel.experiment.exploration.manifest import MANIFEST
 from simaccel.experiment.exploration.space import DesignAxis, DesignSpace
-from simaccel.hardware.units import LIMITS
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import (
     area_text,
@@ -27,6 +26,7 @@ from simaccel.report.units import (
     seconds_text,
     work_energy_text,
 )
+from simaccel.units import LIMITS
 
 if TYPE_CHECKING:
     from rich.table import Table

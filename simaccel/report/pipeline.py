@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.pipeline import PipelineRun, PipelineStage
-from simaccel.hardware.units import ARRAY, LINK
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.pods import busy_shares, resident_bytes
 from simaccel.report.units import (
@@ -17,6 +16,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.units import ARRAY, LINK
 
 if TYPE_CHECKING:
     from rich.table import Table

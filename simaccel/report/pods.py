@@ -8,7 +8,6 @@ from simaccel.experiment.run import ExperimentResult, energy_pj
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.cores import on_core
 from simaccel.hardware.memory import is_dram_channel
-from simaccel.hardware.units import ARRAY, UNITS
 from simaccel.report.units import (
     bytes_text,
     count_text,
@@ -17,6 +16,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.units import ARRAY, UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,6 @@ from simaccel.experiment.waiting import OF_UNIT, computing_unit, waiting_by_caus
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_and_power, area_of
 from simaccel.hardware.memory import dram_bytes
-from simaccel.hardware.units import ARRAY, LOADING
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
@@ -33,6 +32,7 @@ from simaccel.report.units import (
     short_share_text,
     work_energy_text,
 )
+from simaccel.units import ARRAY, LOADING
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,9 +9,9 @@ from typing import Any
 
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree
 from simaccel.experiment.traffic import dram_by_class
-from simaccel.hardware.units import ARRAY, STALLS
 from simaccel.numbers import plain
 from simaccel.report.kinds import kind_of
+from simaccel.units import ARRAY, STALLS
 
 Row = dict[str, Any]
 

@@ -13,7 +13,6 @@ from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, FREED, LIMITS, SFU
 from simaccel.report.advice import freed_text
 from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
@@ -33,6 +32,7 @@ from simaccel.report.verdict import (
     worst_causes,
 )
 from simaccel.trace import Stall, TraceReader
+from simaccel.units import ARRAY, FREED, LIMITS, SFU
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from simaccel.experiment.difference import Difference, GroupDifference
-from simaccel.hardware.units import CAUSES
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import cycles_text, error_text, short_share_text
 from simaccel.report.verdict import engine_text
+from simaccel.units import CAUSES
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,9 +10,9 @@ from functools import partial
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
-from simaccel.hardware.units import ARRAY, LINK, SFU, UNITS
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
+from simaccel.units import ARRAY, LINK, SFU, UNITS
 from simaccel.workload.names import is_sums
 
 BOUND = 0.9

@@ -45,8 +45,21 @@ DATAFLOWS = Registry(
 )
 _ON_CORES = ("flex", "flat", "best")
 """Modules whose dataflows search what each of several cores does; of others each core has one."""
+_PLAIN = {"naive": "naive", "flex": "flex", "flat": "flex"}
+"""What the dataflows of a module are where there is no attention."""
 MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
+
+
+def plain_dataflow(dataflow: str, workload: Workload) -> str:
+    """Return the dataflow that has the same mapping of a workload, one for all that have it.
+
+    Without an attention granularities have no meaning, and what fuses only attentions fuses
+    nothing.
+    """
+    if any(isinstance(part, tuple) for part in parts(workload)):
+        return dataflow
+    return _PLAIN.get(NAMES.get(dataflow, ""), dataflow)
 
 
 def default_dataflow(accelerator: Accelerator, workload: Workload) -> str:
@@ -104,5 +117,6 @@ __all__ = [
     "Scheduler",
     "default_dataflow",
     "make_mapping",
+    "plain_dataflow",
     "settle_options",
 ]

@@ -18,13 +18,13 @@ import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
 from simaccel.search.problems import Attention, heads_per_sample
 from simaccel.search.sizes import nested_loops
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 
 _SLOTS = ((2, 2), (1, 1), (1, 3))

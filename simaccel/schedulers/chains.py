@@ -28,11 +28,11 @@ from simaccel.analytic.family import (
 from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.search.sizes import nested_loops, tile_sizes
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Workload
 
 _INPUTS = 2

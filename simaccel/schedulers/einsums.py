@@ -12,10 +12,10 @@ import numpy as np
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, joined
 from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling_tiles, tile_sizes
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import tensor_of

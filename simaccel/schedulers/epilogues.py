@@ -21,13 +21,13 @@ from simaccel.analytic.family import (
     tree_of,
 )
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import IterationSpace, aliases_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import RankRoles, roles, tilings
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.search import Goal
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
 

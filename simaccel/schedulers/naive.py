@@ -20,7 +20,6 @@ from simaccel.analytic.family import family_of
 from simaccel.analytic.prediction import predict
 from simaccel.errors import Fault, InputError
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.space import mergeable, space_of
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Mapping, ResidentScope, Tree
 from simaccel.schedulers.attention import AttentionProblem, problem_of
@@ -41,6 +40,7 @@ from simaccel.search.canonical import renamed
 from simaccel.search.judge import Body, mapping_of
 from simaccel.search.problems import Attention, Options, Scheduler, parts
 from simaccel.search.search import Goal
+from simaccel.units import ARRAY
 from simaccel.workload import Vector, Workload
 
 _FOLDS_HIGH = 4

@@ -20,12 +20,12 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware.chips import ChipsSpec
-from simaccel.hardware.units import SFU
 from simaccel.mapping.chips.keeps import renamed
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
+from simaccel.units import SFU
 from simaccel.workload import Operator, Workload
 
 KINDS: Final = ("transformer", "attention")

@@ -15,7 +15,6 @@ from dataclasses import replace
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
 from simaccel.mapping.structure import together
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
@@ -26,6 +25,7 @@ from simaccel.search.candidates import NothingFitsError, capacity
 from simaccel.search.judge import mapping_of
 from simaccel.search.problems import Options
 from simaccel.search.search import Goal
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
 
 _SLOTS = 2

@@ -156,7 +156,7 @@ class Goal:
         Small ones that are complete have no gap, but for what is given up anyway.
         """
         if self.patience is not None:
-            return StoppingRule(0.0, self.patience, gain=0.0, until=self.until)
+            return StoppingRule(0.0, self.patience, gain=0.0, until=self.until, equals=self.equals)
         if grid.is_complete() and grid.fitting(room).size <= EXACT * grid.cuts:
             return StoppingRule(self.gap - GAP, float("inf"), self.slack, until=self.until)
         patience = PATIENCE // self.hurry
@@ -171,7 +171,15 @@ class Goal:
     def near(self) -> StoppingRule:
         """When the walk through neighbours ends; sooner where much is given up anyway."""
         patience = _NEAR_PATIENCE if self.gap == GAP else _NEAR_PATIENCE // 4
-        return StoppingRule(self.gap, patience // self.hurry, gain=self.gap / 2, until=self.until)
+        patience //= self.hurry
+        return StoppingRule(
+            self.gap, patience, gain=self.gap / 2, until=self.until, equals=self.equals
+        )
+
+    @property
+    def equals(self) -> int:
+        """Candidates that are equal by counts alone of which the fastest is sought."""
+        return PATIENCE if self.patience is None else min(self.patience, PATIENCE)
 
     @property
     def is_shared(self) -> bool:

@@ -33,7 +33,8 @@ _AT_ONCE: Final = 4
 class StoppingRule:
     """When a search ends: see `GAP` and `PATIENCE`; ``slack`` of the objective may be left, too.
 
-    ``until``: the monotonic time at which it does in any case, in seconds.
+    ``until``: the monotonic time at which it does in any case, in seconds. ``equals``: so many of
+    equals by counts alone run, to find the fastest.
     """
 
     gap: float = GAP
@@ -41,6 +42,7 @@ class StoppingRule:
     slack: float = 0.0
     gain: float = GAIN
     until: float | None = None
+    equals: int = PATIENCE
 
     def allowed(self, best: float) -> float:
         """Return what the lowest bound left may be below the best."""
@@ -75,7 +77,7 @@ class CandidateWalk:
         if not fits.size:
             return
         if not candidates.is_timed:
-            self._take(fits, bounds)
+            self._take(fits, bounds, stopping.equals)
             return
         order = self._order(fits, bounds, stopping.gap)
         fits, bounds = fits[order], bounds[order]
@@ -138,14 +140,14 @@ class CandidateWalk:
         _, counts = np.unique(candidates.family[fits], return_counts=True)
         return int(np.minimum(counts, _OF_EACH).sum())
 
-    def _take(self, fits: Ints, values: Values) -> None:
+    def _take(self, fits: Ints, values: Values, most: int) -> None:
         """Take what is best by counts alone; of about equals the fastest."""
         candidates = self.candidates
         self.best = self.left = float(values.min())
         equal = fits[values == self.best]
         keys = (candidates.space[equal], candidates.dram[equal], candidates.bounds[equal])
         fastest = float("inf")
-        for number in equal[np.lexsort(keys)][:PATIENCE]:
+        for number in equal[np.lexsort(keys)][:most]:
             if candidates.bounds[number] >= fastest:
                 break
             cycles = float(candidates.run(ints([number]), fastest)[0])

@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace.datasets import LEVEL, Growing
 from simaccel.trace.schema import EVENT, Cycles, Events
+from simaccel.units import Cause
 
 _BUSY_IDLE: Final = np.array([Cause.BUSY, Cause.IDLE], np.uint8)
 _MODULUS = 0xFFFF

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.hardware.units import Cause
 from simaccel.trace.opening import TraceError
+from simaccel.units import Cause
 
 SCHEMA_VERSION: Final = 3
 """Goes up whenever a reader of the version before would misread a file."""

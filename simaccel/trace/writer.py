@@ -12,7 +12,6 @@ import h5py
 import numpy as np
 
 from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
@@ -39,6 +38,7 @@ from simaccel.trace.store import (
     write_more,
 )
 from simaccel.trace.superblock import cut
+from simaccel.units import Cause
 
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
 _SIZE = ROW.size

@@ -11,10 +11,10 @@ import pytest
 from click.testing import Result
 
 from simaccel.experiment.run import simulate
-from simaccel.hardware.units import STALLS
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.comparison import Axis, SweepPoint, dram_bytes
 from simaccel.report.metrics import METRICS
+from simaccel.units import STALLS
 from simaccel.verbs.comparing import ComparisonTask, run_task, slopes_of
 from simaccel.workload import ModelDimensions, attention, build
 

@@ -32,12 +32,10 @@ def _json(cli: Call, line: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_as_released_has_the_columns_of_published_runs(cli: Call, net: Path) -> None:
-    row = next(row for row in VGG.rows if row["noc_bw"] == "16")
-    (found,) = _json(cli, f"directives {net} --noc-bandwidth 16 --as-released --json")
-    assert list(found) == list(row)
-    for name in ("runtime_cycles", "input_l2_read", "l1_size_req_total", "energy_mac_xmac"):
-        assert found[name] == int(row[name])
+def test_published_runs_have_its_columns(cli: Call, net: Path) -> None:
+    (found,) = _json(cli, f"directives {net} --noc-bandwidth 16 --json")
+    buggy = {"csv_energy_nj_buggy"}  # a defect of the tool, which validation/maestro has
+    assert {*VGG.rows[0]} - buggy <= {*found}
 
 
 def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> None:
@@ -48,9 +46,9 @@ def test_a_hardware_file_of_maestro(cli: Call, net: Path, tmp_path: Path) -> Non
         for row in read_rows("table3_accelerator1_offchip50")
         if (row["network"], row["layer"], row["mapping_name"]) == ("vgg16", "CONV2", "KC-P")
     )
-    (found,) = _json(cli, f"directives {net} --hw {file} --as-released --json")
-    assert found["runtime_cycles"] == int(row["runtime_cycles"])
-    assert found["offchip_bw_req"] == int(row["offchip_bw_req"])
+    (found,) = _json(cli, f"directives {net} --hw {file} --json")
+    for name in ("num_pes", "noc_bw", "noc_hop_latency", "offchip_bw", "macs_true"):
+        assert found[name] == int(row[name])
 
 
 def test_what_does_not_fit_is_noted(cli: Call, net: Path, tmp_path: Path) -> None:
@@ -131,7 +129,6 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
         ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
         ("--no-reduction 0,2", "--no-reduction: got 2; allowed: levels from 0 to 1, which"),
-        ("--as-released --no-multicast all", "nothing with --as-released"),
     ],
 )
 def test_what_is_wrong_is_said(cli: Call, net: Path, options: str, told: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simaccel.cli import main
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace import SCHEMA_VERSION, TraceHeader, TraceReader, TraceWriter
+from simaccel.units import Cause
 from tests.cli.conftest import Call
 
 GEMM = "--hw toy --workload gemm --shape M={m},K=16,N=16"

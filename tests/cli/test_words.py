@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from simaccel.hardware.units import LIMITS
+from simaccel.units import LIMITS
 from tests.cli.conftest import Call
 from tests.cli.test_unknown_energy import CFG
 

@@ -3,9 +3,9 @@
 from simaccel.experiment.limits import gain_without
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.run import ExperimentResult, simulate
-from simaccel.hardware.units import LIMITS, STALLS
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
+from simaccel.units import LIMITS, STALLS
 from simaccel.workload import ModelDimensions, attention, gemm
 
 FREE = ("dram.bandwidth_bytes_per_second=unlimited", "dram.latency_cycles=0")

@@ -14,6 +14,7 @@ from simaccel.search.accounts import SearchAccount
 from simaccel.search.mapspace.search import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES
+from tests.program.programs import attention_workload
 
 _GEMM = gemm(m=7, k=5, n=3)
 _TOY = load_accelerator("toy")
@@ -46,6 +47,17 @@ def test_all_that_decides_is_part_of_the_key(searches: list[str]) -> None:
     scheduling.schedule_workload(_GEMM, _TOY, "naive")
     scheduling.schedule_workload(_GEMM, _TOY, "flex", Options(objective="energy"))
     assert searches == ["flex", "flex", "flex", "naive", "flex"]
+
+
+def test_dataflows_that_fuse_attentions_alone_share_a_search_without_one(
+    searches: list[str],
+) -> None:
+    """What is remembered has the name of who asks, and is what each finds itself."""
+    for dataflow in ("flex", "flat-r", "flash", "naive", "naive-b"):
+        known = scheduling.schedule_workload(_GEMM, _TOY, dataflow)
+        assert known == make_mapping(_GEMM, _TOY, dataflow)
+    scheduling.schedule_workload(attention_workload(1, 1, 4, 2), _TOY, "flash")
+    assert searches == ["flex", "naive", "flash"]
 
 
 def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:

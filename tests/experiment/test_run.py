@@ -11,7 +11,6 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, result_json, simulate
-from simaccel.hardware.units import Cause
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.accounts import Wait
 from simaccel.machine.walks import InstructionStreams
@@ -19,6 +18,7 @@ from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.tree import Fork, Keep, Mapping
 from simaccel.program.program import DoesNotFitError, Program
 from simaccel.schedulers import Options, make_mapping
+from simaccel.units import Cause
 from simaccel.workload import ModelDimensions, attention, gemm
 
 SMALL = ModelDimensions(hidden=6, heads=3, head_size=5, ff_size=7, layers=2)

@@ -38,7 +38,7 @@ def judged(of: Workload, one: Mapping, on: Accelerator) -> Judged:
     if not found:
         return Judged(legal=True, wrong=_wrong(of, one))
     late = replace(one, body=tuple(replace(group, tree=_late(group.tree)) for group in one.groups))
-    found = faults(of, late, on)
+    found = found if late == one else faults(of, late, on)
     wrong = _wrong(of, late)
     if not found:
         return Judged(legal=False, wrong=wrong)

@@ -88,10 +88,16 @@ class _Executed:
     gone: dict[str, tuple[Loops, Counts]] = field(default_factory=dict)
     """The tile of each tensor from DRAM that was written over: which one it is, and where."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    owns: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Ranks of each operator by their names in the group, where none are merged."""
 
     def run(self) -> None:
         """Execute the tree, and put what it makes into DRAM."""
         self.aliases = aliases_of(self.space, self.group.tree, ())
+        classes = RankClasses([seen.operator for seen in self.space.operators])
+        for at, seen in enumerate(self.space.operators):
+            names = {classes.name((at, rank)): rank for rank in seen.operator.ranks}
+            self.owns[seen.name] = names
         self.made = {
             one.output.name: np.zeros_like(self.dram[one.output.name])
             for one in self.space.operators
@@ -179,11 +185,11 @@ class _Executed:
 
     def points(self, seen: BoundOperator, here: _Here) -> dict[str, Counts]:
         """Return the positions of an operator's own ranks, point by point."""
-        own = self.own(seen)
+        own = self.owns[seen.name]
         found: dict[str, Counts] = {}
         blocks = [self.block(rank, here) for rank in seen.ranks]
-        axes = [np.arange(start, start + size) for start, size in blocks]
-        grid = [one.reshape(-1) for one in np.meshgrid(*axes, indexing="ij")]
+        places = np.indices([size for _, size in blocks]).reshape(len(blocks), -1)
+        grid = [axis + start for axis, (start, _) in zip(places, blocks, strict=True)]
         for rank, values in zip(seen.ranks, grid, strict=True):
             parts = self.group.merged.get(rank)
             if parts is None:
@@ -201,12 +207,6 @@ class _Executed:
             elif values.size and values.max() >= seen.operator.ranks[rank]:
                 raise WrongPositionsError(f"{seen.name} has no {rank} {values.max()}")
         return {rank: values[inside] for rank, values in found.items()}
-
-    def own(self, seen: BoundOperator) -> dict[str, str]:
-        """Return an operator's ranks by their names in the group, where none are merged."""
-        at = self.group.operators.index(seen.name)
-        classes = RankClasses([one.operator for one in self.space.operators])
-        return {classes.name((at, rank)): rank for rank in seen.operator.ranks}
 
     def block(self, rank: str, here: _Here) -> Range:
         """Return the block of a rank."""

@@ -140,6 +140,33 @@ def test_blocks_of_a_sum_of_ranks(of: Workload, tile: int, work: int | None) -> 
         assert work_of(of, one)["one"] == work
 
 
+EVERY_SECOND = workload(
+    einsum("one", "T m p", "I c p", "W m c", m=2, c=2, p=5),
+    einsum("two", "U n p", "T m 2*p", "V n m", n=2, m=2, p=3),
+    einsum("three", "O k p", "U n p+r", "X k n r", k=2, n=2, p=2, r=2),
+)
+"""Of `U` 2 positions at a time, from every second one of 3 of `T`."""
+
+
+def test_a_stride_over_a_sum_of_ranks() -> None:
+    """By hand: 3 positions of `T` and 2 of `U` for each r, and all of `O` from them."""
+    body = """
+        group one+two+three
+          keep O buffer
+          loop r 1
+          keep I buffer, W buffer, T buffer, V buffer, U buffer, X buffer
+          fork
+            | do one array ws
+            | do two array ws
+            | do three array ws
+    """
+    one = mapping(EVERY_SECOND, body)
+    assert faults(EVERY_SECOND, one) == []
+    require_positions(EVERY_SECOND, one)
+    work = {"one": 2 * 3 * 2 * 2, "two": 2 * 2 * 2 * 2, "three": 2 * 2 * 2 * 2}
+    assert work_of(EVERY_SECOND, one) == _in_program(EVERY_SECOND, one) == work
+
+
 APART = workload(
     einsum("one", "T m p", "I c p", "W m c", m=2, c=2, p=9),
     einsum("two", "O n p", "T m 3*p+r", "U n m r", n=2, m=2, p=3, r=3),

@@ -3,7 +3,6 @@
 from hypothesis import strategies as st
 
 from simaccel.hardware import STATIONARITIES
-from simaccel.hardware.units import LEAF_UNITS
 from simaccel.mapping.tree import (
     FANS,
     Do,
@@ -19,6 +18,7 @@ from simaccel.mapping.tree import (
     Tree,
     WorkloadReference,
 )
+from simaccel.units import LEAF_UNITS
 
 _NAMES = st.sampled_from(["q", "S", "A#1", "conv2_1", "rest", "merging", "x2"]) | st.text(
     max_size=5

@@ -1,9 +1,10 @@
 """Random small ONNX graphs by every dataflow: the work is the workload's, and so are the values.
 
-`make validate` draws more of them, and `validation.graphs` many by the dataflow that fuses most.
+`make validate` draws more of them, and `validation.graphs` larger ones.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,26 +17,25 @@ from simaccel.dataflows import DATAFLOWS
 from simaccel.experiment.check import check
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Mapping
-from simaccel.schedulers import Options, make_mapping
+from simaccel.schedulers import Options, make_mapping, plain_dataflow
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
 from simaccel.search.mapspace.search import Effort
 from simaccel.search.search import Goal
 from simaccel.workload import Workload
-from tests.drawn_graphs import Shape, drawn_workload, model_of, workload_of
+from tests.drawn_graphs import KINDS, Shape, drawn_row, drawn_workload, model_of, workload_of
 from tests.draws import DRAWS
 from tests.trees import einsum, vector, workload
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
-CHUNKS, GRAPHS = 4, 6 * DRAWS
-ONE_IN = 12
-"""Small graphs, by every dataflow; one in so many is larger."""
+GRAPHS, ROWS = 8 * DRAWS, 500 * DRAWS
+CHUNKS = 2
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))
-
-
-def _mapped(of: Workload, dataflow: str) -> Mapping:
-    return make_mapping(of, _on(dataflow), dataflow, EFFORT)
+QUICK = Options(
+    effort=Effort(patience=5, exhaustive=5), objective="dram-bytes", patience=1, tolerance=0.0
+)
+"""What fuses and holds most, by counts alone: values are the same however fast it is."""
 
 
 def _on(dataflow: str) -> Accelerator:
@@ -49,38 +49,82 @@ def _run(of: Workload, dataflow: str, mapping: Mapping) -> None:
     """
     result = simulate(of, _on(dataflow), mapping)
     checked = check(of, mapping, result.program)
-    outputs = {one.name for one in of.tensors.values() if one.kind == "output"}
-    for one, operator in zip(checked, of.operators, strict=True):
-        assert operator.output.tensor not in outputs or one.compared == one.elements
+    outputs = {tensor.name for tensor in of.tensors.values() if tensor.kind == "output"}
+    for compared, operator in zip(checked, of.operators, strict=True):
+        assert operator.output.tensor not in outputs or compared.compared == compared.elements
 
 
 def _right(of: Workload, dataflow: str) -> None:
-    _run(of, dataflow, _mapped(of, dataflow))
+    _run(of, dataflow, make_mapping(of, _on(dataflow), dataflow, EFFORT))
 
 
-@pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def _all_right(of: Workload, dataflows: Iterable[str], options: Options) -> dict[str, Mapping]:
+    """Map a graph by dataflows, and compare the values of each mapping once."""
+    mappings = {name: make_mapping(of, _on(name), name, options) for name in dataflows}
+    different: list[object] = []
+    for dataflow, mapping in mappings.items():
+        if mapping.body not in different:
+            different.append(mapping.body)
+            _run(of, dataflow, mapping)
+    return mappings
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[None]:
     """Make the searches of all dataflows know each operator that one of them has searched."""
-    known: dict[str, dict[object, Any]] = defaultdict(dict)
+    known: dict[object, dict[object, Any]] = defaultdict(dict)
 
     def begin(search: TreeSearch, goal: Goal) -> None:
-        search.goal, search._seen = goal, known[goal.accelerator.name]
+        asked = goal.accelerator.name, goal.objective
+        search.goal, search._seen = goal, known[asked]
 
-    monkeypatch.setattr(TreeSearch, "__init__", begin)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TreeSearch, "__init__", begin)
+        yield
 
 
 @pytest.mark.usefixtures("shared")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_values_of_random_graphs(chunk: int) -> None:
-    """Of mappings that several dataflows have alike, one is run."""
-    for seed in range(chunk * GRAPHS, (chunk + 1) * GRAPHS):
-        of = drawn_workload(1000 + seed, *(() if seed % ONE_IN == 0 else (3, 3)))
-        done: list[object] = []
-        for dataflow in [*DATAFLOWS, "ruby-s"]:
-            mapping = _mapped(of, dataflow)
-            if mapping.body not in done:
-                done.append(mapping.body)
-                _run(of, dataflow, mapping)
+    """By each of all dataflows; those that are said to be alike are."""
+    for seed in range(chunk, GRAPHS, CHUNKS):
+        of = drawn_workload(1000 + seed, *(() if seed == 0 else (3, 3)))
+        mappings = _all_right(of, [*DATAFLOWS, "ruby-s"], EFFORT)
+        for dataflow, mapping in mappings.items():
+            assert mapping.body == mappings[plain_dataflow(dataflow, of)].body
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_values_of_many_small_graphs(chunk: int) -> None:
+    """Of dataflows that have the same mapping of a graph one is searched."""
+    for seed in range(chunk, ROWS, CHUNKS):
+        of = workload_of(drawn_row(seed))
+        _all_right(of, dict.fromkeys(plain_dataflow(name, of) for name in DATAFLOWS), QUICK)
+
+
+def test_small_graphs_have_what_larger_ones_have() -> None:
+    """Most are different, and of each thing that fusion may trip over there are many."""
+    models = [drawn_row(seed) for seed in range(500)]
+    assert len({model.SerializeToString() for model in models}) > 450
+    features = Counter(feature for model in models for feature in _features(model))
+    assert set(features) >= {*KINDS, "border", "stride", "groups", "read twice"}
+    assert min(features.values()) > 20
+
+
+def _features(model: onnx.ModelProto) -> set[str]:
+    """Return kinds of nodes, and what their windows and inputs have."""
+    found: set[str] = set()
+    reads = [name for node in model.graph.node for name in dict.fromkeys(node.input)]
+    if max(map(reads.count, reads)) > 1:
+        found.add("read twice")
+    for node in model.graph.node:
+        found.add(node.op_type)
+        given = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+        has = {"border": any(given.get("pads", ())), "groups": given.get("group", 1) > 1}
+        has["stride"] = any(stride > 1 for stride in given.get("strides", ()))
+        found |= {name for name, is_there in has.items() if is_there}
+    return found
 
 
 def _window(name: str, given: str, kind: str, reach: int, stride: int = 1, pads: int = 0) -> Node:

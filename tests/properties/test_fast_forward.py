@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import Wait
 from simaccel.machine.machine import Machine, Run
+from simaccel.units import Cause
 from tests.draws import DRAWS
 from tests.machine.trees import Case, cases
 

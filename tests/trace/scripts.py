@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import STALLS, Cause
 from simaccel.machine.accounts import NO_WAIT, EngineCycles, Wait
 from simaccel.trace import CommandSite, TraceHeader, TraceReader, TraceWriter
+from simaccel.units import STALLS, Cause
 
 ENGINES = ("dma_in", "array", "sfu")
 WAITS = (NO_WAIT, Wait("K", "ready", "dma_in"), Wait("S", "free", "sfu"))

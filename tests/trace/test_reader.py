@@ -5,11 +5,11 @@ from typing import Any
 import h5py
 import pytest
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import SCHEMA_VERSION, Event, TraceError, TraceReader
 from simaccel.trace.rows import _CACHED_BLOCKS, EventColumns
 from simaccel.trace.schema import OPENED, Events
+from simaccel.units import Cause
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)

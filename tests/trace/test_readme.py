@@ -4,9 +4,9 @@ from shutil import copyfile
 
 import pytest
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT
 from simaccel.trace import schema
+from simaccel.units import Cause
 from tests.trace.scripts import ENGINES, Again, Row, padded, write
 
 README = Path(__file__).parents[2] / "traces" / "README.md"

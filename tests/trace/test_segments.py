@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import STALLS, Cause
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import EVENT, merged
+from simaccel.units import STALLS, Cause
 from tests.draws import DRAWS
 from tests.trace.scripts import (
     ENGINES,

@@ -12,9 +12,9 @@ import pytest
 
 from simaccel.errors import InputError
 from simaccel.files.targets import require_target
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, EngineCycles
 from simaccel.trace import TraceError, TraceReader, TraceWriter
+from simaccel.units import Cause
 from tests.trace.scripts import ENGINES, HEADER, Again, Row, padded, tell, write
 
 BUSY = (Cause.BUSY, NO_WAIT, 1)
@@ -199,7 +199,7 @@ def test_a_killed_run_leaves_what_it_kept_at_the_last_checkpoint(
     path = tmp_path / "t.h5"
     killed = f"""
         import os
-        from simaccel.hardware.units import Cause
+        from simaccel.units import Cause
         from simaccel.machine.accounts import NO_WAIT
         from simaccel.trace import TraceHeader, TraceWriter
         with TraceWriter({str(path)!r}, TraceHeader(version="9"), block_rows=2) as writer:

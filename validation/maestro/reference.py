@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from simaccel.maestro.analysis.analysis import analyse
 from simaccel.maestro.analysis.hardware import DirectiveHardware
-from simaccel.maestro.analysis.reading import RELEASED
 from simaccel.maestro.dataflows.reading import DirectedLayer, parse_directives
+from validation.maestro.released import analyse_released
 
 DATA = Path(__file__).parent / "data"
 Row = Mapping[str, str]
@@ -97,7 +96,7 @@ def is_whole(text: str) -> bool:
 
 def differences(runs: Runs) -> list[str]:
     """Give columns that differ: whole numbers exactly, others in the six digits printed."""
-    (found,) = analyse([runs.directed()], runs.hardware, RELEASED)
+    (found,) = analyse_released([runs.directed()], runs.hardware)
     wrong = []
     for at, row in enumerate(runs.rows):
         for name, value in found.figures(at).items():

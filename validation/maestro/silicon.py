@@ -8,10 +8,11 @@ from simaccel import load_accelerator, simulate
 from simaccel.errors import SimaccelError
 from simaccel.maestro.analysis.analysis import analyse_layer
 from simaccel.maestro.analysis.hardware import hardware_of
-from simaccel.maestro.analysis.reading import PAPER, RELEASED
+from simaccel.maestro.analysis.reading import PAPER
 from simaccel.maestro.dataflows.translating import directed_mapping
 from simaccel.workload.layers import layers_workload
 from validation.maestro.reference import all_runs, read_rows
+from validation.maestro.released import RELEASED, analyse_layer_released
 
 Row = dict[str, Any]
 
@@ -29,10 +30,11 @@ def compare() -> list[Row]:
         layer, dataflow = directed.layer, directed.dataflow
         hardware = [hardware_of(accelerator)]
         cycles = {
-            name: int(
-                analyse_layer(layer, dataflow, hardware, reading).columns["runtime_cycles"][0]
+            name: int(analyse_one(layer, dataflow, hardware, reading).columns["runtime_cycles"][0])
+            for name, analyse_one, reading in (
+                ("tool", analyse_layer_released, RELEASED),
+                ("analysis", analyse_layer, PAPER),
             )
-            for name, reading in (("tool", RELEASED), ("analysis", PAPER))
         }
         active = analyse_layer(layer, dataflow, hardware).columns["avg_utilized_pes"][0]
         one: Row = {

@@ -19,7 +19,6 @@ from simaccel import load_accelerator
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
-from simaccel.hardware.units import LINK, Cause
 from simaccel.machine.clock import Clock
 from simaccel.machine.engines import UnitEngine, Waiting
 from simaccel.machine.instructions import Action, Instruction
@@ -33,6 +32,7 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.program import Program, commands
 from simaccel.program.unit_commands import Link
 from simaccel.schedulers import Options
+from simaccel.units import LINK, Cause
 from simaccel.workload import Workload
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer

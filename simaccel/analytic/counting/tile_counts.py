@@ -26,11 +26,11 @@ from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
-from simaccel.hardware.units import MAC
 from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.units import MAC
 from simaccel.workload.names import sums_name, tensor_of
 
 _TRUE: Bools = np.ones((), dtype=np.bool_)

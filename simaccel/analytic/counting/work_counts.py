@@ -27,9 +27,9 @@ from simaccel.analytic.pointwise import anywhere
 from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
-from simaccel.hardware.units import ARRAY, MAC, SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import BUFFER
+from simaccel.units import ARRAY, MAC, SFU
 from simaccel.workload import Vector
 from simaccel.workload.vectors import VECTORS, VectorStep
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simaccel.analytic.orojenesis.problem import BoundProblem
-from simaccel.hardware.units import ARRAY, MAC, LeafUnit
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop
+from simaccel.units import ARRAY, MAC, LeafUnit
 
 FACTORS = 2
 """Tensors that a systolic array multiplies."""

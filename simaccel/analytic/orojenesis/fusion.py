@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import combinations, permutations
 
 from simaccel.analytic.orojenesis.sizes import divisors, even_pieces
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.mapping.checks import faults
 from simaccel.mapping.space import BoundOperator, IterationSpace, mergeable, space_of
 from simaccel.mapping.tree import (
@@ -23,6 +22,7 @@ from simaccel.mapping.tree import (
     WorkloadReference,
 )
 from simaccel.mapping.view import TensorView
+from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 
 MOST_SHARED = 3

@@ -38,8 +38,8 @@ from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem, Ter
 from simaccel.analytic.orojenesis.sizes import MOST_TILINGS, even_pieces
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
 from simaccel.analytic.orojenesis.tilings import options, tilings
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep, Loop, Node
+from simaccel.units import ARRAY
 
 _PROVED = 3
 Pieces = list[tuple[Ints, Ints]]

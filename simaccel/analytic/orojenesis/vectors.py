@@ -7,9 +7,9 @@ from itertools import permutations
 from simaccel.analytic.family import Family, FamilyKeep, FamilyLoops, ints
 from simaccel.analytic.orojenesis.segment import Segment, of_families
 from simaccel.analytic.orojenesis.sizes import even_pieces
-from simaccel.hardware.units import SFU
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group, Keep
+from simaccel.units import SFU
 from simaccel.workload import VECTORS, Vector, Workload
 
 _FEW = 4

@@ -10,17 +10,17 @@ _COMMANDS = {
     "info": (
         "simaccel.cli.trace.info",
         "info",
-        "Say what a trace holds, and check that busy + stalls + idle = total.",
+        "Describe a trace, and check that busy + stalls + idle = total.",
     ),
     "stalls": (
         "simaccel.cli.trace.stalls",
         "stalls",
-        "Say where the cycles of a run went, what engines waited for, and what could be gained.",
+        "Show the cycles of each engine by cause, its waits, and the gain without each cause.",
     ),
     "plot": (
         "simaccel.cli.trace.plot",
         "plot",
-        "Draw what the engines did, what moved, what the buffer held, and where the cycles went.",
+        "Draw the engines over time, the bandwidths, the use of the buffer, and the stalls.",
     ),
     "view": (
         "simaccel.cli.trace.view",
@@ -35,7 +35,7 @@ _COMMANDS = {
     "diff": (
         "simaccel.cli.trace.diff",
         "diff",
-        "Take the difference in cycles of two runs of one workload apart.",
+        "Explain the difference in cycles of two runs of one workload.",
     ),
 }
 """Each command: where it is, and the first paragraph of its help."""
@@ -43,4 +43,4 @@ _COMMANDS = {
 
 @click.group(cls=Commands, places=_COMMANDS)
 def trace() -> None:
-    """Traces: what ran, why engines waited, and what to change."""
+    """Traces: the run, the waits of its engines, and the changes that help."""

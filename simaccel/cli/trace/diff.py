@@ -14,13 +14,16 @@ from simaccel.cli.trace.sound import require_files, sound
 @click.argument("a")
 @click.argument("b")
 @click.option(
-    "--engine", metavar="NAME", default="array", help="By what this engine did (default array)."
+    "--engine",
+    metavar="NAME",
+    default="array",
+    help="Compare the cycles of this engine (default array).",
 )
 @json_option
 def diff(a: str, b: str, engine: str, as_json: bool) -> None:
-    """Take the difference in cycles of two runs of one workload apart.
+    """Explain the difference in cycles of two runs of one workload.
 
-    The rows of each table add up to the difference exactly. Operators that only one run has
+    The rows of each table add up exactly to the difference. Operators that only one run has
     fused are compared together.
     """
     require_files(a, b)

@@ -28,7 +28,7 @@ _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 @click.command(cls=Command)
 @click.argument("file")
 @click.option(
-    "--format", "name", required=True, metavar="NAME", help="What to write: perfetto, csv or vcd."
+    "--format", "name", required=True, metavar="NAME", help="Format: perfetto, csv or vcd."
 )
 @click.option(
     "-o", "--output", required=True, metavar="FILE", help="File to write; - is the output."
@@ -38,8 +38,8 @@ _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
     "--to",
     "end",
     metavar="CYCLE",
-    help="Cycle after the last (default: the run's end; where neither is given and the run has too "
-    "many events, a steady period with its fill).",
+    help="Cycle after the last (default: the end of the run; if neither end is given and"
+    " the run has too many events, a steady period with the fill before it).",
 )
 @click.option(
     "--lanes",

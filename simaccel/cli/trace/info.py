@@ -24,7 +24,7 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 @click.argument("file")
 @json_option
 def info(file: str, as_json: bool) -> None:
-    """Say what a trace holds, and check that busy + stalls + idle = total."""
+    """Describe a trace, and check that busy + stalls + idle = total."""
     with sound(file) as opened:
         found = _found(opened)
         if as_json:

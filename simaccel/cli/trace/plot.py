@@ -18,24 +18,28 @@ from simaccel.report.units import cycles_text
 @click.command(cls=Command)
 @click.argument("file")
 @click.option(
-    "--output", "-o", required=True, metavar="FILE", help="Where to write: *.png, *.svg or *.pdf."
+    "--output", "-o", required=True, metavar="FILE", help="File to write: *.png, *.svg or *.pdf."
 )
 @click.option(
     "--kind",
     type=click.Choice([*KINDS, "all"]),
     default="all",
-    help="One figure, or all on a page (default).",
+    help="One figure, or all on one page (default).",
 )
 @click.option(
     "--columns",
     type=click.IntRange(1, 2),
-    help="Width in columns of a paper: 1 is 3.3 in (default of one figure), 2 is 7 in (of all).",
+    help="Width in columns of a paper: 1 is 3.3 in (default for one figure), 2 is 7 in "
+    "(default for all).",
 )
 @click.option("--from", "start", type=int, metavar="CYCLE", help="First cycle of the window.")
 @click.option("--to", "end", type=int, metavar="CYCLE", help="Cycle after the window.")
-@click.option("--operator", metavar="NAME", help="Show a window of this operator, and its cycles.")
+@click.option("--operator", metavar="NAME", help="Show only this operator.")
 @click.option(
-    "--engine", default="array", metavar="NAME", help="Whose stalls to stack (default array)."
+    "--engine",
+    default="array",
+    metavar="NAME",
+    help="Engine whose stalls are stacked (default array).",
 )
 @force_option
 def plot(
@@ -45,7 +49,7 @@ def plot(
     force: bool,
     **asked: Any,  # noqa: ANN401 - the rest of what click passes
 ) -> None:
-    """Draw what the engines did, what moved, what the buffer held, and where the cycles went.
+    """Draw the engines over time, the bandwidths, the use of the buffer, and the stalls.
 
     timeline and occupancy show a window of cycles: by default one steady period of the run with
     the fill before it. bandwidth and stalls show all cycles, unless --from or --to is given.

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("file")
-@click.option("--operator", metavar="NAME", help="Look at one operator or fused group.")
-@click.option("--from", "start", metavar="CYCLE", default="0", help="Start of a window (0).")
-@click.option("--to", "end", metavar="CYCLE", help="End of the window (the end of the run).")
-@click.option("--each", is_flag=True, help="A table of the engines for each operator.")
+@click.option("--operator", metavar="NAME", help="Only this operator or fused group.")
+@click.option(
+    "--from", "start", metavar="CYCLE", default="0", help="Start of a window (default 0)."
+)
+@click.option(
+    "--to", "end", metavar="CYCLE", help="End of the window (default: the end of the run)."
+)
+@click.option("--each", is_flag=True, help="Print a table of the engines for each operator.")
 @click.option(
     "--what-if/--no-what-if",
     "what_if",
     default=True,
-    help="Run the program again with resources freed (on), or not.",
+    help="Run the program again with each resource infinitely fast (default), or not.",
 )
 @json_option
 def stalls(
@@ -49,11 +53,11 @@ def stalls(
     what_if: bool,
     as_json: bool,
 ) -> None:
-    """Say where the cycles of a run went, what engines waited for, and what could be gained.
+    """Show the cycles of each engine by cause, its waits, and the gain without each cause.
 
-    The operator that costs most comes first; where it waits for DRAM, with a dataflow that moves
-    fewer bytes, if a search finds one. A window (--from, --to) has accounts of its own;
-    what could be gained is always of the whole run.
+    The operator that costs most comes first. If it waits for DRAM, a search looks for a dataflow
+    that moves fewer bytes. A window (--from, --to) has accounts of its own; gains are always
+    those of the whole run.
     """
     window(start, end)  # what the run needs not say
     with sound(file) as opened:

@@ -22,13 +22,13 @@ from simaccel.report.units import bytes_text
     "--what-if/--no-what-if",
     "what_if",
     default=True,
-    help="Say what could be gained: runs the program again with resources freed (on), or not.",
+    help="Run the program again with each resource infinitely fast (default), or not.",
 )
 @force_option
 def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network.
 
-    On top stands what `simaccel trace stalls` says of the run.
+    It begins with the answer of `simaccel trace stalls`.
     """
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:

@@ -14,8 +14,8 @@ from simaccel.experiment.code import code_digest
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
 from simaccel.files.targets import not_written
-from simaccel.hardware.units import LIMITS
 from simaccel.lazy import np
+from simaccel.units import LIMITS
 from simaccel.version import version
 
 FORMAT: Final = 1

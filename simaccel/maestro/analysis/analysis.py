@@ -6,7 +6,7 @@ else is said. What doesn't depend on bandwidths, latencies and lanes is computed
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,18 +17,15 @@ from simaccel.errors import SimaccelError
 from simaccel.maestro.analysis.costs import CaseCosts
 from simaccel.maestro.analysis.counts import (
     Counts,
-    last_intensity,
     mean,
     output_elements,
     paper_counts,
-    released_counts,
 )
 from simaccel.maestro.analysis.hardware import DirectiveHardware
 from simaccel.maestro.analysis.invocations import Invocation, Invocations, Known
 from simaccel.maestro.analysis.paper import layer_axes, paper_costs
-from simaccel.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES, PRESENT
+from simaccel.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, PRESENT
 from simaccel.maestro.analysis.reading import PAPER, DirectiveReading
-from simaccel.maestro.analysis.released import released_costs
 from simaccel.maestro.analysis.states import Ints
 from simaccel.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.maestro.dataflows.dataflow import ROLES, Dataflow
@@ -57,6 +54,12 @@ class DataflowTimes:
     top: Invocation
     times: InvocationTimes
     counts: Counts
+
+    @property
+    def intensity(self) -> float:
+        """MACs per element of an input that comes from L2."""
+        fetched = sum(self.counts[f"{role}_l2_read"] for role in ("input", "filter"))
+        return self.counts["macs_counted"] / fetched if fetched else float("inf")
 
     @property
     def levels(self) -> int:
@@ -89,12 +92,23 @@ class LayerAnalysis:
         return found
 
 
+DataflowRunner = Callable[
+    [DescribedLayer, Dataflow, Sequence[DirectiveHardware], DirectiveReading, Known], DataflowTimes
+]
+LayerAnalyser = Callable[
+    [DescribedLayer, Dataflow, Sequence[DirectiveHardware], DirectiveReading], LayerAnalysis
+]
+
+
 def analyse(
     directed: Sequence[DirectedLayer],
     hardware: Sequence[DirectiveHardware],
     reading: DirectiveReading = PAPER,
+    analyse_one: LayerAnalyser | None = None,
 ) -> list[LayerAnalysis]:
     """Return the analyses of layers with their dataflows, each at all hardware points.
+
+    ``analyse_one``: another analysis of a layer than ``analyse_layer``.
 
     Raises:
         NotDirectedError: a dataflow that the default reading refuses.
@@ -110,7 +124,9 @@ def analyse(
         key = (layer.kind, tuple(layer.sizes.items()), layer.stride, mapped.dataflow)
         try:
             if key not in known:
-                known[key] = analyse_layer(layer, mapped.dataflow, hardware, reading)
+                known[key] = (analyse_one or analyse_layer)(
+                    layer, mapped.dataflow, hardware, reading
+                )
             analyses.append(replace(known[key], layer=layer))
         except SimaccelError as error:
             errors.append(error)
@@ -126,14 +142,19 @@ def analyse_layer(
     dataflow: Dataflow,
     hardware: Sequence[DirectiveHardware],
     reading: DirectiveReading = PAPER,
+    run_on: DataflowRunner | None = None,
 ) -> LayerAnalysis:
-    """Return the analysis of one layer at all hardware points; raises as ``analyse``."""
+    """Return the analysis of one layer at all hardware points; raises as ``analyse``.
+
+    ``run_on``: other counts and times than the paper's, of the points with as many PEs.
+    """
     known: Known = {}
     runs: dict[int, DataflowTimes] = {}
     columns: dict[str, Column] = {}
     for pes in dict.fromkeys(point.pes for point in hardware):
         places = np.array([at for at, point in enumerate(hardware) if point.pes == pes])
-        run = _run(layer, dataflow, [hardware[at] for at in places], reading, known)
+        points = [hardware[at] for at in places]
+        run = (run_on or _run)(layer, dataflow, points, reading, known)
         _require_work(layer, run)
         runs[pes] = run
         for name, part in _columns(layer, run, reading).items():
@@ -167,12 +188,7 @@ def _run(
             f"layer {layer.name}: a cluster has {needed} PEs, the accelerator {pes}"
         )
     levels = complete(layer, dataflow, pes)
-    times = InvocationTimes(points_of(hardware, len(levels)), released=reading.released)
-    if reading.released:
-        top = Invocations(
-            levels, lambda _, level, sizes: released_costs(layer, level, sizes), known
-        )
-        return DataflowTimes(top.top(), times, released_counts(layer, top.top()))
+    times = InvocationTimes(points_of(hardware, len(levels)))
     outputs, axes = over_outputs(layer, levels), layer_axes(layer)
 
     def costs_of(depth: int, _: object, sizes: Mapping[str, int]) -> CaseCosts:
@@ -206,10 +222,8 @@ def _columns(
     active = times.active_pes(top)
     columns["avg_utilized_pes"] = active * np.ones(points.count)
     columns["utilization"] = active / (run.pes * each)
-    columns["arithmetic_intensity"] = _intensity(run, reading) * np.ones(points.count)
+    columns["arithmetic_intensity"] = run.intensity * np.ones(points.count)
     columns |= _hardware(run)
-    csv_energy = counts_energy_of_csv(counts, levels=run.levels)
-    columns["csv_energy_nj_buggy"] = csv_energy * np.ones(points.count)
     return columns
 
 
@@ -226,23 +240,11 @@ def energies(counts: Counts) -> dict[str, float | int]:
     return found
 
 
-def counts_energy_of_csv(counts: Counts, *, levels: int) -> float:
-    """Return the energy in nJ that the tool's CSV says of a layer alone in its file (defect 1).
-
-    It lacks MACs and reads of outputs in L2, and L1 wherever there are clusters.
-    """
-    l2 = sum(counts[f"{role}_l2_write"] for role in ROLES)
-    l2 += counts["input_l2_read"] + counts["filter_l2_read"]
-    l1 = sum(counts[f"{role}_l1_{way}"] for role in ROLES for way in ("write", "read"))
-    energy = L2_ENERGY * l2 + (L1_ENERGY * l1 if levels == 1 else 0)
-    return energy * MAC_NANOJOULES
-
-
 def _runtime(layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReading) -> Ints:
     """Return the cycles at each point, with what waits for memory off chip."""
     top, times = run.top, run.times
     bandwidth = times.points.offchip_bandwidth
-    if reading.released or not reading.offchip:
+    if not reading.offchip:
         out, into = _offchip_needs(run.counts)
         slowest = np.maximum(out // bandwidth // 2, into // bandwidth // 2)
         delays = np.maximum(times.delays(top), slowest)
@@ -268,7 +270,7 @@ def _bandwidths(run: DataflowTimes, reading: DirectiveReading) -> dict[str, Colu
     average = (weights * needed // compute).sum(axis=0) / max(top.total, 1)
     peak = (needed // compute).max(axis=0, initial=0)
     offchip: Ints = peak * 0
-    if reading.released or not reading.offchip:
+    if not reading.offchip:
         out, into = _offchip_needs(run.counts)
         step = np.maximum(np.maximum(out // compute, into // compute), 0)
         halvings = np.minimum(np.arange(len(step), 0, -1), _MOST_HALVINGS)[:, None]
@@ -290,14 +292,6 @@ def _delays(run: DataflowTimes) -> dict[str, Column]:
         found[f"{name}_delay_max"] = values.max(axis=0)
         found[f"{name}_delay_avg"] = mean(weights, values)
     return found
-
-
-def _intensity(run: DataflowTimes, reading: DirectiveReading) -> float:
-    """Return MACs per element: the tool's of its last case, or of all that is fetched."""
-    if reading.released:
-        return last_intensity(run.top)
-    fetched = sum(run.counts[f"{role}_l2_read"] for role in ("input", "filter"))
-    return run.counts["macs_counted"] / fetched if fetched else float("inf")
 
 
 def _hardware(run: DataflowTimes) -> dict[str, Column]:

@@ -111,7 +111,7 @@ def time_of(seen: BoundOperator, levels: Sequence[Level], points: Points) -> NDA
         return paper_costs(axes, outputs[depth], sizes, PAPER.rules)
 
     top = Invocations(outputs, costs_of, {}).top()
-    return InvocationTimes(points, released=False).runtime(top)
+    return InvocationTimes(points).runtime(top)
 
 
 def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_mac: int) -> Points:

@@ -17,32 +17,9 @@ from simaccel.maestro.dataflows.described import SLIDING, DescribedLayer
 from simaccel.maestro.dataflows.outputs import OUTPUT_OF, OutputLevel
 
 Counts = dict[str, int]
-_INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
-_DOUBLE: Final = 2
+INPUTS: Final[tuple[Role, Role]] = ("input", "filter")
+DOUBLE: Final = 2
 """Slots of a tile: one is used while the other is filled."""
-
-
-def released_counts(layer: DescribedLayer, top: Invocation) -> Counts:
-    """Return what the released tool counts."""
-    costs, leaf = top.costs, top.first_leaf
-    macs = top.sum_valid(costs.macs)
-    counts = {"macs_counted": macs}
-    for role in _INPUTS:
-        read = top.sum_valid(costs.fetched[role])
-        counts |= _of_tensor(
-            role,
-            l2_size=_DOUBLE * int(costs.fetched[role][: _tried(top)].sum()),
-            l1_size=_DOUBLE * leaf.costs.tiles[role] * _tried(leaf),
-            accesses=(tensor_size(layer, role), read, read, macs),
-        )
-    sums = top.sum(costs.macs)
-    counts |= _of_tensor(
-        "output",
-        l2_size=_DOUBLE * int(costs.leaving[_tried(top) - 1]),
-        l1_size=_DOUBLE * leaf.costs.tiles["output"],
-        accesses=(top.sum(costs.leaving), tensor_size(layer, "output"), sums, sums),
-    )
-    return counts | _totals(counts)
 
 
 def paper_counts(
@@ -53,25 +30,25 @@ def paper_counts(
     macs = top.sum_valid(costs.macs)
     tiles = resident_tiles(layer, level) if reading.resident else _first_step(top)
     counts = {"macs_counted": macs}
-    for role in _INPUTS:
+    for role in INPUTS:
         read = top.sum_valid(costs.fetched[role])
         written = l1_writes(top, role, {}) if reading.fan_out else read
-        counts |= _of_tensor(
+        counts |= counts_of_tensor(
             role,
             l2_size=tiles[role],
-            l1_size=_DOUBLE * leaf.costs.tiles[role],
+            l1_size=DOUBLE * leaf.costs.tiles[role],
             accesses=(tensor_size(layer, role), read, written, macs),
         )
     back = top.sum_valid(costs.returning) + top.sum_valid(costs.merged)
     outputs = output_elements(layer)
     tile = leaf.costs.tiles["output" if reading.resident else "input"]
-    counts |= _of_tensor(
+    counts |= counts_of_tensor(
         "output",
         l2_size=tiles["output"],
-        l1_size=_DOUBLE * tile,
+        l1_size=DOUBLE * tile,
         accesses=(top.sum_valid(costs.leaving), outputs + back, macs, macs),
     )
-    return counts | _totals(counts)
+    return counts | total_sizes(counts)
 
 
 def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
@@ -150,28 +127,23 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
             for at, directive in enumerate(level.maps)
         }
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
-        tiles[role] = _volume(layer, role, sizes) * (_DOUBLE if is_cut else 1)
+        tiles[role] = _volume(layer, role, sizes) * (DOUBLE if is_cut else 1)
     return tiles
-
-
-def _tried(one: Invocation) -> int:
-    """Count the cases up to the first that computes anything: the tool adds up until then."""
-    return int(one.cases[0]) + 1 if len(one.cases) else len(one.costs.occurrences)
 
 
 def _first_step(top: Invocation) -> Mapping[Role, int]:
     costs = top.costs
     return {
-        "input": _DOUBLE * int(costs.fetched["input"][0]),
-        "filter": _DOUBLE * int(costs.fetched["filter"][0]),
-        "output": _DOUBLE * int(costs.leaving[0]),
+        "input": DOUBLE * int(costs.fetched["input"][0]),
+        "filter": DOUBLE * int(costs.fetched["filter"][0]),
+        "output": DOUBLE * int(costs.leaving[0]),
     }
 
 
-def _of_tensor(
+def counts_of_tensor(
     role: Role, *, l2_size: int, l1_size: int, accesses: tuple[int, int, int, int]
 ) -> Counts:
-    """Name the figures of a tensor; ``accesses``: L2 writes and reads, L1 writes and reads."""
+    """Return a tensor's figures by name; ``accesses``: L2 writes and reads, L1 writes and reads."""
     l2_write, l2_read, l1_write, l1_read = accesses
     return {
         f"{role}_l2_size_req": l2_size,
@@ -183,7 +155,8 @@ def _of_tensor(
     }
 
 
-def _totals(found: Mapping[str, int]) -> Counts:
+def total_sizes(found: Mapping[str, int]) -> Counts:
+    """Return what L2 and L1 have to hold of all tensors."""
     return {
         f"{level}_size_req_total": sum(found[f"{role}_{level}_size_req"] for role in ROLES)
         for level in ("l2", "l1")
@@ -228,16 +201,6 @@ def _volume(layer: DescribedLayer, role: Role, sizes: Mapping[str, int]) -> int:
             rows = sizes[SLIDING[dim]]
             found *= (sizes[OUTPUT_OF[dim]] - 1) * min(layer.stride_of(dim), rows) + rows
     return found
-
-
-def last_intensity(top: Invocation) -> float:
-    """Return MACs per element of the last case, which the tool calls arithmetic intensity."""
-    costs = top.costs
-    if not len(top.cases):
-        return 0.0
-    at = int(top.cases[-1])
-    ingress = int(costs.arriving[at])
-    return int(costs.macs[at]) / ingress if ingress else float("inf")
 
 
 def mean(occurrences: Ints, values: Ints) -> Ints:

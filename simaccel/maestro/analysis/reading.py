@@ -1,4 +1,4 @@
-"""Readings of a dataflow: as the released tool does, or as the paper means; corrections."""
+"""Readings of a dataflow as the paper means it, and corrections of the released tool."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from simaccel.maestro.analysis.paper import CaseRules
 class DirectiveReading:
     """A way to make figures.
 
-    ``released``: all as the public tool prints it; nothing else counts then. ``fan_out``: L1
-    writes count every PE that takes an element. ``resident``: the L2 requirement is what has to
-    stay so that nothing enters L2 twice, and L1 holds outputs, not their inputs. ``offchip``:
-    the off-chip time is that of each tensor once. ``no_multicast``, ``no_reduction``: cluster
-    levels (0 is the outermost) that can't.
+    ``fan_out``: L1 writes count every PE that takes an element. ``resident``: the L2 requirement
+    is what has to stay so that nothing enters L2 twice, and L1 holds outputs, not their inputs.
+    ``offchip``: the off-chip time is that of each tensor once. ``no_multicast``, ``no_reduction``:
+    cluster levels (0 is the outermost) that can't.
     """
 
-    released: bool = False
     rules: CaseRules = field(default_factory=CaseRules)
     fan_out: bool = True
     resident: bool = True
@@ -38,7 +36,6 @@ class DirectiveReading:
 
 
 PAPER: Final = DirectiveReading()
-RELEASED: Final = DirectiveReading(released=True)
 
 
 @dataclass(frozen=True)

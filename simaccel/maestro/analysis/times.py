@@ -64,15 +64,11 @@ class StepTimes:
 
 
 class InvocationTimes:
-    """Times of invocations at many points; what was computed once is remembered.
+    """Times of invocations at many points; what was computed once is remembered."""
 
-    ``released`` is the tool's rule that moving nothing takes the latency less a cycle, and that
-    the first step does not wait for its outputs.
-    """
-
-    def __init__(self, points: Points, *, released: bool) -> None:
+    def __init__(self, points: Points) -> None:
         """Take the points; nothing is computed yet."""
-        self.points, self.released = points, released
+        self.points = points
         self._runtimes: dict[int, Ints] = {}
         self._active: dict[int, float] = {}
         self._steps: dict[int, StepTimes] = {}
@@ -89,7 +85,7 @@ class InvocationTimes:
         """Return the cycles of a step of each valid case (rows) at each point (columns)."""
         step = self.steps(one)
         is_start = one.starts[:, None]
-        start = step.compute + step.ingress + (0 if self.released else step.egress)
+        start = step.compute + step.ingress + step.egress
         steady = np.maximum(step.compute, np.maximum(step.ingress, step.egress))
         return np.where(is_start, start, steady)
 
@@ -99,8 +95,8 @@ class InvocationTimes:
             self._kept.append(one)
             self._steps[id(one)] = StepTimes(
                 compute=self._compute(one),
-                ingress=self._transfer(one, one.of(one.costs.arriving)),
-                egress=self._transfer(one, one.of(one.costs.leaving)),
+                ingress=self.transfer(one, one.of(one.costs.arriving)),
+                egress=self.transfer(one, one.of(one.costs.leaving)),
             )
         return self._steps[id(one)]
 
@@ -133,14 +129,10 @@ class InvocationTimes:
                 found = np.maximum(found, np.where(has, inner[share.at], 0))
         return found
 
-    def _transfer(self, one: Invocation, elements: Ints) -> Ints:
-        """Cycles that elements take through the NoC of a level: a pipe of its bandwidth."""
+    def transfer(self, one: Invocation, elements: Ints) -> Ints:
+        """Return the cycles of elements through the NoC of a level: a pipe of its bandwidth."""
         bandwidth = self.points.noc_bandwidth[:, one.depth]
         latency = self.points.noc_latency[:, one.depth]
         volume = elements[:, None]
-        if not self.released:
-            found: Ints = np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
-            return found
-        sends = np.sign(volume) * (np.abs(volume) // bandwidth) + (volume % bandwidth != 0)
-        late: Ints = latency + sends - 1
-        return late
+        found: Ints = np.where(volume > 0, latency - (-volume // bandwidth) - 1, 0)
+        return found

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from math import prod
 
 from simaccel.hardware import Accelerator, SpatialArraySpec
-from simaccel.hardware.units import MAC
 from simaccel.maestro.dataflows.described import DescribedLayer
 from simaccel.maestro.dataflows.levels import complete, pes_of_cluster
 from simaccel.maestro.dataflows.outputs import NotDirectedError, OutputLevel, over_outputs
@@ -32,6 +31,7 @@ from simaccel.mapping.tree import (
     Spread,
     WorkloadReference,
 )
+from simaccel.units import MAC
 from simaccel.workload import Einsum, Workload, operands_of
 
 DIRECTIVES = "directives"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.figures.style import (
     CAUSE_COLOURS,
@@ -19,6 +18,7 @@ from simaccel.report.figures.style import (
     in_order,
     new_figure,
 )
+from simaccel.units import ARRAY, SFU
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

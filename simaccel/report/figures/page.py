@@ -11,7 +11,6 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from simaccel.errors import Fault, InputError
-from simaccel.hardware.units import ARRAY
 from simaccel.report.figures import KINDS
 from simaccel.report.figures.axes import (
     legend_below,
@@ -38,6 +37,7 @@ from simaccel.report.figures.timeline import timeline_panel
 from simaccel.report.figures.window import asked_window, operator_span
 from simaccel.report.titles import experiment_title
 from simaccel.trace import TraceReader
+from simaccel.units import ARRAY
 
 _PANELS: Final[Mapping[str, Callable[[TraceReader, ShownWindow], Panel]]] = MappingProxyType(
     {

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.hardware.units import ARRAY, SFU
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
 from simaccel.report.figures.style import CAUSE_COLOURS, in_order
 from simaccel.report.units import cycles_text, short_share_text
 from simaccel.trace import TraceReader
+from simaccel.units import ARRAY, SFU
 
 MOST_OPERATORS: Final = 20
 """More are drawn as one bar, the smallest together."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing
-from simaccel.hardware.units import CAUSES
+from simaccel.units import CAUSES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

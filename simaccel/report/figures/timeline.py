@@ -14,7 +14,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from simaccel.hardware.units import ARRAY
 from simaccel.report.figures.axes import cause_keys, cycle_axis, look, steps, width_inches
 from simaccel.report.figures.panel import Panel, ShownWindow, mark_period, part_text
 from simaccel.report.figures.style import in_order
@@ -22,6 +21,7 @@ from simaccel.report.figures.window import CycleWindow
 from simaccel.report.units import cycles_text
 from simaccel.trace import TraceError, TraceReader, UtilisationSeries
 from simaccel.trace.schema import Cycles
+from simaccel.units import ARRAY
 
 MOST_BARS: Final = 2_000
 """Bars of one engine; a window with more is drawn in bins."""

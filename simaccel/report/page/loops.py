@@ -26,12 +26,12 @@ from math import prod
 import numpy as np
 
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.units import ARRAY, COMPUTE_UNITS, Cause
 from simaccel.machine.accounts import EARLY_SITES
 from simaccel.program.program import Node, Operator, Program, ProgramLoop
 from simaccel.program.text import program_text
 from simaccel.report.page.tree import RepeatedBody, RowSequence, Tree, cycles_of
 from simaccel.trace import CommandSite
+from simaccel.units import ARRAY, COMPUTE_UNITS, Cause
 
 OPERATORS = "operators"
 """Stands for the critical engine of a loop around operators, each of which has its own."""

@@ -29,13 +29,13 @@ from simaccel.analytic.family import (
 )
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.hardware.levels import ROLES, Hierarchy, SpatialLevel
-from simaccel.hardware.units import ARRAY
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, Tree
 from simaccel.mapping.tree import Fan as FanName
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
+from simaccel.units import ARRAY
 
 Value = TypeVar("Value", np.int64, np.bool_)
 INPUTS: Final = len(ROLES) - 1

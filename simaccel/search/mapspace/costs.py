@@ -16,7 +16,6 @@ from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.levels import Hierarchy
-from simaccel.hardware.units import ARRAY, MAC
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
@@ -30,6 +29,7 @@ from simaccel.search.mapspace.candidates import (
     two_slots,
 )
 from simaccel.search.mapspace.space import EinsumMapspace
+from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum, Tensor, Workload
 
 MOST_MACS: Final = 2**50

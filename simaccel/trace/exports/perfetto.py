@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby, pairwise
 from typing import TextIO
 
-from simaccel.hardware.units import CAUSES
 from simaccel.trace.events import Event
 from simaccel.trace.exports.arrows import FlowArrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
 from simaccel.trace.opening import TraceError
 from simaccel.trace.schema import IN_PES
+from simaccel.units import CAUSES
 
 LAST_CYCLE = 2**52
 """Beyond it chrome://tracing, which counts in floats, doesn't know every half cycle."""

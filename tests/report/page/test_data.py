@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from examples.make_traces import FOLDER, REFERENCES, Reference
 from simaccel import load_accelerator
 from simaccel.experiment.recording import record
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.report.page import data, document, page_text, timeline
 from simaccel.report.page.data import about
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import KEY
+from simaccel.units import Cause
 from simaccel.workload import gemm
 from tests.trace.scripts import SCRIPTS, Again, Row, Script, lengths, padded, write, written
 

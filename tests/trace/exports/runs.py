@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, EngineCycles, Wait
 from simaccel.trace import CommandSite, Event, TraceHeader, TraceReader, TraceWriter
+from simaccel.units import Cause
 from tests.trace.scripts import (
     ENGINES,
     HEADER,

@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import Cause
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import Event, TraceReader
 from simaccel.trace.exports import excerpt
+from simaccel.units import Cause
 from tests.trace.exports.formats import (
     read_perfetto,
     text,

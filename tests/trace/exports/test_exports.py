@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simaccel.hardware.units import CAUSES as NAMED_CAUSES
 from simaccel.trace import Event, TraceError, TraceReader
 from simaccel.trace.exports import FORMATS, Excerpt, excerpt
 from simaccel.trace.exports.vcd import identifiers
 from simaccel.trace.schema import CAUSES
+from simaccel.units import CAUSES as NAMED_CAUSES
 from tests.draws import DRAWS
 from tests.trace.exports.formats import (
     RESERVED_COLOURS,

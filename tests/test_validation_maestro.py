@@ -5,9 +5,9 @@ from itertools import islice
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.maestro.analysis.analysis import NothingComputedError, analyse
-from simaccel.maestro.analysis.reading import RELEASED
+from simaccel.maestro.analysis.analysis import NothingComputedError
 from validation.maestro.reference import all_runs, differences, tables
+from validation.maestro.released import analyse_released
 
 EVERY = 9
 """All rows are compared in `make validate`; here each ninth group of them."""
@@ -33,12 +33,12 @@ def test_what_the_tool_cannot_run_is_refused(status: str, refusal: type[Exceptio
     assert some
     for runs in some:
         with pytest.raises((refusal, InputError)):
-            analyse([runs.directed()], runs.hardware, RELEASED)
+            analyse_released([runs.directed()], runs.hardware)
 
 
 def test_every_column_of_a_run_has_a_figure() -> None:
     runs = next(all_runs(["table3_vgg16"]))
-    (found,) = analyse([runs.directed()], runs.hardware, RELEASED)
+    (found,) = analyse_released([runs.directed()], runs.hardware)
     inputs = {"network", "layer", "layer_type", "mapping_name", "mapping_origin", "directives"}
     inputs |= {*"NGMKCRSYX", "stride_y", "stride_x", "num_pes", "noc_bw", "noc_hop_latency"}
     inputs |= {"offchip_bw", "simd_lanes", "status"}

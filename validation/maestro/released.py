@@ -7,21 +7,42 @@ the first active sub-cluster, *other* one of the rest, *partial* the last where 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from simaccel.maestro.analysis.analysis import (
+    DataflowTimes,
+    LayerAnalysis,
+    analyse,
+    analyse_layer,
+)
 from simaccel.maestro.analysis.costs import CaseCosts, InnerSizes
+from simaccel.maestro.analysis.counts import (
+    DOUBLE,
+    INPUTS,
+    Counts,
+    counts_of_tensor,
+    tensor_size,
+    total_sizes,
+)
+from simaccel.maestro.analysis.hardware import DirectiveHardware
+from simaccel.maestro.analysis.invocations import Invocation, Invocations, Known
+from simaccel.maestro.analysis.prices import L1_ENERGY, L2_ENERGY, MAC_NANOJOULES
+from simaccel.maestro.analysis.reading import DirectiveReading
 from simaccel.maestro.analysis.states import EDGE, INIT, Bools, Cases, Ints, quotient, states_of
+from simaccel.maestro.analysis.times import InvocationTimes, points_of
 from simaccel.maestro.dataflows.dataflow import (
     ROLES,
+    Dataflow,
     DimMap,
     Role,
     couplings,
 )
 from simaccel.maestro.dataflows.described import SLIDING, DescribedLayer
-from simaccel.maestro.dataflows.levels import ClusterLevel
+from simaccel.maestro.dataflows.levels import ClusterLevel, complete
+from simaccel.maestro.dataflows.reading import DirectedLayer
 
 _OUTPUT: Final = {"Y": "Y'", "X": "X'"}
 
@@ -324,3 +345,125 @@ def released_costs(
         inside=traffic.inside(),
         tiles={role: traffic.tile_volume(role) for role in ROLES},
     )
+
+
+def released_counts(layer: DescribedLayer, top: Invocation) -> Counts:
+    """Return what the released tool counts."""
+    costs, leaf = top.costs, top.first_leaf
+    macs = top.sum_valid(costs.macs)
+    counts = {"macs_counted": macs}
+    for role in INPUTS:
+        read = top.sum_valid(costs.fetched[role])
+        counts |= counts_of_tensor(
+            role,
+            l2_size=DOUBLE * int(costs.fetched[role][: _tried(top)].sum()),
+            l1_size=DOUBLE * leaf.costs.tiles[role] * _tried(leaf),
+            accesses=(tensor_size(layer, role), read, read, macs),
+        )
+    sums = top.sum(costs.macs)
+    counts |= counts_of_tensor(
+        "output",
+        l2_size=DOUBLE * int(costs.leaving[_tried(top) - 1]),
+        l1_size=DOUBLE * leaf.costs.tiles["output"],
+        accesses=(top.sum(costs.leaving), tensor_size(layer, "output"), sums, sums),
+    )
+    return counts | total_sizes(counts)
+
+
+def _tried(one: Invocation) -> int:
+    """Count the cases up to the first that computes anything: the tool adds up until then."""
+    return int(one.cases[0]) + 1 if len(one.cases) else len(one.costs.occurrences)
+
+
+def last_intensity(top: Invocation) -> float:
+    """Return MACs per element of the last case, which the tool calls arithmetic intensity."""
+    costs = top.costs
+    if not len(top.cases):
+        return 0.0
+    at = int(top.cases[-1])
+    ingress = int(costs.arriving[at])
+    return int(costs.macs[at]) / ingress if ingress else float("inf")
+
+
+def counts_energy_of_csv(counts: Counts, *, levels: int) -> float:
+    """Return the energy in nJ that the tool's CSV says of a layer alone in its file (defect 1).
+
+    It lacks MACs and reads of outputs in L2, and L1 wherever there are clusters.
+    """
+    l2 = sum(counts[f"{role}_l2_write"] for role in ROLES)
+    l2 += counts["input_l2_read"] + counts["filter_l2_read"]
+    l1 = sum(counts[f"{role}_l1_{way}"] for role in ROLES for way in ("write", "read"))
+    energy = L2_ENERGY * l2 + (L1_ENERGY * l1 if levels == 1 else 0)
+    return energy * MAC_NANOJOULES
+
+
+class ReleasedTimes(InvocationTimes):
+    """Times by the tool's rules.
+
+    Moving nothing takes the latency less a cycle, and the first step does not wait for its outputs.
+    """
+
+    def delays(self, one: Invocation) -> Ints:
+        """Return the cycles of a step of each valid case (rows) at each point (columns)."""
+        step = self.steps(one)
+        steady = np.maximum(step.compute, np.maximum(step.ingress, step.egress))
+        return np.where(one.starts[:, None], step.compute + step.ingress, steady)
+
+    def transfer(self, one: Invocation, elements: Ints) -> Ints:
+        """Return the cycles of elements through the NoC of a level."""
+        bandwidth = self.points.noc_bandwidth[:, one.depth]
+        volume = elements[:, None]
+        sends = np.sign(volume) * (np.abs(volume) // bandwidth) + (volume % bandwidth != 0)
+        late: Ints = self.points.noc_latency[:, one.depth] + sends - 1
+        return late
+
+
+class ReleasedRun(DataflowTimes):
+    """A run whose arithmetic intensity is that of its last case."""
+
+    @property
+    def intensity(self) -> float:
+        """MACs per element that arrives."""
+        return last_intensity(self.top)
+
+
+def released_run(
+    layer: DescribedLayer,
+    dataflow: Dataflow,
+    hardware: Sequence[DirectiveHardware],
+    _reading: DirectiveReading,
+    known: Known,
+) -> DataflowTimes:
+    """Return the invocations of a dataflow as the tool counts and times them."""
+    levels = complete(layer, dataflow, hardware[0].pes)
+    top = Invocations(
+        levels, lambda _, level, sizes: released_costs(layer, level, sizes), known
+    ).top()
+    times = ReleasedTimes(points_of(hardware, len(levels)))
+    return ReleasedRun(top, times, released_counts(layer, top))
+
+
+RELEASED: Final = DirectiveReading(offchip=False)
+"""Off-chip time is that of the buffer requirements, as the tool has it."""
+
+
+def analyse_layer_released(
+    layer: DescribedLayer,
+    dataflow: Dataflow,
+    hardware: Sequence[DirectiveHardware],
+    reading: DirectiveReading,
+) -> LayerAnalysis:
+    """Return the analysis of a layer as the tool prints it, with the energy of its CSV."""
+    found = analyse_layer(layer, dataflow, hardware, reading, released_run)
+    energy = np.zeros(len(hardware))
+    for at, point in enumerate(hardware):
+        counts = {name: int(column[at]) for name, column in found.columns.items() if "_l" in name}
+        energy[at] = counts_energy_of_csv(counts, levels=found.runs[point.pes].levels)
+    return replace(found, columns={**found.columns, "csv_energy_nj_buggy": energy})
+
+
+def analyse_released(
+    directed: Sequence[DirectedLayer], hardware: Sequence[DirectiveHardware]
+) -> list[LayerAnalysis]:
+    """Return the analyses of layers as the tool prints them; raises as ``analyse``."""
+    return analyse(directed, hardware, RELEASED, analyse_layer_released)
