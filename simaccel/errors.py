@@ -60,8 +60,11 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        file, field = cut(self.file, _LONGEST_FILE), cut(self.field, _LONGEST_FIELD)
-        value, allowed = cut(repr(self.value), _LONGEST_VALUE), cut(self.allowed, _LONGEST_CHOICE)
+        file, field = shorten(self.file, _LONGEST_FILE), shorten(self.field, _LONGEST_FIELD)
+        value, allowed = (
+            shorten(repr(self.value), _LONGEST_VALUE),
+            shorten(self.allowed, _LONGEST_CHOICE),
+        )
         return printable(f"{file}: {field}: got {value}; {allows(allowed)}")
 
 
@@ -74,7 +77,7 @@ def allows(allowed: str) -> str:
     return allowed if allowed.startswith(_MEANT) else f"allowed: {allowed}"
 
 
-def cut(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Return the beginning of a text that is too long for a line that is read."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
@@ -103,7 +106,7 @@ class InputError(SimaccelError):
             few = len(group) <= _MOST_ALIKE
             lines += [str(fault) for fault in (group if few else group[:1])]
             if not few:
-                places = (cut(fault.field, _LONGEST_FIELD) for fault in group[1:])
+                places = (shorten(fault.field, _LONGEST_FIELD) for fault in group[1:])
                 fields = list(dict.fromkeys(places))
                 more = f", ... ({len(group)} in all)" if len(fields) > _MOST_PLACES else ""
                 lines[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"

@@ -71,11 +71,11 @@ class Plugin:
 
 def plugins(group: str) -> dict[str, tuple[Plugin, ...]]:
     """Return the plug-ins of a group by name, those of one name in several packages together."""
-    return _scanned(group, tuple(sys.path))
+    return _scan_group(group, tuple(sys.path))
 
 
 @lru_cache
-def _scanned(group: str, _path: tuple[str, ...]) -> dict[str, tuple[Plugin, ...]]:
+def _scan_group(group: str, _path: tuple[str, ...]) -> dict[str, tuple[Plugin, ...]]:
     found: dict[str, tuple[Plugin, ...]] = {}
     for one in sorted(_points(group), key=lambda one: (one.name, one.value)):
         package = f"{one.dist.name} {one.dist.version}" if one.dist else "an unnamed package"

@@ -126,19 +126,19 @@ def folded(
     work = _Work(accelerator, grid, stationarity, widths)
     every = np.broadcast_shapes(*(length.shape for length in (*shape, side, across)))
     if grid.gang is None:
-        return FoldFigures(g * _summed(work, kinds, every))
+        return FoldFigures(g * _sum_folds(work, kinds, every))
     apart = grid.gang.apart
-    whole = g // apart * _summed(replace(work, products=apart), kinds, every)
+    whole = g // apart * _sum_folds(replace(work, products=apart), kinds, every)
     rest = g % apart
     if not np.any(rest):
         return FoldFigures(whole)
-    return FoldFigures(whole + (rest > 0) * _summed(replace(work, products=rest), kinds, every))
+    return FoldFigures(whole + (rest > 0) * _sum_folds(replace(work, products=rest), kinds, every))
 
 
-def _summed(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
+def _sum_folds(work: _Work, kinds: Sequence[_Folds], shape: tuple[int, ...]) -> Ints:
     """Return the figures of all folds of some kinds; all figures at once where they are small."""
     found = np.zeros((len(FIGURES), *shape), dtype=np.int64)
-    for kind in _together(kinds, shape):
+    for kind in _group_kinds(kinds, shape):
         each = _fold(work, kind)
         if math.prod(shape) <= _SMALL:
             found += (kind.times * stack([ints(each[name]) for name in FIGURES])).sum(axis=1)
@@ -253,7 +253,7 @@ _SMALL = 2**14
 """Numbers up to which several kinds of folds are worked out at once."""
 
 
-def _together(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
+def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds]:
     """Return the kinds of folds along a first axis: all in one where they are small, or each."""
     few = len(kinds) * math.prod(shape) <= _SMALL
     groups = [kinds] * bool(kinds) if few else [[kind] for kind in kinds]

@@ -138,7 +138,7 @@ class Family:
             found.append(array.shape)
             return array
 
-        _mapped(self.branch, note)
+        _map_branch(self.branch, note)
         return np.broadcast_shapes(*found)
 
     @property
@@ -205,10 +205,10 @@ def _node(
         return FamilyKeep(node.tensor, node.level, ints(node.slots), node.anew)
     if isinstance(node, Fork):
         return FamilyFork(tuple(_branch(branch, sizes) for branch in node.branches), node.ahead)
-    return _parted(node, sizes) if isinstance(node, Part) else node
+    return _make_part(node, sizes) if isinstance(node, Part) else node
 
 
-def _parted(node: Part, sizes: dict[str, int]) -> FamilyPart:
+def _make_part(node: Part, sizes: dict[str, int]) -> FamilyPart:
     start, branches = 0, []
     rest = sizes[node.rank] - sum(node.sizes)
     for size, branch in zip((*node.sizes, rest), node.branches, strict=True):
@@ -235,10 +235,10 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
 def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:
     """Return a family with other numbers; ``each`` says what comes for an array."""
     held = {name: each(array) for name, array in family.held.items()}
-    return replace(family, branch=_mapped(family.branch, each), held=held)
+    return replace(family, branch=_map_branch(family.branch, each), held=held)
 
 
-def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
+def _map_branch(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
     """Return a branch with its arrays replaced; what appears twice stays one object."""
     nodes: list[Entry | FamilyFork | FamilyPart | Do] = []
     for node in branch:
@@ -251,10 +251,10 @@ def _mapped(branch: Branch, each: Callable[[Ints], Ints]) -> Branch:
             nodes.append(FamilyKeep(node.tensor, node.level, each(node.slots), node.anew))
         elif isinstance(node, FamilyFork):
             nodes.append(
-                FamilyFork(tuple(_mapped(inner, each) for inner in node.branches), node.ahead)
+                FamilyFork(tuple(_map_branch(inner, each) for inner in node.branches), node.ahead)
             )
         elif isinstance(node, FamilyPart):
-            nodes.append(FamilyPart(tuple(_mapped(inner, each) for inner in node.branches)))
+            nodes.append(FamilyPart(tuple(_map_branch(inner, each) for inner in node.branches)))
         else:
             nodes.append(node)
     return tuple(nodes)

@@ -144,11 +144,11 @@ def _turns(
         (at for at, node in enumerate(outside) if not isinstance(node, FamilyKeep)), default=-1
     )
     shared = [node for node in outside[last + 1 :] if _is_kept(node)]
-    read, turns = _used(family, arrays[0]), []
+    read, turns = _used_tensors(family, arrays[0]), []
     for path in paths:
         if path.leaf.unit != SFU:
             continue
-        seen, used = family.space.seen(path.leaf.operator), _used(family, path)
+        seen, used = family.space.seen(path.leaf.operator), _used_tensors(family, path)
         is_single = np.zeros((), dtype=np.bool_)
         for keep in shared:
             if keep.tensor not in read or keep.tensor not in used:
@@ -162,7 +162,7 @@ def _turns(
     return turns
 
 
-def _used(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:
+def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:
     """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
     *inputs, output = family.space.seen(path.leaf.operator).uses
     found = {family.aliases.get(output[0], output[0]): (output[1], False)}
@@ -215,7 +215,7 @@ def _tiles(
     uses: Counter[str] = Counter()
     is_one = len({path.leaf.operator for path in every}) == 1
     for path in every:
-        kept = Counter(tensor_of(keep.tensor) for keep in _kept(path.entries))
+        kept = Counter(tensor_of(keep.tensor) for keep in _keeps_of(path.entries))
         uses = uses | kept if is_one else uses + kept
     by_tensor: dict[str, tuple[Ints, Ints, Ints]] = {}
     for path in paths:
@@ -246,7 +246,7 @@ def _passes(family: Family, path: TreePath, cuts: PathCuts, at: int, times: Ints
     return ints((number(cuts.pieces(axis, at)) > 1) * 2 * np.maximum(blocks, times))
 
 
-def _kept(entries: Sequence[Entry]) -> list[FamilyKeep]:
+def _keeps_of(entries: Sequence[Entry]) -> list[FamilyKeep]:
     return [one for one in entries if _is_kept(one)]
 
 

@@ -14,7 +14,7 @@ def native_macs(workload: Workload, accelerator: Accelerator) -> int:
 
     Where the array says no ``native_bits``, as many as it has MACs.
     """
-    return sum(macs * pace.numerator for macs, pace in _paced(workload, accelerator))
+    return sum(macs * pace.numerator for macs, pace in _pace_einsums(workload, accelerator))
 
 
 def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
@@ -22,14 +22,14 @@ def ideal_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
 
     Operands wider than the multipliers count once: what they take more is no use of PEs.
     """
-    paced = _paced(workload, accelerator)
+    paced = _pace_einsums(workload, accelerator)
     macs = sum((Fraction(macs, pace.denominator) for macs, pace in paced), Fraction())
     return macs / accelerator.pes
 
 
 def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]) -> Fraction:
     """Return 1 over the MACs of a PE a cycle, on average over the MACs of some operators."""
-    paced = list(_paced(workload, accelerator, frozenset(names)))
+    paced = list(_pace_einsums(workload, accelerator, frozenset(names)))
     total = sum(macs for macs, _ in paced)
     if not total:
         return Fraction(1)
@@ -38,11 +38,11 @@ def mac_share(workload: Workload, accelerator: Accelerator, names: Iterable[str]
 
 def least_array_cycles(workload: Workload, accelerator: Accelerator) -> Fraction:
     """Return the cycles that the MACs take on all PEs at least, wide operands piece by piece."""
-    paced = _paced(workload, accelerator)
+    paced = _pace_einsums(workload, accelerator)
     return sum((macs * pace for macs, pace in paced), Fraction()) / accelerator.pes
 
 
-def _paced(
+def _pace_einsums(
     workload: Workload, accelerator: Accelerator, names: frozenset[str] | None = None
 ) -> Iterator[tuple[int, Fraction]]:
     """Yield the MACs of each einsum, or of those named, and the cycles of a step of theirs."""

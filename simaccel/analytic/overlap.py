@@ -52,7 +52,7 @@ def _latest(*ends: Counter[str] | None) -> Counter[str] | None:
     return max(ends, key=total_of)
 
 
-def _behind(end: Counter[str] | None, cycles: Counter[str] | None) -> Counter[str] | None:
+def _add_to_end(end: Counter[str] | None, cycles: Counter[str] | None) -> Counter[str] | None:
     return None if end is None or cycles is None else end + cycles
 
 
@@ -82,19 +82,23 @@ class _Ends:
         An exchange takes what the one before it stores, or an exchange of that.
         """
         if isinstance(group, LinkWork):
-            end = _behind(self.last, Counter(group.path))
+            end = _add_to_end(self.last, Counter(group.path))
             self.last, self.before = _latest(self.last, end), self.last
             return
         stay, unit, turns = _stay(group), _unit(group), _turns(group)
         known = self.units.get(unit)
-        end = _latest(_behind(known, stay - turns.front), _behind(self.before, stay))
-        of_unit = [known, _behind(known, stay - turns.all), _behind(self.before, stay - turns.rear)]
+        end = _latest(_add_to_end(known, stay - turns.front), _add_to_end(self.before, stay))
+        of_unit = [
+            known,
+            _add_to_end(known, stay - turns.all),
+            _add_to_end(self.before, stay - turns.rear),
+        ]
         if previous is not None:
-            late = _late_work(group, _late(group, previous, again=again), stay)
-            end = _latest(end, _behind(self.last, late.whole))
-            of_unit.append(_behind(self.last, late.of_unit))
+            late = _late_work(group, _late_tensors(group, previous, again=again), stay)
+            end = _latest(end, _add_to_end(self.last, late.whole))
+            of_unit.append(_add_to_end(self.last, late.of_unit))
         self.units[unit] = _latest(*of_unit)
-        stored = _behind(end, Counter({"drain": int(group.totals.path["drain"])}))
+        stored = _add_to_end(end, Counter({"drain": int(group.totals.path["drain"])}))
         self.last, self.before = _latest(self.last, stored), self.last
 
 
@@ -146,10 +150,10 @@ def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
 def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:
     """Put a layer behind its last run ``times`` more: of each end, what comes of it alone."""
     zero: Counter[str] = Counter()
-    found = [_behind(ends.last, _multiplied(_round(_Ends({}, zero), layer).last, times))]
+    found = [_add_to_end(ends.last, _multiply_terms(_round(_Ends({}, zero), layer).last, times))]
     for unit in (ARRAY, SFU):
         after = _round(_Ends({unit: zero}), layer).units.get(unit)
-        ends.units[unit] = _behind(ends.units[unit], _multiplied(after, times))
+        ends.units[unit] = _add_to_end(ends.units[unit], _multiply_terms(after, times))
         found.append(ends.units[unit])
     ends.last, ends.before = _latest(*found), zero
 
@@ -162,11 +166,11 @@ def _round(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork]) -> _Ends:
     return ends
 
 
-def _multiplied(terms: Counter[str] | None, times: int) -> Counter[str]:
+def _multiply_terms(terms: Counter[str] | None, times: int) -> Counter[str]:
     return Counter({name: n * times for name, n in (terms or {}).items()})
 
 
-def _late(group: PlacedGroup, before: PlacedGroup | LinkWork, *, again: bool) -> set[str]:
+def _late_tensors(group: PlacedGroup, before: PlacedGroup | LinkWork, *, again: bool) -> set[str]:
     """Return the tensors that come to a group when the one before has ended.
 
     Those that it stores; ``again``: where that is of the layer before, all but weights.

@@ -87,7 +87,7 @@ class Prediction:
     @property
     def resources(self) -> dict[str, int]:
         """Cycles of each resource's work, of all groups."""
-        return dict(_added(one.resources for one in self.groups))
+        return dict(_add_terms(one.resources for one in self.groups))
 
     @property
     def bound_by(self) -> str:
@@ -129,27 +129,27 @@ def predict(
     """
     require_countable(workload)
     placed: list[PlacedGroup | LinkWork] = []
-    for place in _placed(workload, mapping):
-        group = _evaluated(workload, accelerator, *place)
+    for place in _place_groups(workload, mapping):
+        group = _evaluate_group(workload, accelerator, *place)
         placed.append(group)
         placed += [
             LinkWork(exchange, accelerator, group.times)
             for exchange in exchanges
             if exchange.after in group.group.operators
         ]
-    told = (_sent(part) if isinstance(part, LinkWork) else _predicted(part) for part in placed)
+    told = (_sent(part) if isinstance(part, LinkWork) else _predict_group(part) for part in placed)
     groups = tuple(replace(group, moved=loaded_from(group.moved, parts or {})) for group in told)
     if not accelerator.groups.overlap:
-        return Prediction(groups, dict(_added(group.bound_terms for group in groups)))
+        return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
     if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
-    work = _added(group.resources for group in groups)
+    work = _add_terms(group.resources for group in groups)
     busiest = max(work, key=lambda name: work[name])
     path, bound = longest_path(placed), Counter({busiest: work[busiest]})
     return Prediction(groups, path if total_of(path) >= total_of(bound) else bound)
 
 
-def _placed(
+def _place_groups(
     workload: Workload, mapping: MappingTree
 ) -> Iterator[tuple[Group, tuple[Keep, ...], list[Lifetime]]]:
     """Yield each group with what is kept around it, and what of that lives then."""
@@ -162,7 +162,7 @@ def _placed(
             yield group, one.keeps, [life for life in living if life.first <= at <= life.last]
 
 
-def _evaluated(
+def _evaluate_group(
     workload: Workload,
     accelerator: Accelerator,
     group: Group,
@@ -175,7 +175,7 @@ def _evaluated(
     return PlacedGroup(workload, group, around, cores, kept, workload.times(group.operators[0]))
 
 
-def _predicted(placed: PlacedGroup) -> GroupPrediction:
+def _predict_group(placed: PlacedGroup) -> GroupPrediction:
     sums, times = GroupTotals(placed.cores), placed.times
     return GroupPrediction(
         name=placed.group.name,
@@ -204,7 +204,7 @@ def _sent(work: LinkWork) -> GroupPrediction:
     )
 
 
-def _added(some: Iterable[Mapping[str, int]]) -> Counter[str]:
+def _add_terms(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for terms in some:
         total.update(terms)

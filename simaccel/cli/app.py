@@ -13,7 +13,7 @@ import click
 
 from simaccel.cli.command import Commands
 from simaccel.cli.output import UnwrittenError, checked_output
-from simaccel.errors import InputError, SimaccelError, cut, printable
+from simaccel.errors import InputError, SimaccelError, printable, shorten
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, and after SIGTERM, which ends a command in the same way."""
@@ -31,12 +31,12 @@ def _printable() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        text = _LONG.sub(lambda word: cut(word[0], 80), error.format_message())
+        text = _LONG.sub(lambda word: shorten(word[0], 80), error.format_message())
         text = printable(text, keep="\n")
         raise click.UsageError(text, error.ctx) from None
 
 
-def _interrupted(error: BaseException | None) -> bool:
+def _follows_interrupt(error: BaseException | None) -> bool:
     """Whether Ctrl-C is behind an error: a module that is being loaded may turn it into another."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
@@ -93,7 +93,7 @@ class _Simaccel(Commands):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            if not _interrupted(error):
+            if not _follows_interrupt(error):
                 raise
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)

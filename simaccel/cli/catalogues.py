@@ -159,14 +159,14 @@ def list_workloads(as_json: bool) -> None:
         "Networks:",
         networks_table(NETWORKS),
         fields_table(sources, ("name", "source")),
-        *_plugged(),
+        *_plugin_table(),
         "Besides: gemm with --shape M=..,K=..,N=..[,B=..], bmm (H=.. too), gbmm (G=..,H=.. too), "
         "conv with --shape M=..,C=..,P=..,Q=..,R=..,S=..[,G=..,N=..,stride=..,dilation=..], a YAML "
         "file, a SCALE-Sim topology (CSV), an ONNX model, or a MAESTRO description (.m).",
     )
 
 
-def _plugged() -> tuple[str | Table, ...]:
+def _plugin_table() -> tuple[str | Table, ...]:
     """Tabulate the workloads of plug-ins, if there are any."""
     from simaccel.report.catalogues import fields_table
     from simaccel.workload import PLUGGED

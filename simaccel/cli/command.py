@@ -64,13 +64,17 @@ class Command(click.Command):
         """
         values, _, order = self.make_parser(ctx).parse_args(args=list(args))
         params = self.get_params(ctx)
-        faults = [*_repeated(order), *_named_again(params, values), *_empty(params, values)]
+        faults = [
+            *_repeated_options(order),
+            *_repeated_names(params, values),
+            *_empty(params, values),
+        ]
         if not ctx.resilient_parsing:
             require_none(faults)
         return super().parse_args(ctx, args)
 
 
-def _repeated(order: list[click.Parameter]) -> Iterator[Fault]:
+def _repeated_options(order: list[click.Parameter]) -> Iterator[Fault]:
     """Find options that have one value and are given several times."""
     for param, times in Counter(order).items():
         single = isinstance(param, click.Option) and not param.multiple
@@ -79,7 +83,7 @@ def _repeated(order: list[click.Parameter]) -> Iterator[Fault]:
             yield fault(_name(param), f"{times} values", "one")
 
 
-def _named_again(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
+def _repeated_names(params: list[click.Parameter], values: Values) -> Iterator[Fault]:
     """Find names that have two values."""
     for param in params:
         if _name(param) in _KEYED:

@@ -24,6 +24,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
+from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError, suggest
 from simaccel.files.targets import STDOUT
 
@@ -99,6 +100,7 @@ def _lost(task: ComparisonTask) -> ComparisonRow:
     help="Draw utilisation and stalls, or the --metric (.png, .svg or .pdf); with "
     "--sweep buffer also bounds.",
 )
+@pipeline_options
 @dry_run_option
 @force_option
 @jobs_options(AT_A_TIME)
@@ -118,6 +120,8 @@ def compare(
     mappings: tuple[str, ...],
     metrics: tuple[str, ...],
     plot: str | None,
+    stages: str | None,
+    micro_batches: int | None,
     dry_run: bool,
     force: bool,
     jobs: Jobs,
@@ -128,16 +132,17 @@ def compare(
 
     Options that take a list: --dataflow flex,flat --mapspace pfm,ruby-s --hw edge,cloud
     --seq-len 512,4096 --batch 1,4,16 --phase prefill,decode --stationarity ws,os,is
-    --tensor-parallel 1,2,4. All combinations are run. The speedup is relative to the first
-    dataflow or mapspace with the same other values.
+    --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is
+    relative to the first dataflow or mapspace with the same other values.
     """
-    from simaccel.cli.lists import metrics_of, refuse_lists, require_own
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, staged
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
     files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
-    require_own(pareto, exhibit, {"--mapping": ", ".join(mappings), "--metric": metrics})
+    own = {"--mapping": ", ".join(mappings), "--metric": metrics, "--pipeline-parallel": stages}
+    require_own(pareto, exhibit, own)
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
@@ -150,14 +155,14 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     every, shown = gather(
-        lambda: _tasks(asked, sweep, each, files, mappings), lambda: metrics_of(metrics)
+        lambda: staged(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
+        lambda: metrics_of(metrics),
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in every]
     if exhibit is not None:
         refuse_lists(tasks)
     if dry_run:
-        _show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json)
-        return
+        ctx.exit(_show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json))
     rows = _run_all(
         tasks,
         table,
@@ -189,7 +194,7 @@ def _run_all(
 
         def told(number: int, row: ComparisonRow) -> None:
             note(number, row)
-            bar.line(_finished(row))
+            bar.line(_describe_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
             rows = run_with(team, run_task, tasks, bar.show, lost=_lost, note=told)
@@ -213,16 +218,17 @@ def _show_exhibit(
 
 def _show_outlook(
     tasks: Sequence[ComparisonTask], files: Mapping[str, str | None], *, as_json: bool
-) -> None:
-    """Say what there is to search."""
+) -> int:
+    """Say what there is to search; return the exit code."""
     from simaccel.cli.outlook import outlooks_of, show_outlook
     from simaccel.verbs.comparing import title_of
 
     searches = outlooks_of(tasks, [_name(task.row) for task in tasks])
     show_outlook(title_of(tasks), searches, files, runs=True, as_json=as_json)
+    return 0
 
 
-def _finished(row: ComparisonRow) -> str:
+def _describe_finished(row: ComparisonRow) -> str:
     """Say what a finished run was, and how it went."""
     went = row.problem if row.result is None else f"{row.result['cycles']:,} cycles"
     return f"{_name(row)}: {went}"

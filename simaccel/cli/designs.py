@@ -90,7 +90,7 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
     files = Files(outputs.table, plot, outputs.force, outputs.inputs)
     read, within, objectives, _, _ = gather(
         partial(_inputs, asked, readers),
-        partial(_within, readers),
+        partial(_read_limits, readers),
         partial(_objectives, ctx),
         partial(_require_no_others, ctx),
         files.require,
@@ -154,7 +154,7 @@ def _space(read: _Inputs) -> DirectedSpace:
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
-    directed = _directed(read.load)
+    directed = _load_directives_file(read.load)
     return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **read.axes)
 
 
@@ -164,7 +164,7 @@ def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
     return given
 
 
-def _directed(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
+def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Directed, whose module is heavy
     from simaccel.experiment.exploration.space import require_described
     from simaccel.maestro.dataflows.reading import parse_directives
 
@@ -230,7 +230,7 @@ def _parameters() -> dict[str, Parameter]:
     }
 
 
-def _within(readers: InputReaders) -> dict[str, float]:
+def _read_limits(readers: InputReaders) -> dict[str, float]:
     """Read the limits of a design, by field."""
     found = {"area_mm2": float("inf"), "power_mw": float("inf")}
     for one in readers.limits():

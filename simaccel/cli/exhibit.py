@@ -199,7 +199,7 @@ def show_bandwidths(
     ]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
         needed = run_with(team, _run, tasks, bar.show, lost=_lost)
-    rows = [_saved(need.row, [each.row for each in needed]) for need in needed]
+    rows = [_add_saving(need.row, [each.row for each in needed]) for need in needed]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()
     title = experiment_title(workloads[0], accelerator, varied=varied)
     heading = f"{title}: bandwidth for a utilisation of {wanted:.0%}"
@@ -210,7 +210,7 @@ def show_bandwidths(
     return needed[0].exit_code if all(need.problem for need in needed) else 0
 
 
-def _saved(row: Row, rows: Sequence[Row]) -> Row:
+def _add_saving(row: Row, rows: Sequence[Row]) -> Row:
     """Add by how much less a dataflow needs than the first one at its length."""
     first = next(one for one in rows if one["seq_len"] == row["seq_len"])
     known = row["bytes_per_second"] and first["bytes_per_second"]

@@ -60,9 +60,7 @@ class ExperimentOptions:
             effort=sought.effort(),
             constraints=sought.constraints,
             patience=sought.patience,
-            tensor_parallel=sought.degree("tensor_parallel"),
-            data_parallel=sought.degree("data_parallel"),
-            expert_parallel=sought.degree("expert_parallel"),
+            **sought.parallel(),
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )

@@ -163,9 +163,7 @@ class _Wanted:
             stationarity=cast("Stationarity | None", sought.stationarity),
             effort=sought.effort(),
             constraints=sought.constraints,
-            tensor_parallel=sought.degree("tensor_parallel"),
-            data_parallel=sought.degree("data_parallel"),
-            expert_parallel=sought.degree("expert_parallel"),
+            **sought.parallel(),
             spread=sought.spread,
             tolerance=sought.tolerance(),
         )
@@ -332,7 +330,7 @@ def explore_command(
     del options["prices"]  # of a description's own space alone
     objective = options.pop("objective")  # of the designs; a search gets it, too, if it can
     sought = take_sought(options)
-    wanted = _wanted(options, asked, sought, objective)
+    wanted = _read_wanted(options, asked, sought, objective)
     is_directed = directed.is_directed_space(wanted.axes)
     outputs = ExplorationFiles.taken(options, wanted.inputs())
     if not is_directed:
@@ -374,7 +372,7 @@ def explore_command(
     ctx.exit(_exit_code(exploration))
 
 
-def _wanted(
+def _read_wanted(
     given: dict[str, Any], asked: WorkloadOptions, sought: SearchOptions, objective: str
 ) -> _Wanted:
     where = (*given.pop("where"), *given.pop("limits"))

@@ -123,6 +123,30 @@ def scheduled_ways(
     ]
 
 
+def staged(
+    tasks: Sequence[ComparisonTask], stages: str | None, micro_batches: int | None
+) -> list[ComparisonTask]:
+    """Return tasks as pipelines of so many stages, where they are asked for: a list, or one number.
+
+    Raises:
+        InputError: micro-batches without stages, or numbers that are twice in the list.
+
+    """
+    if stages is None:
+        wrong = "nothing without --pipeline-parallel"
+        require_none([fault("--micro-batches", micro_batches, wrong)] if micro_batches else [])
+        return list(tasks)
+    values = _values("--pipeline-parallel", stages)
+    points = _points("pipeline_parallel", values) if len(values) > 1 else (None,)
+    ways = []
+    for task, (value, own) in product(tasks, zip(values, points, strict=True)):
+        every = (*task.row.points, *([own] if own else []))
+        first, also = (every[0], every[1:]) if every else (None, ())
+        way = replace(task, point=first, also=also, stages=int(value), micro_batches=micro_batches)
+        ways.append(way)
+    return ways
+
+
 def mapped_ways(task: ComparisonTask, files: Sequence[str]) -> list[ComparisonTask]:
     """Return a task for each mapping file.
 

@@ -61,7 +61,7 @@ class MapOptions:
 
 def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Let a dataflow map a workload, save and print it."""
-    workload, accelerator, mapping = _mapped(asked, read, jobs, wanted.told)
+    workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.told)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
     objective = asked.objective
@@ -80,7 +80,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     wanted.say_given_up(asked)
 
 
-def _mapped(
+def _map_to_fit(
     asked: ExperimentOptions, read: Inputs, jobs: Jobs, told: SearchReport
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""

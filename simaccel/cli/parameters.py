@@ -146,7 +146,7 @@ def _scalar(text: str) -> Value:
     return value
 
 
-def _written(value: Value) -> str:
+def _write_value(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -196,17 +196,19 @@ def parameter_of(name: str) -> Parameter | None:
     if name in _MAPPING:
         axis = Axis(name, name, name)
         read = _MAPPING[name]
-        return Parameter(axis=axis, read=read, write=_written, fields=(name,), of="mapping")
+        return Parameter(axis=axis, read=read, write=_write_value, fields=(name,), of="mapping")
     if name.startswith(_OF_WORKLOAD):
         field = name.removeprefix(_OF_WORKLOAD).replace("-", "_")
         axis = Axis(name, field, field.replace("_", " "))
-        return Parameter(axis=axis, read=_scalar, write=_written, fields=(field,), of="workload")
+        return Parameter(
+            axis=axis, read=_scalar, write=_write_value, fields=(field,), of="workload"
+        )
     if name not in leaf_fields(Accelerator):
         return None
     axis = Axis(name, name.replace(".", "_"), name)
     kinds = [kind for suffix, kind in _KINDS.items() if name.endswith(suffix)]
     read = partial(_of_field, name, _quantity(kinds[0]) if kinds else _scalar)
-    write = partial(_amount_text, kind=kinds[0]) if kinds else _written
+    write = partial(_amount_text, kind=kinds[0]) if kinds else _write_value
     return Parameter(axis=axis, read=read, write=write, fields=(name,))
 
 

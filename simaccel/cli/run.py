@@ -116,7 +116,7 @@ def run(
     from simaccel.report.results import against_bound, because
 
     check = _checker(inputs[0]) if checked else None
-    inputs = _searched(asked, inputs, jobs, told, quiet=quiet)
+    inputs = _search_mapspace(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
     _write(asked, table, plot, result, estimates, force=force)
@@ -130,7 +130,7 @@ def run(
         parts += [told.table(asked.objective)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
-        show(*parts, *_written({"trace": trace, "table": table, "plot": plot}))
+        show(*parts, *_name_written_files({"trace": trace, "table": table, "plot": plot}))
 
 
 def _write(
@@ -152,7 +152,7 @@ def _write(
             stream.write(csv_text(operator_rows(result, estimates)))
 
 
-def _written(files: Mapping[str, str | None]) -> list[str]:
+def _name_written_files(files: Mapping[str, str | None]) -> list[str]:
     """Name the files that were written."""
     return [f"{what}: {path}" for what, path in files.items() if path is not None]
 
@@ -224,7 +224,7 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
     return tell
 
 
-def _searched(
+def _search_mapspace(
     asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
 ) -> Inputs:
     """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
@@ -274,7 +274,7 @@ def _forecast(
     from simaccel.report.outlook import outlook_json, written_lines
 
     started = time.perf_counter()
-    workload, accelerator, dataflow = _searched(asked, inputs, jobs, told, quiet=False)
+    workload, accelerator, dataflow = _search_mapspace(asked, inputs, jobs, told, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)

@@ -32,6 +32,7 @@ FIELDS = (
     "tensor_parallel",
     "data_parallel",
     "expert_parallel",
+    "sequence_parallel",
     "spread",
 )
 """Of `Sought`, in the order of `SEARCH_OPTIONS`."""
@@ -52,13 +53,14 @@ class SearchOptions:
     tensor_parallel: str | None = None
     data_parallel: str | None = None
     expert_parallel: str | None = None
+    sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
         """Give the options that were used."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
-            if value not in (None, ()):
+            if value not in (None, (), False):
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def refuse(self, allowed: str) -> None:
@@ -106,6 +108,12 @@ class SearchOptions:
         """Give a degree of parallelism, the first of a list."""
         text: str | None = getattr(self, name)
         return int(text.split(",")[0]) if text else None
+
+    def parallel(self) -> dict[str, Any]:
+        """Give all of parallelism, as fields of the scheduler's options."""
+        names = ("tensor_parallel", "data_parallel", "expert_parallel")
+        degrees = {name: self.degree(name) for name in names}
+        return {**degrees, "sequence_parallel": self.sequence_parallel}
 
     def tolerance(self) -> float:
         """Give what a search gives up of its objective, relative to the best."""
@@ -171,7 +179,7 @@ class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in 
         return ",".join(names)
 
 
-class _Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+class Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
     """A degree of parallelism, or a list with commas, which only `compare` takes."""
 
     name = "degree"
@@ -239,23 +247,29 @@ SEARCH_OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="Seed of a random search (default 0)."),
     click.option(
         "--tensor-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="For transformers on several chips: chips that share a layer (default: all that"
         " data parallelism leaves).",
     ),
     click.option(
         "--data-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="For transformers on several chips: groups of chips that share a batch (default 1).",
     ),
     click.option(
         "--expert-parallel",
-        type=_Degrees(),
+        type=Degrees(),
         metavar="N",
         help="For mixtures of experts on several chips: groups of chips that share the "
         "experts (default 1).",
+    ),
+    click.option(
+        "--sequence-parallel",
+        is_flag=True,
+        help="For transformers on several chips: the chips that share a layer cut norms and "
+        "residuals by tokens.",
     ),
     click.option(
         "--spread",

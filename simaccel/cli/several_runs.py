@@ -12,6 +12,7 @@ import click
 from simaccel.cli.choices import LENGTHS
 from simaccel.cli.generate import generates
 from simaccel.cli.pipeline import pipelines
+from simaccel.cli.search_options import Degrees
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -23,7 +24,7 @@ class SeveralRuns:
 
     tokens: int | None = None
     lengths: int | None = None
-    stages: int | None = None
+    stages: str | None = None
     micro_batches: int | None = None
 
     def shown(self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool) -> bool:
@@ -36,9 +37,30 @@ class SeveralRuns:
 
         """
         beside = {**others, "--generate": self.tokens}
-        if pipelines(asked, self.stages, self.micro_batches, beside, **how):
+        stages = None if self.stages is None else int(self.stages)
+        if pipelines(asked, stages, self.micro_batches, beside, **how):
             return True
         return generates(asked, self.tokens, self.lengths, others, **how)
+
+
+def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of pipelines; the command gets ``stages`` and ``micro_batches``."""
+    parts = click.option(
+        "--micro-batches",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="For --pipeline-parallel: parts of the batch (default: the number of stages, if"
+        " it divides the batch).",
+    )
+    stages = click.option(
+        "--pipeline-parallel",
+        "stages",
+        type=Degrees(),
+        metavar="N",
+        help="For transformers (--scope model) on several chips: cut the layers into N "
+        "stages, each on a group of chips.",
+    )
+    return stages(parts(command))
 
 
 def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,22 +71,9 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
         chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
         command(several=SeveralRuns(**chosen), **options)
 
+    decorated: Callable[..., None] = with_several
     for option in (
-        click.option(
-            "--micro-batches",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="For --pipeline-parallel: parts of the batch (default: the number of stages, if"
-            " it divides the batch).",
-        ),
-        click.option(
-            "--pipeline-parallel",
-            "stages",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="For transformers (--scope model) on several chips: cut the layers into N "
-            "stages, each on a group of chips.",
-        ),
+        pipeline_options,
         click.option(
             "--lengths",
             type=int,
@@ -79,5 +88,5 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
             help="For transformers: a prefill of --prompt tokens and the decode steps of N tokens.",
         ),
     ):
-        with_several = option(with_several)
-    return with_several
+        decorated = option(decorated)
+    return decorated

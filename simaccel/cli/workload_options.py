@@ -100,7 +100,7 @@ class WorkloadOptions:
         def load() -> Workload:
             return load_workload(self.name, allow_unmodelled=allowed, **self._sizes())
 
-        return _renamed(load, document)
+        return _rename_fields(load, document)
 
     def generation(self, make: Callable[[str | Transformer, dict[str, Any]], Made]) -> Made:
         """Make something of a transformer's name and its options (no phase among them).
@@ -110,7 +110,7 @@ class WorkloadOptions:
 
         """
         self.require_transformer()
-        return _renamed(lambda: make(self._transformer(), self._of_transformer()))
+        return _rename_fields(lambda: make(self._transformer(), self._of_transformer()))
 
     def _transformer(self) -> str | Transformer:
         """Return the transformer of a configuration, or the name of one."""
@@ -226,7 +226,7 @@ class WorkloadOptions:
         return given
 
 
-def _renamed(make: Callable[[], Made], document: str | None = None) -> Made:
+def _rename_fields(make: Callable[[], Made], document: str | None = None) -> Made:
     """Name options instead of the fields that they fill; those of a document keep their names."""
     try:
         return make()

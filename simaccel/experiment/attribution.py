@@ -74,12 +74,15 @@ def attribute(
     """Return explanations whose differences in cycles have shares; ``progress`` counts runs."""
     runs = _Runs(result, progress or (lambda _: None))
     return tuple(
-        replace(one, disagreements=tuple(_measured(runs, one, told) for told in one.disagreements))
-        for one in explained
+        replace(
+            group,
+            disagreements=tuple(_measure_shares(runs, group, told) for told in group.disagreements),
+        )
+        for group in explained
     )
 
 
-def _measured(runs: _Runs, one: GroupExplanation, told: Disagreement) -> Disagreement:
+def _measure_shares(runs: _Runs, one: GroupExplanation, told: Disagreement) -> Disagreement:
     if told.voice != "directives" or told.unit != "cycles":
         return told
     shares = tuple(share for share in _of_directives(runs, one) if share.amount)
@@ -129,7 +132,7 @@ def _of_directives(runs: _Runs, explained: GroupExplanation) -> Iterator[Assumpt
     streams = isinstance(runs.result.accelerator.array, ArraySpec)
     if streams:
         steps.append(("no skew or preload of folds", _PASSED, True))
-    yield from _saved(runs, explained.run.name, steps)
+    yield from _saved_cycles(runs, explained.run.name, steps)
     said = explained.directives
     if said.cycles is None or said.ideal_cycles is None:
         return
@@ -145,7 +148,7 @@ def _of_directives(runs: _Runs, explained: GroupExplanation) -> Iterator[Assumpt
         yield AssumptionShare("all DRAM transfers hidden", exposed + own)
 
 
-def _saved(
+def _saved_cycles(
     runs: _Runs, name: str, steps: Sequence[tuple[str, Case, bool]]
 ) -> Iterator[AssumptionShare]:
     before = runs.cycles((), name)

@@ -73,7 +73,7 @@ def needed_bandwidth(
     if wide.utilisation < target:
         return NeededBandwidth(None, wide.utilisation, wide.result)
     least = max(1, accelerator.clock_hz // _LEAST)
-    low, enough = _between(tried, target, wide, min(rate, widest // _STRIDE), least)
+    low, enough = _narrow_bandwidth(tried, target, wide, min(rate, widest // _STRIDE), least)
     high = enough.bytes_per_second or widest
     while low and high > low * _STEP:
         middle = round((low * high) ** 0.5)
@@ -85,7 +85,7 @@ def needed_bandwidth(
     return enough
 
 
-def _between(
+def _narrow_bandwidth(
     tried: Callable[[int], NeededBandwidth],
     target: float,
     wide: NeededBandwidth,

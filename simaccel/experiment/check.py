@@ -114,7 +114,9 @@ class _Memory:
 
     def __init__(self, workload: Workload, mapping: Mapping, tensors: dict[str, Array]) -> None:
         self.workload = workload
-        self.groups = {one.name: _Stay(workload, one, around) for one, around in _placed(mapping)}
+        self.groups = {
+            group.name: _Stay(workload, group, around) for group, around in _place_groups(mapping)
+        }
         self.tensors = tensors
         self.expected = expected_values(workload, self.tensors)
         for operator in workload.operators:  # NaN is what nothing has written
@@ -198,7 +200,7 @@ class _Around:
     operators: frozenset[str] = frozenset()
 
 
-def _placed(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
+def _place_groups(mapping: Mapping) -> Iterator[tuple[Group, _Around]]:
     for one in mapping.body:
         if isinstance(one, Group):
             yield one, _Around()

@@ -45,17 +45,17 @@ def check_chips(
     made: list[dict[str, Array]] = []
     checks: list[tuple[OperatorCheck, ...]] = []
     for chip in range(count):
-        tensors = _given(pod, inputs, expected, chip)
+        tensors = _tensors_of_chip(pod, inputs, expected, chip)
         checked, values = execute(pod.workload, pod.mapping, program, tensors)
         _compare(pod, values, expected, chip)
         made.append(values)
         checks.append(checked)
     for exchange in pod.exchanges:
         _exchange(exchange, made, expected[exchange.tensor])
-    return tuple(_together(of_chips) for of_chips in zip(*checks, strict=True))
+    return tuple(_join_checks(of_chips) for of_chips in zip(*checks, strict=True))
 
 
-def _together(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
+def _join_checks(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
     return replace(
         of_chips[0],
         compared=sum(one.compared for one in of_chips),
@@ -64,7 +64,7 @@ def _together(of_chips: Sequence[OperatorCheck]) -> OperatorCheck:
     )
 
 
-def _given(
+def _tensors_of_chip(
     pod: Pod, inputs: dict[str, Array], expected: dict[str, Array], chip: int
 ) -> dict[str, Array]:
     """Return a chip's tensors before it begins; what comes over links is as it should be."""

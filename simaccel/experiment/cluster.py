@@ -140,7 +140,7 @@ class Processes:
                     return
                 future = next(ended)
                 piece = sent.pop(future)
-                yield from zip(piece, _read(future, len(piece)), strict=True)
+                yield from zip(piece, _read_outcomes(future, len(piece)), strict=True)
         finally:
             if sent:
                 self.client.cancel(list(sent), force=True)
@@ -176,7 +176,7 @@ def _run(work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None) -
     return outcomes
 
 
-def _read(future: Future[Any], count: int) -> list[Outcome]:
+def _read_outcomes(future: Future[Any], count: int) -> list[Outcome]:
     """Read what came of tasks; a process that died is an error of each of them."""
     try:
         outcomes: list[Outcome] = future.result()
@@ -209,7 +209,7 @@ def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
     """
     _silence()
     with dask.config.set(_CONFIG):  # Dask reads it whenever a process goes, or comes
-        with _undisturbed():
+        with _defer_signals():
             cluster = LocalCluster(
                 n_workers=0,
                 threads_per_worker=1,
@@ -224,7 +224,7 @@ def start_cluster(jobs: int) -> Iterator[LocalProcesses]:
             _wait_for_first(client)
             yield team
         finally:
-            with _undisturbed():
+            with _defer_signals():
                 _close(client, cluster)
 
 
@@ -313,7 +313,7 @@ def _track_quietly() -> None:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _defer_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM wait for the end of the block; processes it starts never see Ctrl-C.
 
     These have the signals blocked from the thread that starts them, also those that replace a

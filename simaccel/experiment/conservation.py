@@ -65,7 +65,7 @@ class RequiredWork:
             space = space_of(self.workload, group)
             self._require_points(group, space, operator)
             for seen in space.operators:
-                held = _held(self.workload, space, seen, around)
+                held = _held_boxes(self.workload, space, seen, around)
                 left = held is not None and leaves_out(operator, seen.output, held)
                 if left:
                     self._fail(f"{seen.name}: of {seen.output.name} {left}")
@@ -130,7 +130,7 @@ def _least(seen: BoundOperator) -> int:
     return operator.macs if isinstance(operator, Einsum) else operator.elements
 
 
-def _held(
+def _held_boxes(
     workload: Workload, space: IterationSpace, seen: BoundOperator, around: Sequence[Keep]
 ) -> list[Box] | None:
     """Return what is kept around a group of a tensor that leaves it; None if none need leave."""

@@ -146,13 +146,13 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
     operators = tuple(_with_figures(part, by_name.get(part.name, {})) for part in parts)
     total = _with_figures(_sum(operators, trace.engines), known)
     if not total.moved and total.cycles and trace.header.accelerator:
-        total = replace(total, moved=_moved(trace, start, end))
+        total = replace(total, moved=_moved_bytes(trace, start, end))
         if len(operators) == 1:
             operators = (replace(operators[0], moved=total.moved),)
     return Diagnosis(start, end, total, operators)
 
 
-def _moved(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
+def _moved_bytes(trace: TraceReader, start: int, end: int) -> dict[str, dict[str, int]]:
     """Return the bytes that each channel moved in a window; the trace knows no tensors there."""
     found = trace.bandwidth(bins=1, start=start, end=end)
     moved: Counter[str] = Counter()

@@ -107,7 +107,9 @@ def against_prediction(run: OperatorRun, predicted: GroupPrediction) -> Iterator
     yield from (replace(disagreement, shares=shares) for disagreement in disagreements)
     for level, tensor in sorted(run.moved.keys() | predicted.moved.keys()):
         key = level, tensor
-        yield from _counted(level, tensor, run.moved.get(key, 0), predicted.moved.get(key, 0))
+        yield from _compare_counts(
+            level, tensor, run.moved.get(key, 0), predicted.moved.get(key, 0)
+        )
 
 
 def against_directives(
@@ -115,7 +117,7 @@ def against_directives(
 ) -> Iterator[Disagreement]:
     """Yield where the directives' runtime and DRAM bytes by tensor differ from the machine's."""
     if runtime.cycles is not None:
-        assumed = _assumed(run, runtime) if runtime.operators else _DIRECTIVES
+        assumed = _state_assumption(run, runtime) if runtime.operators else _DIRECTIVES
         yield from _cycles("directives", "runtime", run.cycles, runtime.cycles, assumed)
     for tensor, told in dram_bytes.items():
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
@@ -157,7 +159,7 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     )
 
 
-def _assumed(run: OperatorRun, runtime: DirectiveRuntime) -> str:
+def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
     """Return what the directives of a tree assume, and what that is in this run."""
     if runtime.memory:
         assumptions = [f"the directives take the bytes of {runtime.memory} at its full rate"]
@@ -189,7 +191,7 @@ def _cycles(
         )
 
 
-def _counted(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
+def _compare_counts(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
     if machine != other:
         yield Disagreement(
             voice="counts",

@@ -12,14 +12,14 @@ from simaccel.workload.documents import einsums_document
 
 def accelerator_document(accelerator: Accelerator) -> dict[str, Any]:
     """Return an accelerator as the data of a file that loads as the same accelerator."""
-    document: dict[str, Any] = _unlimited(accelerator.model_dump(mode="json"))
+    document: dict[str, Any] = _write_unlimited(accelerator.model_dump(mode="json"))
     return document
 
 
-def _unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
+def _write_unlimited(value: object) -> Any:  # noqa: ANN401 - plain data of any form
     """Write ``unlimited`` for None, as files do."""
     if isinstance(value, dict):
-        return {key: _unlimited(item) for key, item in value.items()}
+        return {key: _write_unlimited(item) for key, item in value.items()}
     return "unlimited" if value is None else value
 
 

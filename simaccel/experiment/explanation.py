@@ -131,7 +131,7 @@ def explain(
         together = [parts[name] for name in names]
         for run, group, space in together:
             unit = computing_unit(run)
-            bytes_told = {} if run.name in kept else _told(result, space, group)
+            bytes_told = {} if run.name in kept else _directed_bytes(result, space, group)
             directed_as = written.get(group.name)
             if directed_as is None:
                 runtime = _runtime(result, space, group, run, bytes_told)
@@ -161,7 +161,9 @@ def explain(
 # -- reuse
 
 
-def _told(result: ExperimentResult, space: IterationSpace, group: Group) -> dict[str, int]:
+def _directed_bytes(
+    result: ExperimentResult, space: IterationSpace, group: Group
+) -> dict[str, int]:
     """Return what directives say that crosses DRAM, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
@@ -224,7 +226,7 @@ def _reuse_of(
         )
         multicast = _ratio(taken, sent) if readers and not makers else None
     else:
-        multicast = _passed(array, readers, same, leaves)
+        multicast = _pes_of_element(array, readers, same, leaves)
     return Reuse(
         tensor=name,
         dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
@@ -236,7 +238,7 @@ def _reuse_of(
     )
 
 
-def _passed(
+def _pes_of_element(
     array: Fraction | None, readers: Sequence[BoundOperator], same: set[str], leaves: Map[str, Do]
 ) -> Fraction | None:
     """Return the PEs of a systolic array that an element goes through: of a held one, one.

@@ -99,7 +99,7 @@ def forecast(
     """
     machine = Machine(accelerator, program, fast_forward=fast_forward)
     most_events = sum(_most_events(e.plan, accelerator) for e in machine.engines)
-    commands, folds = _executed(program.body, accelerator)
+    commands, folds = _count_executed(program.body, accelerator)
     calibration = _calibrate(machine)
     walks = make_walks(program, accelerator)
     header = trace_header(workload, accelerator, mapping, program, walks)
@@ -143,12 +143,12 @@ def _calibrate(machine: Machine) -> Calibration:
     return Calibration(machine.clock.events, time.perf_counter() - started, min(done, 1.0))
 
 
-def _executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]:
+def _count_executed(body: Sequence[Node], accelerator: Accelerator) -> tuple[int, int]:
     """Count the commands and the folds or passes of the array that a body executes."""
     commands = folds = 0
     for node in body:
         if isinstance(node, ProgramLoop | Operator):
-            inner = _executed(node.body, accelerator)
+            inner = _count_executed(node.body, accelerator)
             trips = node.trips if isinstance(node, ProgramLoop) else 1
         else:
             inner, trips = (1, _folds_of(node, accelerator)), 1

@@ -185,8 +185,8 @@ def generate(  # noqa: PLR0913 - what a generation is asked
         prompt=prompt,
         prefill=results[0],
         steps=steps,
-        decode=_summed(steps),
-        spread=_spread(steps),
+        decode=_sum_steps(steps),
+        spread=_spread_of_steps(steps),
     )
 
 
@@ -219,7 +219,7 @@ def summed(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     return total
 
 
-def _summed(steps: Sequence[DecodeStep]) -> PhaseFigures:
+def _sum_steps(steps: Sequence[DecodeStep]) -> PhaseFigures:
     figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
     def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
@@ -239,7 +239,7 @@ def _summed(steps: Sequence[DecodeStep]) -> PhaseFigures:
     )
 
 
-def _spread(steps: Sequence[DecodeStep]) -> float | None:
+def _spread_of_steps(steps: Sequence[DecodeStep]) -> float | None:
     places = [one.kv_len for one in steps]
     if not steps or places[-1] - places[0] + 1 == len(places):
         return 0.0

@@ -149,14 +149,16 @@ def gain_without(result: FinishedRun, limit: RunLimit) -> float | None:
 def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
     """Return the limit with most work behind another: what is met next where that one is freed."""
     work = result.prediction.resources
-    same = {name for name in work if _named(result.accelerator, name).split("_")[0] in limit.name}
+    same = {
+        name for name in work if _name_limit(result.accelerator, name).split("_")[0] in limit.name
+    }
     rest = {name: n for name, n in work.items() if name not in same}
     busiest = max(rest, key=lambda name: rest[name])
-    name = _named(result.accelerator, busiest)
+    name = _name_limit(result.accelerator, busiest)
     return RunLimit(name, rest[busiest] / max(1, result.run.cycles))
 
 
-def _named(accelerator: Accelerator, resource: str) -> str:
+def _name_limit(accelerator: Accelerator, resource: str) -> str:
     if resource in accelerator.every_backing:
         return _of_memory(accelerator, resource)
     return _OF_RESOURCE[without_core(resource)]
@@ -181,7 +183,7 @@ def _limit(
     cause, n = waits.most_common(1)[0]
     if work[busiest] * _HALF < cycles and n > work[busiest]:
         return RunLimit(cause, n / cycles)
-    name = _named(accelerator, busiest)
+    name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
     return RunLimit(name, work[busiest] / cycles)

@@ -124,7 +124,7 @@ def _of_trees(
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part
-        each = [_searched(search, workload, name) for name in names]
+        each = [_search_candidates(search, workload, name) for name in names]
         kind = "attention" if len(names) > 1 else _kind(workload, names[0])
         space = sum(
             math.prod(family.shape) for candidates in each for family in candidates.families
@@ -143,7 +143,7 @@ def _of_trees(
     )
 
 
-def _searched(search: TreeSearch, workload: Workload, name: str) -> OperatorCandidateSet:
+def _search_candidates(search: TreeSearch, workload: Workload, name: str) -> OperatorCandidateSet:
     if isinstance(workload.operator(name), Vector):
         return search.vector(workload, name)
     return search.einsum(workload, name)
@@ -189,7 +189,7 @@ def _of_mapspace(
         seconds = float(effort.budget_seconds)
         return replace(plain, seconds=seconds, how=f"{searches} searches share that budget")
     largest = distinct[sizes.index(max(sizes))]
-    seconds, patience = _tried(largest[0], effort)
+    seconds, patience = _try_search(largest[0], effort)
     more = math.sqrt(effort.patience / patience)
     how = (
         f"measured: {seconds:.1g} s with a patience of {patience:,} tilings, about {more:.1f} "
@@ -202,7 +202,7 @@ def _size(target: MappingTarget) -> int:
     return sum(space.size() for space in target.problem().spaces)
 
 
-def _tried(target: MappingTarget, effort: Effort) -> tuple[float, int]:
+def _try_search(target: MappingTarget, effort: Effort) -> tuple[float, int]:
     """Search with little patience; return the CPU seconds, and the patience of which they are."""
     short = replace(effort, patience=min(_PATIENCE, effort.patience))
     started = time.process_time()

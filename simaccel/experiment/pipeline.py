@@ -86,9 +86,13 @@ class PipelineRun:
     @property
     def cycles(self) -> int:
         """Cycles to the first token of all sequences, or of a decode step once all is going on."""
+        return self.cycles_of(self.stage_cycles)
+
+    def cycles_of(self, stages: Sequence[int]) -> int:
+        """Return these cycles where stages take so many for a micro-batch."""
         if self.phase == "decode":
-            return step_cycles(self.stage_cycles, self.micro_batches, self.message, self.back)
-        return self.ends[-1]
+            return step_cycles(stages, self.micro_batches, self.message, self.back)
+        return micro_batch_ends(stages, self.micro_batches, self.message)[-1]
 
     @property
     def seconds(self) -> float:
@@ -207,7 +211,7 @@ def run_pipeline(
         for name, count, workload in _stage_workloads(whole, stages)
     )
     rows = 1 if whole.parameters["phase"] == "decode" else whole.parameters["prompt"]
-    handed = whole.tensor_bytes(_handed_on(whole))
+    handed = whole.tensor_bytes(_handover_tensor(whole))
     return PipelineRun(
         accelerator=accelerator,
         phase=whole.parameters["phase"],
@@ -268,7 +272,7 @@ def _stage_accelerator(accelerator: Accelerator, stages: int) -> Accelerator:
     return Accelerator.model_construct(**{**fields, "chips": ChipsSpec.model_validate(own)})
 
 
-def _handed_on(whole: Workload) -> str:
+def _handover_tensor(whole: Workload) -> str:
     """Return the tensor that goes from layer to layer, as the first one reads it."""
     before, layer, _ = _parts(whole)
     made = {whole.operator(name).output.tensor for name in before}

@@ -48,7 +48,7 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     most = diagnosis.waits_for_bytes
     if most is None or not isinstance(accelerator.array, ArraySpec):
         return None
-    names = _together(workload, members(most))
+    names = _with_attention(workload, members(most))
     now = [part for part in diagnosis.operators if set(members(part)) & set(names)]
     moved = sum(map(part_dram_bytes, now))
     if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
@@ -77,7 +77,7 @@ def members(part: OperatorDiagnosis) -> tuple[str, ...]:
     return tuple(part.name.split("+"))
 
 
-def _together(workload: Workload, names: tuple[str, ...]) -> tuple[str, ...]:
+def _with_attention(workload: Workload, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return operators, or the attention that one is a part of."""
     fused = [one for one in parts(workload) if isinstance(one, tuple)]
     return next((attention for attention in fused if set(names) & set(attention)), names)

@@ -37,16 +37,16 @@ def remembered_what_if(
     own = works <= VECTORS.own.keys()
     if not own:
         return what_if(accelerator, program, progress=progress)
-    base = None if trace is None else _told(trace)
+    base = None if trace is None else _run_of_trace(trace)
     store, key = cache(), result_key("what-if", accelerator, program=program_text(program))
-    answer = store.recall(key, _read)
+    answer = store.recall(key, _read_result)
     if answer is None:
         answer = what_if(accelerator, program, progress=progress, base=base)
         store.remember(key, asdict(answer))
     return answer
 
 
-def _told(trace: TraceReader) -> BaseRun | None:
+def _run_of_trace(trace: TraceReader) -> BaseRun | None:
     """Return the run of a trace, if this code wrote it and its figures are there."""
     operators = trace.figures.get("operators")
     if trace.header.code != code_digest() or trace.partial or not operators:
@@ -57,11 +57,11 @@ def _told(trace: TraceReader) -> BaseRun | None:
     return BaseRun(FreedRun((), trace.cycles, cycles), waited_for_ports(trace.totals))
 
 
-def _read(found: dict[str, Any]) -> WhatIfResult:
-    return WhatIfResult(_freed(found["base"]), tuple(map(_freed, found["freed"])))
+def _read_result(found: dict[str, Any]) -> WhatIfResult:
+    return WhatIfResult(_read_freed(found["base"]), tuple(map(_read_freed, found["freed"])))
 
 
-def _freed(given: dict[str, Any]) -> FreedRun:
+def _read_freed(given: dict[str, Any]) -> FreedRun:
     resources, operators = given["resources"], given["operators"]
     if not all(isinstance(name, str) for name in resources):
         raise TypeError("resources are names")

@@ -34,14 +34,16 @@ def schedule_workload(
     """
     options = options or Options()
     asked = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    if accelerator.chips.count == 1 and set(asked) <= {None, 1}:
+    on_one = accelerator.chips.count == 1 and set(asked) <= {None, 1}
+    if on_one and not options.sequence_parallel:
         return _on_one(workload, accelerator, dataflow, options, told)
-    degrees = degrees_of(accelerator.chips, *asked)
+    degrees = degrees_of(accelerator.chips, *asked, sequence=options.sequence_parallel)
     spreads = spread_over(workload, degrees)
     pod = share_of(workload, spreads, accelerator.chips)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
+    options = replace(options, sequence_parallel=False)
     mapping = _on_one(pod.workload, alone, dataflow, options, told)
     return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
 

@@ -136,7 +136,7 @@ def what_if(
             kept = case == ()  # of the others only the cycles count
             machine = Machine(*free(accelerator, program, case), walks=same, accounts=kept)
             run = machine.run(done)
-            freed.append(_freed(case, run))
+            freed.append(_freed_run(case, run))
             base = base or BaseRun(freed[0], waited_for_ports(run.engines))
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
@@ -154,7 +154,7 @@ def _part(progress: Progress | None, at: int, of: int) -> Callable[[int, float],
     return lambda _, done: progress((at + done) / of)
 
 
-def _freed(case: tuple[str, ...], run: Run) -> FreedRun:
+def _freed_run(case: tuple[str, ...], run: Run) -> FreedRun:
     return FreedRun(
         case, run.cycles, {operator.name: operator.cycles for operator in run.operators}
     )

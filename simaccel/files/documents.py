@@ -67,7 +67,7 @@ class _Loader(_Base):  # type: ignore[misc]
             node.value = [*(pair for name, pair in merged.items() if name not in said), *own]
 
 
-def _tagged(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
+def _tag_mapping(loader: Any, node: yaml.Node) -> dict[str, Any]:  # noqa: ANN401 - a C type
     """Return a mapping of Timeloop's, such as `!Parallel {...}`, with its kind as `tag`."""
     if not isinstance(node, yaml.MappingNode):
         raise yaml.constructor.ConstructorError(None, None, f"{node.tag} of no mapping")
@@ -85,7 +85,7 @@ TAGS: Final = (
 )
 """Kinds of nodes that files of Timeloop and AccelForge have."""
 for _name in TAGS:
-    _Loader.add_constructor(f"!{_name}", _tagged)
+    _Loader.add_constructor(f"!{_name}", _tag_mapping)
 _Loader.add_constructor("!Nothing", _nothing)
 _NUMBERS = "-+0123456789."
 for _tag, _pattern, _first in (

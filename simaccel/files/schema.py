@@ -69,7 +69,10 @@ def _duplicates(root: yaml.Node | None) -> Iterator[tuple[str, object]]:
         for key, child in node.value:
             name = str(key.value)
             if name in keys and name != "<<":
-                yield _dotted((*path, name)), _Words(f"again on line {key.start_mark.line + 1}")
+                yield (
+                    _dot_location((*path, name)),
+                    _Words(f"again on line {key.start_mark.line + 1}"),
+                )
             keys.add(name)
             todo.append(((*path, name), child))
 
@@ -85,10 +88,10 @@ def faults_of(
     allowed: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False):
         loc = _loc_in_file(detail, raw)
-        field = _dotted(loc)
+        field = _dot_location(loc)
         value = ABSENT if detail["type"] in _MISSING else _short(detail["input"])
         values.setdefault(field, value)
-        allowed.setdefault(field, []).append(_allowed(detail, loc, model))
+        allowed.setdefault(field, []).append(_allowed_text(detail, loc, model))
     return [
         Fault(file, field, value, " or ".join(dict.fromkeys(allowed[field])))
         for field, value in values.items()
@@ -119,7 +122,7 @@ def _short(value: object) -> object:
     return value
 
 
-def _dotted(loc: Sequence[str | int]) -> str:
+def _dot_location(loc: Sequence[str | int]) -> str:
     """Write a location as ``path.to.field[3]``."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return text.removeprefix(".") or "file"
@@ -153,11 +156,11 @@ def _models(annotation: object) -> list[type[BaseModel]]:
 def _models_at(model: type[BaseModel], loc: Sequence[str | int]) -> list[type[BaseModel]]:
     found: list[object] = [model]
     for part in loc:
-        found = [below for annotation in found for below in _below(annotation, part)]
+        found = [below for annotation in found for below in _annotations_below(annotation, part)]
     return [sub for annotation in found for sub in _models(annotation)]
 
 
-def _below(annotation: object, part: str | int) -> list[object]:
+def _annotations_below(annotation: object, part: str | int) -> list[object]:
     """Find the annotations of a field of a model, a value of a mapping or an item of a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         field = annotation.model_fields.get(str(part))
@@ -165,7 +168,7 @@ def _below(annotation: object, part: str | int) -> list[object]:
     origin, args = get_origin(annotation), get_args(annotation)
     if isinstance(origin, type) and issubclass(origin, Collection):
         return list(args)
-    return [below for branch in args for below in _below(branch, part)]
+    return [below for branch in args for below in _annotations_below(branch, part)]
 
 
 def leaf_fields(model: type[BaseModel], prefix: str = "") -> list[str]:
@@ -203,7 +206,7 @@ def replaced_fields(model: type[BaseModel], prefix: str = "") -> dict[str, str]:
     return found
 
 
-def _allowed(
+def _allowed_text(
     detail: ErrorDetails, loc: tuple[str | int, ...], model: type[BaseModel] | None
 ) -> str:
     kind, around = detail["type"], _models_at(model, loc[:-1]) if model and loc else []

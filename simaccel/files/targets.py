@@ -43,11 +43,13 @@ def require_target(
 
     """
     if path == STDOUT and not text:
-        raise _refused(path, "output", STDOUT, "the path of a file; what is written is no text")
+        raise _refuse_target(
+            path, "output", STDOUT, "the path of a file; what is written is no text"
+        )
     if path == STDOUT:
         return Path(path)
     if path in {"", Path()}:
-        raise _refused(path, "output", str(path), "the path of a file")
+        raise _refuse_target(path, "output", str(path), "the path of a file")
     try:
         exists = _require_regular(Path(path))
         _require_folder(path)
@@ -55,7 +57,7 @@ def require_target(
     except (OSError, ValueError) as error:
         raise not_written(path, error) from None
     if exists and not force:
-        raise _refused(path, "output", "a file that exists", "a new file, or --force")
+        raise _refuse_target(path, "output", "a file that exists", "a new file, or --force")
     return Path(path)
 
 
@@ -92,7 +94,9 @@ def not_written(path: str | Path, error: Exception) -> InputError:
     """Say that the system refused to write a file."""
     reason = getattr(error, "strerror", None) or str(error)
     found = _REASON.search(reason)
-    return _refused(path, "output", found[1] if found else reason, "a file that can be written")
+    return _refuse_target(
+        path, "output", found[1] if found else reason, "a file that can be written"
+    )
 
 
 @contextmanager
@@ -153,16 +157,16 @@ def _require_regular(path: Path) -> bool:
         return False
     kinds = [kind for is_kind, kind in _KINDS if is_kind(mode)]
     if kinds or not stat.S_ISREG(mode):
-        raise _refused(path, "output", [*kinds, "no file"][0], "the path of a file")
+        raise _refuse_target(path, "output", [*kinds, "no file"][0], "the path of a file")
     return True
 
 
 def _require_folder(path: str | Path) -> None:
     folder, named = real_path(path).parent, str(Path(path).parent)
     if not folder.is_dir():
-        raise _refused(path, "output folder", named, "an existing folder")
+        raise _refuse_target(path, "output folder", named, "an existing folder")
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise _refused(path, "output folder", named, "a writable folder")
+        raise _refuse_target(path, "output folder", named, "a writable folder")
 
 
 def _require_no_input(path: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -173,8 +177,8 @@ def _require_no_input(path: str | Path, inputs: Iterable[str | Path]) -> None:
             same = same or Path(path).samefile(one)
         if same:
             allowed = f"another file than {one}, which is read"
-            raise _refused(path, "output", "an input of this command", allowed)
+            raise _refuse_target(path, "output", "an input of this command", allowed)
 
 
-def _refused(path: str | Path, field: str, value: str, allowed: str) -> InputError:
+def _refuse_target(path: str | Path, field: str, value: str, allowed: str) -> InputError:
     return InputError([Fault(str(path) or "command line", field, value, allowed)])

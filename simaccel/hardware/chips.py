@@ -38,7 +38,7 @@ LinkTopology = Literal["ring", "torus", "all_to_all", "switch"]
 Algorithm = Literal["ring", "bidirectional_ring", "halving_doubling", "direct"]
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "point_to_point"]
 COLLECTIVES: Final[tuple[Collective, ...]] = get_args(Collective)
-_ALGORITHMS: Final[dict[LinkTopology, tuple[Algorithm, ...]]] = {
+_ALGORITHMS: Final[dict[str, tuple[Algorithm, ...]]] = {
     "ring": ("bidirectional_ring", "ring"),
     "torus": ("bidirectional_ring", "ring"),
     "all_to_all": ("direct",),
@@ -54,6 +54,15 @@ LINK_SENT: Final = "link_write"
 """Level and direction of what a chip sends, in counts of bytes."""
 Messages = tuple[int, ...]
 """Bytes that a chip sends over one link, one step after the other."""
+
+
+def algorithms(topology: object) -> tuple[Algorithm, ...]:
+    """Return what collectives can run on a topology, the default first; nothing of an unknown one.
+
+    >>> algorithms("switch")
+    ('ring', 'halving_doubling')
+    """
+    return _ALGORITHMS.get(topology, ()) if isinstance(topology, str) else ()
 
 
 class ChipAxis(tuple[int, int]):

@@ -100,10 +100,10 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
     constraints: Constraints = {}
     faults: list[Fault] = []
     for text in texts:
-        parsed = _parsed(text)
+        parsed = _parse_constraint(text)
         if parsed is None:
             faults.append(Fault(source, "--constrain", text, _EXAMPLES))
-        elif (other := _contradicted(constraints, parsed)) is not None:
+        elif (other := _contradicting_constraint(constraints, parsed)) is not None:
             faults.append(Fault(source, "--constrain", text, f"{other}, as stands before it"))
         else:
             constraints = merged(constraints, parsed)
@@ -138,7 +138,7 @@ def _is_of_trees(level: str, part: LevelConstraint) -> bool:
 
 
 def _constraint(text: str) -> str:
-    if _parsed(text) is None:
+    if _parse_constraint(text) is None:
         raise ValueError(_EXAMPLES)
     return text
 
@@ -147,16 +147,16 @@ ConstraintText = Annotated[str, Field(strict=True), AfterValidator(_constraint)]
 """A constraint as it stands in an accelerator's file and on the command line."""
 
 
-def _parsed(text: str) -> Constraints | None:
+def _parse_constraint(text: str) -> Constraints | None:
     form = _FORM.fullmatch(text.strip())
     if form is None:
         return None
     level, what, sign, value = form["level"], form["what"], form["sign"], form["value"].strip()
-    part = _numbered(what, sign, value) if _counts(what) else _listed(what, sign, value)
+    part = _parse_number(what, sign, value) if _counts(what) else _parse_list(what, sign, value)
     return None if part is None else {level: part}
 
 
-def _contradicted(before: Constraints, one: Constraints) -> str | None:
+def _contradicting_constraint(before: Constraints, one: Constraints) -> str | None:
     """Return the constraint that asks for another number of pieces of the same rank."""
     for level, constraint in one.items():
         given = before.get(level, LevelConstraint()).factors
@@ -171,7 +171,7 @@ def _counts(what: str | None) -> bool:
     return what not in (None, "order", "keep")
 
 
-def _numbered(rank: str, sign: str, value: str) -> LevelConstraint | None:
+def _parse_number(rank: str, sign: str, value: str) -> LevelConstraint | None:
     if value == "all" and sign == "=":
         return LevelConstraint(factors={rank: "all"})
     if not re.fullmatch(r"0*[1-9][0-9]{0,17}", value):
@@ -181,7 +181,7 @@ def _numbered(rank: str, sign: str, value: str) -> LevelConstraint | None:
     return LevelConstraint(most={rank: int(value)})
 
 
-def _listed(what: str | None, sign: str, value: str) -> LevelConstraint | None:
+def _parse_list(what: str | None, sign: str, value: str) -> LevelConstraint | None:
     names = tuple(name.strip() for name in value.split(",")) if value != "none" else ()
     if sign != "=" or not all(re.fullmatch(r"\w+", name) for name in names):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from simaccel.hardware.accelerator import Accelerator
 from simaccel.hardware.area.parts import area_of
 from simaccel.hardware.area.spec import NODE, AreaSpec
 from simaccel.hardware.array import ArraySpec
-from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.chips import ChipsSpec, algorithms
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.energy.spec import EnergySpec
 from simaccel.hardware.energy.tables import NODES
@@ -62,7 +62,7 @@ def _accept(plugin: Plugin, found: object) -> Path:
 
 def accelerator_files() -> Registry[Path]:
     """Return the files of accelerators by name: simaccel's, and behind them those of plug-ins."""
-    return Registry("simaccel.accelerators", _shipped(), _accept)
+    return Registry("simaccel.accelerators", _shipped_files(), _accept)
 
 
 def list_accelerators() -> list[str]:
@@ -120,7 +120,8 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
     """
     raw = accelerator.model_dump()
     for field, value in values.items():
-        _put(raw, field.split("."), value)
+        _put_value(raw, field.split("."), value)
+    _follow_topology(raw, values)
     built, faults = _build(raw, source)
     if built is None:
         raise InputError(faults)
@@ -130,19 +131,19 @@ def with_values(accelerator: Accelerator, values: Mapping[str, object], source: 
 def _sections_of(name: str) -> dict[str, Any]:
     """Return an accelerator as it is written; a plug-in that is broken has no sections."""
     try:
-        return _written(accelerator_files()[name])
+        return _read_written(accelerator_files()[name])
     except SimaccelError:
-        if name in _shipped():
+        if name in _shipped_files():
             raise
         return {}
 
 
 @lru_cache
-def _written(path: Path) -> dict[str, Any]:
+def _read_written(path: Path) -> dict[str, Any]:
     return read_yaml(path, EXPECTED)[0]
 
 
-def _shipped() -> dict[str, Path]:
+def _shipped_files() -> dict[str, Path]:
     for folder in _FOLDERS:
         if folder.is_dir():
             return {path.stem: path for path in folder.glob("*.yaml")}
@@ -169,11 +170,24 @@ def _override(raw: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
                 faults.append(Fault(file, field, text, "a YAML value"))
                 continue
             files[field] = file
-            _put(raw, field.split("."), value)
+            _put_value(raw, field.split("."), value)
+    _follow_topology(raw, files)
     return files, faults
 
 
-def _put(raw: dict[str, Any], keys: list[str], value: object) -> None:
+def _follow_topology(raw: dict[str, Any], replaced: Collection[str]) -> None:
+    """Leave out what a file says of another topology of chips than the one that replaces it."""
+    chips = raw.get("chips")
+    if "chips.topology" not in replaced or not isinstance(chips, dict):
+        return
+    topology = chips["topology"]
+    if topology != "torus" and "chips.shape" not in replaced:
+        chips.pop("shape", None)
+    if "chips.algorithm" not in replaced and chips.get("algorithm") not in algorithms(topology):
+        chips.pop("algorithm", None)
+
+
+def _put_value(raw: dict[str, Any], keys: list[str], value: object) -> None:
     section: Any = raw
     for key in keys[:-1]:
         section = section.setdefault(key, {}) if isinstance(section, dict) else None
@@ -237,7 +251,7 @@ def _is_empty(raw: Mapping[str, Any], keys: list[str]) -> bool:
 
 def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
     """Tabulate every field with its unit, each section's source, and the derived figures."""
-    return [*_rows(accelerator, ""), *_derived(accelerator)]
+    return [*_rows(accelerator, ""), *_derived_figures(accelerator)]
 
 
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
@@ -273,7 +287,7 @@ def _with_unit(name: str, value: object) -> str:
     return f"{value}{matching[0] if matching else ''}"
 
 
-def _derived(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
+def _derived_figures(accelerator: Accelerator) -> Iterator[tuple[str, str]]:
     macs_per_second = accelerator.pes * accelerator.clock_hz
     bandwidth = accelerator.dram.bandwidth_bytes_per_second
     balance = "unlimited" if bandwidth is None else f"{macs_per_second / bandwidth:.6g} MAC/B"

@@ -43,7 +43,7 @@ BANKED_MAPS: Final = ("bgil", "rbc")
 """Address maps of which the model of a tile knows."""
 
 
-def _named(names: Iterable[str]) -> AfterValidator:
+def _validate_names(names: Iterable[str]) -> AfterValidator:
     def read(value: str) -> str:
         if value not in names:
             raise ValueError(", ".join(names))
@@ -52,7 +52,7 @@ def _named(names: Iterable[str]) -> AfterValidator:
     return AfterValidator(read)
 
 
-def _published(value: object) -> object:
+def _find_part(value: object) -> object:
     """Return the part of a name; one of a user's own is a section with the same fields."""
     if not isinstance(value, str):
         return value
@@ -117,8 +117,8 @@ class DramSpec(Spec):
     request_bytes: Bytes | None = None
     requests_in_flight: Count | None = None
     capacity_bytes: BytesOrUnlimited = None
-    part: Annotated[DramPart | None, BeforeValidator(_published), PlainSerializer(_name)] = None
-    map: Annotated[str, _named(BANKED_MAPS)] | None = None
+    part: Annotated[DramPart | None, BeforeValidator(_find_part), PlainSerializer(_name)] = None
+    map: Annotated[str, _validate_names(BANKED_MAPS)] | None = None
 
     @model_validator(mode="after")
     def _banks(self) -> Self:

@@ -43,23 +43,23 @@ def with_presets(
             continue
         match = _DRAM.fullmatch(name) if section == "dram" else None
         wanted = match[2] if match else name
-        makers = _known(section, raw, lambda: {wanted} & set(names()), load)  # noqa: B023
+        makers = _preset_makers(section, raw, lambda: {wanted} & set(names()), load)  # noqa: B023
         make = makers.get(wanted)
         if make is None:
-            known = _known(section, raw, names, load)
+            known = _preset_makers(section, raw, names, load)
             faults.append(Fault(file, section, name, f"a section, or {suggest(name, known)}"))
             filled.pop(section)
             continue
-        filled[section] = _merged(make(int(match[1] or 1) if match else 1), more)
+        filled[section] = _merge_fields(make(int(match[1] or 1) if match else 1), more)
     return filled, faults
 
 
 def preset_names(section: str) -> list[str]:
     """Name the presets of a section, other accelerators left out."""
-    return [*_known(section, {}, list, lambda _: {})]
+    return [*_preset_makers(section, {}, list, lambda _: {})]
 
 
-def _known(
+def _preset_makers(
     section: str, raw: Mapping[str, Any], names: Callable[[], Iterable[str]], load: Load
 ) -> dict[str, Callable[[int], Mapping[str, Any]]]:
     """Return what makes each preset of a section; the argument counts DRAM channels."""
@@ -123,13 +123,13 @@ def _dram(name: str, channels: int, raw: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_fields(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Put what is given in place of what the preset has."""
     found = dict(base)
     for key, value in more.items():
         below = found.get(key)
         both = isinstance(below, Mapping) and isinstance(value, Mapping)
-        found[key] = _merged(below, value) if both else value  # type: ignore[arg-type]
+        found[key] = _merge_fields(below, value) if both else value  # type: ignore[arg-type]
     return found
 
 

@@ -29,7 +29,7 @@ def load_accelerator(
 
     """
     path = accelerator_path(str(name_or_path))
-    raw, faults, account = _read(path)
+    raw, faults, account = _read_document(path)
     accelerator = build_accelerator(raw, path, overrides, faults)
     account = replace(account, allowed=allow_unmodelled)
     vars(accelerator)["account"] = account  # of the file, and no part of what it describes
@@ -54,7 +54,7 @@ def accelerator_path(name: str) -> Path:
     return known[name]
 
 
-def _read(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
+def _read_document(path: Path) -> tuple[dict[str, Any], list[Fault], FileAccount]:
     """Return what a file of any kind describes as an accelerator's document, and what is wrong.
 
     The last is what became of the fields of another tool's file.

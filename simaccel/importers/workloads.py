@@ -96,7 +96,7 @@ def _topology(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     return load_topology(path, **given)
 
 
-def _described(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
+def _load_description(path: str, **given: Any) -> Workload:  # noqa: ANN401 - sizes
     from simaccel.maestro.dataflows.described import load_described  # noqa: PLC0415 - seldom needed
 
     return load_described(path, **given)
@@ -134,7 +134,7 @@ def _parse(document: Mapping[Any, Any], source: str) -> Workload:
 _READERS: Final[Mapping[str, Callable[..., Workload]]] = {
     "onnx": _onnx,
     "topology": _topology,
-    "description": _described,
+    "description": _load_description,
     "config": _config,
     "document": _document,
 }

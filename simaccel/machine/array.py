@@ -125,7 +125,7 @@ class Array(OnChipEngine):
     def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
         super().__init__(name, plan, wires)
         self.memory = memory_cycles(plan)
-        self.came = dict.fromkeys(_taken(plan), 0)
+        self.came = dict.fromkeys(_tiles_of_blocks(plan), 0)
         """When each tile came that a block has taken, or will come from the array itself."""
         self.free_at = 0
         """Since when a next stationary operand may shift in."""
@@ -250,7 +250,7 @@ def _tile(op: Instruction, tokens: Tokens) -> str:
     return name_before(tokens.handover.tile) if op.before else tokens.handover.tile
 
 
-def _taken(plan: Plan) -> Iterator[str]:
+def _tiles_of_blocks(plan: Plan) -> Iterator[str]:
     """Yield the tiles that blocks take or make."""
     for op in plan.ops:
         for edge in (op.begins, op.ends):

@@ -51,7 +51,7 @@ def transfer(command: Load | Store, accelerator: Accelerator) -> CommandTraffic:
             carried[f"{command.tile.place}_{'write' if reads else 'read'}", view.name] += (
                 moved.inner
             )
-    return _carried(carried)
+    return _sum_traffic(carried)
 
 
 def dram_rows(command: Load | Store, accelerator: Accelerator) -> TileRows | None:
@@ -68,7 +68,7 @@ def pass_of(command: Compute, steps: Steps, accelerator: Accelerator) -> Command
     for tile, moved in zip((*command.inputs, command.out), steps.reads, strict=True):
         _access(found, tile, moved, _on_pipe(moved, accelerator), reads=True)
     _access(found, command.out, steps.writes, steps.writes.outer, reads=False)
-    return _carried(found)
+    return _sum_traffic(found)
 
 
 def held_in_pes(command: Compute) -> Stationarity:
@@ -94,7 +94,7 @@ def _on_pipe(moved: TransferTraffic, accelerator: Accelerator) -> int:
     return moved.outer if accelerator.noc.distribution.multicasts else moved.inner
 
 
-def _carried(found: Counter[tuple[str, str]]) -> CommandTraffic:
+def _sum_traffic(found: Counter[tuple[str, str]]) -> CommandTraffic:
     def total(level: str) -> int:
         return sum(n for (at, _), n in found.items() if at == level)
 

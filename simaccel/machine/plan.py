@@ -69,8 +69,8 @@ def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
             add(replace(op) if id(op) in twice else op)
     _charge_waits(plan.ops)
     _mark_empty(plan.ops)
-    plan.around += _around(plan.ops, [op.trips for op in plan.ops])
-    plan.uneven += _around(plan.ops, _uneven(plan.ops))
+    plan.around += _loops_around(plan.ops, [op.trips for op in plan.ops])
+    plan.uneven += _loops_around(plan.ops, _uneven(plan.ops))
     plan.again += _again(plan.ops)
     return plan
 
@@ -91,7 +91,7 @@ def needed_by(ops: Sequence[Instruction]) -> list[Sequence[int]]:
     return needed_by_op
 
 
-def _around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
+def _loops_around(ops: Sequence[Instruction], of: Sequence[_Of]) -> Iterator[tuple[_Of, ...]]:
     """Yield what the loops around each step have, and those around the end of the walk."""
     found: tuple[_Of, ...] = ()
     for op, one in zip(ops, of, strict=True):

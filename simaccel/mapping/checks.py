@@ -54,7 +54,7 @@ def faults(
     when the program is known. A place counts nodes, and so each keep for itself.
     """
     if is_sharded(mapping):
-        return _sharded(workload, mapping, accelerator, file)
+        return _check_chips(workload, mapping, accelerator, file)
     all_faults: list[Fault] = []
     for at, part in enumerate(mapping.body):
         place = f"groups[{at}]"
@@ -75,7 +75,7 @@ def faults(
         if isinstance(part, ResidentScope):
             known = [walked for walked in walks if walked is not None]
             complete = len(known) == len(walks)
-            findings = list(_around(workload, part, known)) if complete else []
+            findings = list(_check_around(workload, part, known)) if complete else []
             all_faults += [
                 Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings
             ]
@@ -86,7 +86,7 @@ def faults(
     return list(dict.fromkeys(all_faults))
 
 
-def _sharded(
+def _check_chips(
     workload: Workload, mapping: Mapping, accelerator: Accelerator | None, file: str
 ) -> list[Fault]:
     """Return what is wrong with spreads over chips; or, if nothing is, with what a chip does."""
@@ -240,17 +240,19 @@ def _meets(keep: Keep, view: TensorView, site: Site) -> bool:
     return all(span.start < high and low < span.stop for span, (low, high) in spans)
 
 
-def _around(workload: Workload, around: ResidentScope, walks: list[TreeWalk]) -> Iterator[Finding]:
+def _check_around(
+    workload: Workload, around: ResidentScope, walks: list[TreeWalk]
+) -> Iterator[Finding]:
     """Yield what is wrong with what is kept around several groups."""
     for at, keep in enumerate(around.keeps):
         place, text = f"keep[{at}]", node_text(keep)
         if keep.tensor not in workload.tensors:
             yield place, text, f"a tensor; {suggest(keep.tensor, workload.tensors)}"
             continue
-        yield from _kept(workload, around, at, walks)
+        yield from _check_keep(workload, around, at, walks)
 
 
-def _kept(
+def _check_keep(
     workload: Workload, around: ResidentScope, at: int, walks: list[TreeWalk]
 ) -> Iterator[Finding]:
     keep = around.keeps[at]
@@ -267,10 +269,10 @@ def _kept(
         yield place, text, "a tensor that a group inside makes; one group can keep its inputs"
     elif not any(_uses(workload, walked, keep, around) for walked in walks):
         yield place, text, f"parts of {keep.tensor} that a group inside uses from here"
-    yield from _needed(workload, around, keep, place)
-    yield from _overwritten(around, keep, walks, place)
-    yield from _apart(around, keep, walks, place)
-    yield from _padded(workload, around, keep, views, place)
+    yield from _check_needed(workload, around, keep, place)
+    yield from _check_overwritten(around, keep, walks, place)
+    yield from _check_apart(around, keep, walks, place)
+    yield from _check_padded(workload, around, keep, views, place)
     for other in around.keeps[:at]:
         if other.tensor == keep.tensor and _overlap(other, keep):
             yield place, text, f"regions of {keep.tensor} that don't overlap"
@@ -304,7 +306,9 @@ def _uses(workload: Workload, one: TreeWalk, keep: Keep, around: ResidentScope) 
     )
 
 
-def _needed(workload: Workload, around: ResidentScope, keep: Keep, place: str) -> Iterator[Finding]:
+def _check_needed(
+    workload: Workload, around: ResidentScope, keep: Keep, place: str
+) -> Iterator[Finding]:
     """Yield a tensor that others need, which would have to be in DRAM too.
 
     What is made in the tile in place, and has none of its own, is never stored either.
@@ -333,7 +337,7 @@ def _boxes(workload: Workload, keep: Keep, place: str) -> Iterator[Finding]:
                 yield place, node_text(keep), allowed
 
 
-def _padded(
+def _check_padded(
     workload: Workload, around: ResidentScope, keep: Keep, views: list[TensorView], place: str
 ) -> Iterator[Finding]:
     """Yield a tensor kept whole that a group sees padded."""
@@ -343,7 +347,7 @@ def _padded(
         yield place, node_text(keep), f"a tensor that no group pads; {keep.tensor} is"
 
 
-def _overwritten(
+def _check_overwritten(
     around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
 ) -> Iterator[Finding]:
     """Yield what is made in place over a kept tensor that a later group still reads."""
@@ -357,11 +361,11 @@ def _overwritten(
             seen.names[0]
             for seen in walked.space.operators
             if walked.aliases.get(seen.output.name)
-            and _held_by(keep, seen.names[0], around, walked)
+            and _holds_tensor(keep, seen.names[0], around, walked)
         }
 
 
-def _apart(
+def _check_apart(
     around: ResidentScope, keep: Keep, walks: list[TreeWalk], place: str
 ) -> Iterator[Finding]:
     """Yield what is made in place of a tensor kept whole, and has a tile of its own at times."""
@@ -369,7 +373,7 @@ def _apart(
     for walked in walks if not keep.region else ():
         for site in walked.sites:
             for use, _ in walked.seen(site).uses:
-                if use != keep.tensor and _held_by(keep, use, around, walked):
+                if use != keep.tensor and _holds_tensor(keep, use, around, walked):
                     has = next(site.keeps(walked.root(use)), None) is not None
                     own.setdefault(use, set()).add(has)
     for name, known in own.items():
@@ -378,7 +382,7 @@ def _apart(
             yield place, node_text(keep), allowed
 
 
-def _held_by(keep: Keep, name: str, around: ResidentScope, one: TreeWalk) -> bool:
+def _holds_tensor(keep: Keep, name: str, around: ResidentScope, one: TreeWalk) -> bool:
     held = held_around(one.space.workload, one.root(name), around.keeps)
     return held == keep.tensor
 

@@ -109,7 +109,7 @@ def overlapping(site: Site, terms: Terms, start: int) -> bool:
     starts: Ints = np.zeros(1, dtype=np.int64)
     sizes: Ints = np.ones(1, dtype=np.int64)
     for rank, c in terms:
-        own = _cut(inside[0].sizes[rank], (step.node for step in inside), rank)
+        own = _cut_sizes(inside[0].sizes[rank], (step.node for step in inside), rank)
         starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
         sizes = (sizes[:, None] + c * (own - 1)).reshape(-1)
     order = np.argsort(starts, kind="stable")
@@ -165,10 +165,10 @@ def _pieces(size: int, tiles: tuple[int, ...]) -> int:
 
 def _sizes(site: Site, rank: str) -> Ints:
     """Return the sizes of the pieces of a rank, in order."""
-    return _cut(site.box[rank][1], (step.node for step in site.steps), rank)
+    return _cut_sizes(site.box[rank][1], (step.node for step in site.steps), rank)
 
 
-def _cut(size: int, some: Iterable[Node], rank: str) -> Ints:
+def _cut_sizes(size: int, some: Iterable[Node], rank: str) -> Ints:
     """Return the sizes of the pieces that nodes cut a block of a rank into, in order."""
     found = [size]
     for node in some:

@@ -84,10 +84,10 @@ def folds(walk: TreeWalk) -> Iterator[Finding]:
                 names = ", ".join(name for name, _ in seen.uses)
                 allowed = f"a loop {rank} 1 outside, as {rank} isn't in two of {names}"
                 yield site.place, text, allowed
-        yield from _misplaced(site, seen)
+        yield from _find_misplaced(site, seen)
 
 
-def _misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
+def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
     """Yield spreads of ranks that a stationarity doesn't have at their side of the array."""
     kind = site.do.stationarity
     assert kind is not None  # noqa: S101 - every array has one
@@ -153,11 +153,13 @@ def reads(walk: TreeWalk) -> Iterator[Finding]:
                     allowed = f"do {maker.do.operator}, which makes {name}, in an earlier branch"
                     yield site.place, node_text(site.do), allowed
                 else:
-                    yield from _unfinished(walk, site, maker, view)
+                    yield from _find_unfinished(walk, site, maker, view)
                     yield from _partial(walk, site, maker, view)
 
 
-def _unfinished(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
+def _find_unfinished(
+    walk: TreeWalk, site: Site, maker: Site, view: TensorView
+) -> Iterator[Finding]:
     made = walk.seen(maker)
     for _, rank in site.cutting(site.shared(maker)):
         if rank in made.reduced:
@@ -257,10 +259,10 @@ def _crossing(
     walk: TreeWalk, fork: tuple[str, str, int], early: Sequence[Site], late: Sequence[Site]
 ) -> Iterator[Finding]:
     place, text, loop = fork
-    after = {name for site in late for name, _ in _touched(walk, site)}
+    after = {name for site in late for name, _ in _touched_tiles(walk, site)}
     crossing: dict[str, str] = {}
     for site in early:
-        for name, view in _touched(walk, site):
+        for name, view in _touched_tiles(walk, site):
             home = walk.home(site, name, view)
             if name not in after or home is None:
                 continue
@@ -276,7 +278,7 @@ def _crossing(
         yield place, text, allowed
 
 
-def _touched(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
+def _touched_tiles(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
     """Yield the tiles that a leaf touches, sums that an online one corrects too."""
     seen = walk.seen(site)
     for use, view in seen.uses:

@@ -46,14 +46,14 @@ def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep])
     if held not in whole:
         return None
     while whole[held] and tensor != held:
-        if tensor in _kept(group.tree):
+        if tensor in _kept_tensors(group.tree):
             return None
         tensor = workload.in_place[tensor]
     return held
 
 
 @lru_cache(maxsize=4096)
-def _kept(tree: Tree) -> frozenset[str]:
+def _kept_tensors(tree: Tree) -> frozenset[str]:
     return frozenset(tensor_of(one.tensor) for one in nodes(tree) if isinstance(one, Keep))
 
 

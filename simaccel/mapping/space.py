@@ -232,7 +232,7 @@ def _merge(
         elif rank not in derived:
             sizes[rank] = size
     seen = [
-        _seen(workload, at, operator, classes, plain, group.merged)
+        _bind_operator(workload, at, operator, classes, plain, group.merged)
         for at, operator in enumerate(operators)
     ]
     axes = {
@@ -276,7 +276,7 @@ def _plain(rank: str, derived: Mapping[str, Terms]) -> Terms:
     return tuple(found.items())
 
 
-def _seen(
+def _bind_operator(
     workload: Workload,
     at: int,
     operator: Operator,

@@ -47,7 +47,7 @@ def together(workload: Workload, group: Group) -> list[Finding]:
     if found:
         return found
     plain = space_of(workload, replace(group, merged={}, padded={}))
-    return [*extents(plain), *_merged(group, plain), *_padded(group, plain)]
+    return [*extents(plain), *_find_merged(group, plain), *_find_padded(group, plain)]
 
 
 def extents(plain: IterationSpace) -> Iterator[Finding]:
@@ -77,10 +77,10 @@ def _operators(workload: Workload, group: Group) -> Iterator[Finding]:
         elif name in group.operators[:at]:
             yield f"operators[{at}]", name, "each operator once"
     if not set(group.operators) - set(known):
-        yield from _apart(workload, group)
+        yield from _find_apart(workload, group)
 
 
-def _apart(workload: Workload, group: Group) -> Iterator[Finding]:
+def _find_apart(workload: Workload, group: Group) -> Iterator[Finding]:
     """Yield operators that can't be in one group: other boxes of a tensor, or other repetitions."""
     boxes: dict[str, tuple[tuple[slice, ...], str]] = {}
     first = group.operators[0] if group.operators else ""
@@ -99,7 +99,7 @@ def _apart(workload: Workload, group: Group) -> Iterator[Finding]:
                 )
 
 
-def _merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
+def _find_merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     uses = [view for operator in plain.operators for _, view in operator.uses]
     sums = [*plain.derived.values(), *(dim for view in uses for dim in view.terms)]
     alone = {rank for dim in sums if len(dim) > 1 or dim[0][1] > 1 for rank, _ in dim}
@@ -127,7 +127,7 @@ def _merged(group: Group, plain: IterationSpace) -> Iterator[Finding]:
             taken.add(rank)
 
 
-def _padded(group: Group, plain: IterationSpace) -> Iterator[Finding]:
+def _find_padded(group: Group, plain: IterationSpace) -> Iterator[Finding]:
     for rank, size in group.padded.items():
         where = f"padded.{rank}"
         if rank not in plain.sizes:

@@ -58,16 +58,16 @@ def tree_text(mapping: Mapping) -> str:
     lines = [" ".join(["mapping", *map(name_text, names)])]
     for part in mapping.body:
         if isinstance(part, Group):
-            lines += _indented(_group_lines(part))
+            lines += _indent_lines(_group_lines(part))
             continue
         inside = [_keeps_line(part.keeps)] if part.keeps else []
         for group in part.groups:
             inside += _group_lines(group)
-        lines += _indented(["around", *_indented(inside)])
+        lines += _indent_lines(["around", *_indent_lines(inside)])
     return "\n".join([*lines, ""])
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
+def _indent_lines(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
@@ -84,7 +84,7 @@ def _group_lines(group: Group) -> list[str]:
     if group.padded:
         words.append(PADDED)
         words += [f"{name_text(rank)}={size}" for rank, size in group.padded.items()]
-    return [" ".join(word for word in words if word), *_indented(tree_lines(group.tree))]
+    return [" ".join(word for word in words if word), *_indent_lines(tree_lines(group.tree))]
 
 
 def tree_lines(tree: Tree) -> list[str]:
@@ -103,7 +103,7 @@ def tree_lines(tree: Tree) -> list[str]:
         if isinstance(node, Fork | Part):
             for branch in node.branches:
                 first, *others = tree_lines(branch) or [""]
-                lines += _indented([f"{_BAR}{first}".rstrip(), *_indented(others)])
+                lines += _indent_lines([f"{_BAR}{first}".rstrip(), *_indent_lines(others)])
     return lines
 
 
@@ -248,7 +248,7 @@ def _group_of(text: str) -> Group:
     padded: dict[str, int] = {}
     if words.taken(MERGING):
         while words.left and not words.is_next(PADDED):
-            rank, ranks = _merged(words)
+            rank, ranks = _parse_merging(words)
             merged[rank] = ranks
     if words.taken(PADDED):
         while words.left:
@@ -259,7 +259,7 @@ def _group_of(text: str) -> Group:
     return Group(operators=tuple(operators), tree=(), merged=merged, padded=padded)
 
 
-def _merged(words: LineReader) -> tuple[str, tuple[str, ...]]:
+def _parse_merging(words: LineReader) -> tuple[str, tuple[str, ...]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]

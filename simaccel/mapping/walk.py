@@ -181,7 +181,7 @@ class _Walker:
             else:
                 self.steps.append(step)
                 outside = (*outside, step)
-                scope = _after(node, scope)
+                scope = _step_behind(node, scope)
 
     def _branches(
         self, node: Fork | Part, step: TreeStep, outside: tuple[TreeStep, ...], scope: _Here
@@ -208,7 +208,7 @@ def _part(node: Part, number: int, whole: int) -> tuple[int, int]:
     return sizes[number], sum(sizes[:number])
 
 
-def _after(node: Node, here: _Here) -> _Here:
+def _step_behind(node: Node, here: _Here) -> _Here:
     """Return what arrives behind a loop, spread or keep."""
     if not isinstance(node, Loop | Spread):
         return here

@@ -160,14 +160,14 @@ class _Stores:
             loops = [(c, loop) for own, c in terms for loop in outside if loop[0] == own]
             first = start + sum(c * begin for c, (_, begin, _, _) in loops)
             steps = [(c * step, trips) for c, (_, _, step, trips) in loops]
-            box.append(_spread((first, first + size), steps))
+            box.append(_repeat_interval((first, first + size), steps))
         return tuple(box)
 
 
-def _spread(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
+def _repeat_interval(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[Interval, ...]:
     """Repeat an interval by (step, trips), the smallest steps first.
 
-    >>> _spread((0, 3), [(6, 2), (3, 2)]), _spread((0, 1), [(2, 2)])
+    >>> _repeat_interval((0, 3), [(6, 2), (3, 2)]), _repeat_interval((0, 1), [(2, 2)])
     (((0, 12),), ((0, 1), (2, 3)))
     """
     intervals: tuple[Interval, ...] = (span,)

@@ -154,7 +154,7 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
         return
     state.dram = state.surroundings.enter(operator.name)
     state.statistics.clear()
-    around = _seen_around(operator, state, state.surroundings)
+    around = _slots_around(operator, state, state.surroundings)
     state.slots |= {name: seen for name, (_, seen) in around.items()}
     _body(operator.body, at, state, operator.tiles)
     for name, (whole, seen) in around.items():
@@ -163,7 +163,7 @@ def _operator(operator: Operator, at: Coordinates, state: _State) -> None:
     state.surroundings.leave(operator.name, state.dram)
 
 
-def _seen_around(
+def _slots_around(
     operator: Operator, state: _State, surroundings: SharedTensors
 ) -> dict[str, tuple[_Slot, _Slot]]:
     """Return what is kept whole around an operator, and how it sees it: the tensor's own way."""
@@ -179,7 +179,7 @@ def _seen_around(
 def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
     """Run the iterations; nodes that run ahead see the next iteration's tiles and coordinates."""
     places = [
-        _derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
+        _add_derived(at | {loop.rank: at.get(loop.rank, 0) + loop.start + i * loop.step}, state)
         for i in range(loop.trips)
     ]
     if not loop.ahead:
@@ -202,7 +202,7 @@ def _loop(loop: ProgramLoop, at: Coordinates, state: _State) -> None:
         behind = new
 
 
-def _derived(at: Coordinates, state: _State) -> Coordinates:
+def _add_derived(at: Coordinates, state: _State) -> Coordinates:
     """Add the coordinates of ranks that are sums of others."""
     for rank, terms in state.derived:
         at[rank] = sum(c * at.get(one, 0) for one, c in terms)
@@ -217,7 +217,7 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
     elif isinstance(command, Sfu):
         _sfu(command, at, state)
     elif isinstance(command, UnitCommand):
-        block = _written(_slot(command.tile, state).values, f"tile {command.tile.name}")
+        block = _check_written(_slot(command.tile, state).values, f"tile {command.tile.name}")
         _slot(command.out, state).values[...] = command.meaning(block)
     else:
         _slot(command.tile, state)
@@ -226,18 +226,18 @@ def _command(command: Command, at: Coordinates, state: _State) -> None:
 def _transfer(command: Load | Store, state: _State) -> None:
     tile = command.tile
     slot = _slot(tile, state)
-    outside, block = _outside(command, slot, state)
+    outside, block = _transfer_block(command, slot, state)
     if block.shape != tile.shape:
         raise ProgramError(f"tile {tile.name} at {slot.start} reaches beyond {outside}")
     if isinstance(command, Store):
-        block[...] = _written(slot.values, f"tile {tile.name}")
+        block[...] = _check_written(slot.values, f"tile {tile.name}")
         return
-    slot.values[...] = _written(block, outside)
+    slot.values[...] = _check_written(block, outside)
     if command.slides:
         _slide(command, slot, state)
 
 
-def _outside(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
+def _transfer_block(command: Load | Store, slot: _Slot, state: _State) -> tuple[str, Array]:
     """Return what a transfer reads or writes: a tile's name or a tensor's, and the block of it."""
     tile = command.tile
     other = command.source if isinstance(command, Load) else command.target
@@ -267,7 +267,7 @@ def _slide(command: Load, slot: _Slot, state: _State) -> None:
     )
     there = tuple(slice(s, s + n) for s, n in zip(shift, shared, strict=True))
     target = tuple(slice(0, n) for n in shared)
-    slot.values[target] = _written(past.values[there], f"the part of {tile.name} that stays")
+    slot.values[target] = _check_written(past.values[there], f"the part of {tile.name} that stays")
     fresh = in_bytes(slot.values.size - int(np.prod(shared)), tile.view.bits)
     if command.moved is None or command.moved.outer != fresh:
         raise ProgramError(f"tile {tile.name} slides by {fresh} B, the program says otherwise")
@@ -279,7 +279,7 @@ def _slot(tile: Tile, state: _State) -> _Slot:
     return state.slots[tile.name]
 
 
-def _written(values: Array, what: str) -> Array:
+def _check_written(values: Array, what: str) -> Array:
     if np.isnan(values).any():
         raise ProgramError(f"{what} is read before it is written")
     return values
@@ -290,7 +290,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     number = {rank: index for index, rank in enumerate(command.ranks)}
     arguments: list[object] = []
     for tile in command.inputs:
-        block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        block = _check_written(_box(tile, sizes, at, state), f"tile {tile.name}")
         view, names = by_rank(block, tile.view, sizes)
         arguments += [view, [number[rank] for rank in names]]
     read = {rank for tile in command.inputs for rank in tile.view.names}
@@ -300,7 +300,7 @@ def _compute(command: Compute, at: Coordinates, state: _State) -> None:
     arguments.append([number[rank] for rank in names])
     made = np.asarray(np.einsum(*arguments, optimize=True))  # type: ignore[call-overload]
     if command.accumulate:
-        made = made + _written(out, f"partial sums of {command.out.name}")
+        made = made + _check_written(out, f"partial sums of {command.out.name}")
     elif not np.isnan(out).all():
         raise ProgramError(f"partial sums of {command.out.name} are overwritten")
     out[...] = made
@@ -347,13 +347,13 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     order = RankOrder.of(sizes, ranks, command.axis)
     blocks: list[Array] = []
     for tile in command.inputs:
-        block = _written(_box(tile, sizes, at, state), f"tile {tile.name}")
+        block = _check_written(_box(tile, sizes, at, state), f"tile {tile.name}")
         values, names = by_rank(block, tile.view, sizes)
         if command.visible and not blocks:
             values = command.visible.hide(values, names, command.axis, at)
         blocks.append(order.take(values, names))
     made, statistics = command.does.meaning(
-        blocks, command.scale, _known(command, order, at, state)
+        blocks, command.scale, _known_statistics(command, order, at, state)
     )
     if command.step in MAKES_STATISTICS:
         rows = state.statistics.setdefault(command.operator, _Rows(order.rows))
@@ -367,7 +367,7 @@ def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     out[...] = order.give(made, ranks)
 
 
-def _known(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> Statistics:
+def _known_statistics(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> Statistics:
     """Return the statistics of a block's rows; none where their axis begins."""
     begins = command.step in MAKES_STATISTICS and at.get(command.axis, 0) == 0
     if begins or command.step not in MAKES_STATISTICS + NEEDS_STATISTICS:
@@ -377,13 +377,13 @@ def _known(command: Sfu, order: RankOrder, at: Coordinates, state: _State) -> St
     shape = (*(order.sizes.get(rank, 0) for rank in rows.ranks), 1)
     known = rows.blocks.get(where, ())
     if not known or any(values.shape != shape for values in known):
-        known = _assembled(rows, where, shape)
+        known = _assemble_statistics(rows, where, shape)
     if not known:
         raise ProgramError(f"rows {where} of {command.out.name} have no statistics yet")
     return tuple(order.take(values[..., 0], rows.ranks) for values in known)
 
 
-def _assembled(rows: _Rows, where: Sequence[int], shape: Sequence[int]) -> Statistics:
+def _assemble_statistics(rows: _Rows, where: Sequence[int], shape: Sequence[int]) -> Statistics:
     """Put statistics of rows together that came in several blocks; nothing if some are missing."""
     numbers = {len(block) for block in rows.blocks.values()}
     statistics = tuple(np.full(shape, np.nan) for _ in range(min(numbers, default=0)))

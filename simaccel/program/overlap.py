@@ -135,10 +135,10 @@ class _Rooms:
         self.uses: list[tuple[int, _Used]] = []
         for places, capacity in accelerator.capacities.items():
             if capacity is not None:
-                self.uses.append((capacity, _used(program, places, None)))
+                self.uses.append((capacity, _used_slots(program, places, None)))
         for kind, capacity in accelerator.staging.items():
             if capacity is not None:
-                self.uses.append((capacity, _used(program, (BUFFER,), kind)))
+                self.uses.append((capacity, _used_slots(program, (BUFFER,), kind)))
 
     def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
         """Whether all tiles of an operator but those in ``shared`` slots fit beside others."""
@@ -168,7 +168,7 @@ _Used = dict[str, dict[str, tuple[int, int]]]
 """Operator -> tile -> (bytes of a slot, slots)."""
 
 
-def _used(program: Program, places: Sequence[str], kind: str | None) -> _Used:
+def _used_slots(program: Program, places: Sequence[str], kind: str | None) -> _Used:
     found: _Used = {}
     for place in places:
         for name, tiles in reserved(program, place, kind).items():
@@ -180,13 +180,13 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
     if not place.before:
         return _FIRST
     operator, others = place.operator, place.others
-    known = {tile.name: tile for tile in _known(place, places)}
+    known = {tile.name: tile for tile in _known_tiles(place, places)}
     slots = rings(operator.body, operator.tiles, BUFFER)
     shared = frozenset(name for name in _going_on(place, places) if name in known)
     if _stands_alone(place, places) and rooms.fit(operator, shared, others):
         own = (n_bytes * n for name, (n_bytes, n) in slots.items() if name not in shared)
         more = sum(own) if others else 0
-        free = known.keys() >= _loaded(operator)
+        free = known.keys() >= _loaded_tiles(operator)
         return Overlap(
             free=free,
             whole=True,
@@ -220,28 +220,30 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     operator = place.operator
     own = rings(operator.body, operator.tiles)
     touched = {tile.name for command in commands(operator.body) for tile in tiles_of(command)}
-    written = set(_outside(operator, Store))
+    written = set(_tensors_outside(operator, Store))
     used = {
         name
         for earlier in place.before
         for way in (Load, Store)
-        for name in _outside(places[earlier].operator, way)
+        for name in _tensors_outside(places[earlier].operator, way)
         if earlier != operator.name
     }
     return touched <= own.keys() and not written & used
 
 
-def _known(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
+def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
     """Yield the tiles whose data are there before the operator before ends."""
-    stored = {name for one in place.before for name in _outside(places[one].operator, Store)}
+    stored = {
+        tensor for name in place.before for tensor in _tensors_outside(places[name].operator, Store)
+    }
     again = any(place.before.values())
     loads: dict[str, list[Load | Reserve]] = {}
     for command in commands(place.operator.body):
         if isinstance(command, Load | Reserve) and not between_tiles(command):
             loads.setdefault(command.tile.name, []).append(command)
     for ways in loads.values():
-        tensors = [transfer_of(one)[0] for one in ways if isinstance(one, Load)]
-        if all(one.name not in stored and (one.kind == WEIGHT or not again) for one in tensors):
+        views = [transfer_of(load)[0] for load in ways if isinstance(load, Load)]
+        if all(view.name not in stored and (view.kind == WEIGHT or not again) for view in views):
             yield ways[0].tile
 
 
@@ -255,14 +257,14 @@ def _taken_first(operator: Operator) -> list[str]:
     return []
 
 
-def _outside(operator: Operator, way: type[Load | Store]) -> Iterator[str]:
+def _tensors_outside(operator: Operator, way: type[Load | Store]) -> Iterator[str]:
     """Name the tensors outside that an operator loads, or stores."""
     for command in commands(operator.body):
         if isinstance(command, way) and not between_tiles(command):
             yield transfer_of(command)[0].name
 
 
-def _loaded(operator: Operator) -> set[str]:
+def _loaded_tiles(operator: Operator) -> set[str]:
     """Name the tiles that come from outside."""
     loads = (one for one in commands(operator.body) if isinstance(one, Load))
     return {load.tile.name for load in loads if not between_tiles(load)}

@@ -23,7 +23,7 @@ def forecast_table(expected: Forecast) -> Table:
         ("commands", cycles_text(expected.commands), "counted, all executions"),
         ("array folds or passes", cycles_text(expected.folds), "counted, all executions"),
         ("events", f"<= {rounded_count(expected.most_events)}", "bound, without fast-forward"),
-        ("rate", f"{rounded_count(pace.events_per_second)}/s", _measured(pace)),
+        ("rate", f"{rounded_count(pace.events_per_second)}/s", _pace_text(pace)),
         ("scheduling", seconds_text(expected.scheduling_seconds), "measured"),
         ("wall time", seconds_text(pace.wall_seconds), f"{_end(pace)}, fast-forward {mode}"),
         (
@@ -47,7 +47,7 @@ def forecast_table(expected: Forecast) -> Table:
     return table
 
 
-def _measured(pace: Calibration) -> str:
+def _pace_text(pace: Calibration) -> str:
     return f"measured: {cycles_text(pace.events)} events in {seconds_text(pace.seconds)}"
 
 

@@ -137,15 +137,15 @@ def corrections_table(effects: Sequence[Effects]) -> Table:
             value for figure, value in added.items() if "_l2_" in figure and "size" not in figure
         )
         cells = (
-            _signed(added.get("runtime_cycles", 0)),
-            _signed(access),
-            _signed(added.get("energy_total_xmac", 0)),
+            _sign_text(added.get("runtime_cycles", 0)),
+            _sign_text(access),
+            _sign_text(added.get("energy_total_xmac", 0)),
         )
         add_row(table, (name, correction.defect, *cells, correction.says))
     return table
 
 
-def _signed(value: float) -> str:
+def _sign_text(value: float) -> str:
     return f"{value:+,.0f}" if value else "0"
 
 

@@ -183,11 +183,11 @@ def part_of(workload: Workload, operators: Sequence[str]) -> str:
     einsums = [name for name in operators if not isinstance(workload.operator(name), Vector)]
     if not einsums:
         return "vector operators"
-    beside = _beside(workload, attentions)
+    beside = _projections_of(workload, attentions)
     return "projections" if {*einsums} & beside else "other einsums"
 
 
-def _beside(workload: Workload, attentions: set[str]) -> set[str]:
+def _projections_of(workload: Workload, attentions: set[str]) -> set[str]:
     """Return the einsums whose results an attention reads, or which read its results.
 
     Through vector operators such as a rotary embedding.

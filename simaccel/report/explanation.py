@@ -90,7 +90,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSect
             ("group", "voice", "of"),
             ("machine", "voice says", "differs"),
             ("which assumption differs, by how much of the machine's cycles",),
-            tuple(_told(group, each) for group in explained for each in group.disagreements),
+            tuple(_told_cells(group, each) for group in explained for each in group.disagreements),
         ),
         PageSection(
             "directives: reuse by dimension",
@@ -224,10 +224,10 @@ def _levels(explained: Sequence[GroupExplanation]) -> list[str]:
 
 
 def _needs_row(one: GroupExplanation) -> tuple[str, ...]:
-    return (one.run.name, bytes_text(one.prediction.buffer_bytes), *map(_need, one.needs))
+    return (one.run.name, bytes_text(one.prediction.buffer_bytes), *map(_need_text, one.needs))
 
 
-def _need(need: NeededRate) -> str:
+def _need_text(need: NeededRate) -> str:
     offered = "unlimited" if need.offered is None else f"{float(need.offered):,.1f}"
     return f"{float(need.needed):,.1f} of {offered}"
 
@@ -259,7 +259,7 @@ def _time_row(
     )
 
 
-def _told(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
+def _told_cells(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
     write = bytes_text if each.unit == "bytes" else cycles_text
     by = each.other - each.machine
     share = "" if each.relative is None else f" ({share_text(each.relative)})"
@@ -272,11 +272,11 @@ def _why(each: Disagreement) -> str:
     if each.unit == "bytes" or not each.shares or not each.machine:
         return each.assumption
     parts = [(one.assumption, one.amount / each.machine) for one in each.shares]
-    known = [f"{text} {_signed(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
-    return f"{', '.join(known)}; unexplained {_signed(each.rest / each.machine)}".lstrip("; ")
+    known = [f"{text} {_sign_text(share)}" for text, share in parts if abs(share) >= SMALLEST_SHARE]
+    return f"{', '.join(known)}; unexplained {_sign_text(each.rest / each.machine)}".lstrip("; ")
 
 
-def _signed(share: float) -> str:
+def _sign_text(share: float) -> str:
     return f"{100 * share:+.1f}%"
 
 

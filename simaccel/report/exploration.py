@@ -107,12 +107,12 @@ def counted_lines(exploration: ExploredDesigns) -> list[str]:
         f"{outside:,} outside the limits, {len(on):,} on the frontier"
         + (f" (shown: {MOST_ROWS})" if len(on) > MOST_ROWS else ""),
         *(f"does not run ({count:,}): {reason}" for reason, count in reasons.most_common(3)),
-        *(f"{_named(exploration, point)}: {point.problem}" for point in lost[:MOST_ROWS]),
+        *(f"{_name_design(exploration, point)}: {point.problem}" for point in lost[:MOST_ROWS]),
         *[f"and {len(lost) - MOST_ROWS:,} more"] * (len(lost) > MOST_ROWS),
     ]
 
 
-def _named(found: ExploredDesigns, one: ExploredPoint) -> str:
+def _name_design(found: ExploredDesigns, one: ExploredPoint) -> str:
     """Name a design by its settings, as they are given."""
     pairs = zip(found.dimensions, one.design.settings, strict=True)
     return " ".join(f"{axis.name}={setting.text}" for axis, setting in pairs) or "the design"

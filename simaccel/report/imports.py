@@ -33,7 +33,7 @@ def import_table(imported: ImportedWorkload) -> Table:
 
 def import_lines(imported: ImportedWorkload) -> list[str]:
     """Return how many nodes were constants, and which are not taken."""
-    lines = [f"{imported.constants} nodes are constants", _shared(imported)]
+    lines = [f"{imported.constants} nodes are constants", _shared_text(imported)]
     stored = ", ".join(imported.parted[:MOST_LISTED])
     lines += [f"stored for a reader in another form: {stored}"] if stored else []
     return [*lines, *imported.workload.account.lines()]
@@ -46,10 +46,10 @@ def import_line(imported: ImportedWorkload) -> str:
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
     share = share_text(found["not taken"][2] / works)
     nodes = f"ONNX nodes: {', '.join(parts)} ({share} of elements without MACs)"
-    return f"{nodes}; {_shared(imported)}"
+    return f"{nodes}; {_shared_text(imported)}"
 
 
-def _shared(imported: ImportedWorkload) -> str:
+def _shared_text(imported: ImportedWorkload) -> str:
     """Say how many of the tensors that operators make others read as they are."""
     kinds = [one.kind for one in imported.workload.tensors.values()]
     shared = kinds.count("intermediate")

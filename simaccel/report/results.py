@@ -73,7 +73,7 @@ def operators_table(
         add_row(table, (short_name(row.run.name), *figures, row.limit.text))
     rest = [row for row in result.rows if row not in rows] if len(rows) < len(result.rows) else []
     if rest:
-        add_row(table, _together(result, rest, estimates=bool(estimates)))
+        add_row(table, _join_rows(result, rest, estimates=bool(estimates)))
     table.add_section()
     figures = _figures(result.run, result.run.cycles, result.utilisation, result.accelerator)
     if estimates:
@@ -84,7 +84,9 @@ def operators_table(
     return table
 
 
-def _together(result: ExperimentResult, rows: Sequence[Row], *, estimates: bool) -> tuple[str, ...]:
+def _join_rows(
+    result: ExperimentResult, rows: Sequence[Row], *, estimates: bool
+) -> tuple[str, ...]:
     """Return the cells of several rows in one; what limits most of their time."""
     cycles, accelerator = sum(row.cycles for row in rows), result.accelerator
     used = sum(row.utilisation(accelerator) * row.cycles for row in rows) / cycles

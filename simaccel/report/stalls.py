@@ -238,7 +238,7 @@ def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
     if part.name != TOTAL or diagnosis.costliest is None:
         yield " ".join(sentences(analysis.scene(part)))
         return
-    alike = _alike(diagnosis)
+    alike = _group_alike(diagnosis)
     yield _lead(analysis, diagnosis.costliest, alike)
     yield from by_kind(analysis)
     yield " ".join(sentences(analysis.scene(diagnosis.total)))
@@ -248,7 +248,7 @@ def verdicts(analysis: StallAnalysis, part: OperatorDiagnosis) -> Iterator[str]:
             first is not diagnosis.costliest
             and first.cycles >= _WORTH_A_VERDICT * diagnosis.total.cycles
         ):
-            yield " ".join([*sentences(analysis.scene(first)), *_named(others)])
+            yield " ".join([*sentences(analysis.scene(first)), *_names_text(others)])
 
 
 def by_kind(analysis: StallAnalysis) -> Iterator[str]:
@@ -291,13 +291,13 @@ def _lead(
     share = short_share_text(part.cycles / analysis.diagnosis.total.cycles)
     said = sentences(analysis.scene(part))
     others = next((group[1:] for group in alike if group[0] is part), ())
-    told = said[:1] if is_bound(part) else [*said, *_named(others)]
+    told = said[:1] if is_bound(part) else [*said, *_names_text(others)]
     return " ".join(
-        [f"{part.name} costs most, {share} of the cycles.", *told, *_proposed(analysis)]
+        [f"{part.name} costs most, {share} of the cycles.", *told, *_describe_proposal(analysis)]
     )
 
 
-def _proposed(analysis: StallAnalysis) -> Iterator[str]:
+def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
     """Say what the proposed dataflow would move, and in how many cycles."""
     one = analysis.proposal
     if one is not None:
@@ -309,11 +309,11 @@ def _proposed(analysis: StallAnalysis) -> Iterator[str]:
         )
 
 
-def _named(others: Sequence[OperatorDiagnosis]) -> list[str]:
+def _names_text(others: Sequence[OperatorDiagnosis]) -> list[str]:
     return [f"Alike: {', '.join(p.name for p in others)}."] if others else []
 
 
-def _alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
+def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
     """Group operators that wait for the same causes, the longest first."""
     groups: dict[tuple[str, ...], list[OperatorDiagnosis]] = {}
     for one in sorted(found.operators, key=lambda p: -p.cycles):

@@ -26,7 +26,10 @@ _MOST_NAMED = 3
 def groups_table(difference: Difference) -> Table:
     """Tabulate the cycles of each operator, and their total."""
     told = {
-        group.name: (_apart(group.name, group.operators_a), _apart(group.name, group.operators_b))
+        group.name: (
+            _fusion_text(group.name, group.operators_a),
+            _fusion_text(group.name, group.operators_b),
+        )
         for group in difference.groups
     }
     apart = any(any(both) for both in told.values())
@@ -40,7 +43,7 @@ def groups_table(difference: Difference) -> Table:
     return table
 
 
-def _apart(group: str, names: Sequence[str]) -> str:
+def _fusion_text(group: str, names: Sequence[str]) -> str:
     """Return how a run has a group, unless it is one operator of that name."""
     return "" if names == (group,) else ", ".join(names) or "nothing"
 
@@ -94,12 +97,12 @@ def difference_lines(found: Difference) -> Iterator[str]:
 def _verdict(found: Difference) -> str:
     if found.cycles:
         faster = f"{found.a / found.b:.3f} x as fast"
-        return f"B takes {_changed(found.cycles)} than A ({faster})."
+        return f"B takes {_change_text(found.cycles)} than A ({faster})."
     spent = "otherwise" if any(one.difference for one in found.shares) else "alike"
     return f"A and B take the same cycles, spent {spent}."
 
 
-def _changed(cycles: int) -> str:
+def _change_text(cycles: int) -> str:
     return f"{cycles_text(abs(cycles))} cycles {'more' if cycles > 0 else 'fewer'}"
 
 
@@ -111,16 +114,16 @@ def _by_cause(found: Difference) -> str:
     changed = sum(map(abs, sums.values()))
     ranked = sorted(sums.items(), key=lambda pair: -abs(pair[1]))
     named = [pair for pair in ranked if pair[1] and abs(pair[1]) >= _NAMED * changed]
-    told = [_told(cause, n) for cause, n in named[:_MOST_NAMED]]
+    told = [_cause_text(cause, n) for cause, n in named[:_MOST_NAMED]]
     return f" In all, {engine_text(found.engine)} {', '.join(told)}." if told else ""
 
 
-def _told(cause: str, cycles: int) -> str:
+def _cause_text(cause: str, cycles: int) -> str:
     if cause == "busy":
-        return f"works {_changed(cycles)}"
+        return f"works {_change_text(cycles)}"
     if cause == "idle":
-        return f"is idle {_changed(cycles)}"
-    return f"waits {_changed(cycles)} for {CAUSES[cause].awaited}"
+        return f"is idle {_change_text(cycles)}"
+    return f"waits {_change_text(cycles)} for {CAUSES[cause].awaited}"
 
 
 def _by_operator(found: Difference) -> str:

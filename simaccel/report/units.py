@@ -36,7 +36,7 @@ def seconds_text(seconds: float) -> str:
         return f"{_significant(seconds / hour)} h"
     if seconds > 2 * minute:
         return f"{_significant(seconds / minute)} min"
-    return _scaled(seconds * 1e9, 1000, _SECONDS) if seconds else "0 s"
+    return _scale_text(seconds * 1e9, 1000, _SECONDS) if seconds else "0 s"
 
 
 def bytes_text(n_bytes: float | None) -> str:
@@ -47,7 +47,7 @@ def bytes_text(n_bytes: float | None) -> str:
     """
     if n_bytes is None:
         return "unlimited"
-    return _scaled(n_bytes, 1024, _BYTES)
+    return _scale_text(n_bytes, 1024, _BYTES)
 
 
 def rate_text(bytes_per_second: int | None) -> str:
@@ -58,7 +58,7 @@ def rate_text(bytes_per_second: int | None) -> str:
     """
     if bytes_per_second is None:
         return "unlimited"
-    return _scaled(bytes_per_second, 1000, _RATES)
+    return _scale_text(bytes_per_second, 1000, _RATES)
 
 
 def energy_text(picojoules: float) -> str:
@@ -67,7 +67,7 @@ def energy_text(picojoules: float) -> str:
     >>> energy_text(12.3e9), energy_text(0.25)
     ('12.3 mJ', '0.250 pJ')
     """
-    return _scaled(picojoules, 1000, _JOULES)
+    return _scale_text(picojoules, 1000, _JOULES)
 
 
 def work_energy_text(picojoules: float | None) -> str:
@@ -87,7 +87,7 @@ def edp_text(joule_seconds: float | None) -> str:
     """
     if not joule_seconds or not joule_seconds > 0:
         return "unknown"
-    return f"{_scaled(joule_seconds * 1e12, 1000, _JOULES)}s"
+    return f"{_scale_text(joule_seconds * 1e12, 1000, _JOULES)}s"
 
 
 def power_text(milliwatts: float | None) -> str:
@@ -96,7 +96,9 @@ def power_text(milliwatts: float | None) -> str:
     >>> power_text(450), power_text(1234.5), power_text(0.01), power_text(0)
     ('450 mW', '1.23 W', '10.0 uW', 'unknown')
     """
-    return _scaled(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
+    return (
+        _scale_text(milliwatts * 1e6, 1000, _WATTS) if milliwatts and milliwatts > 0 else "unknown"
+    )
 
 
 def area_text(mm2: float | None) -> str:
@@ -180,7 +182,7 @@ def rounded_count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def _scaled(value: float, step: int, units: Sequence[str]) -> str:
+def _scale_text(value: float, step: int, units: Sequence[str]) -> str:
     """Choose the unit in which a value is 1 or more and less than a step."""
     at = 0
     while value >= step and at < len(units) - 1:

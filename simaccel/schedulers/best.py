@@ -54,11 +54,11 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
     if goal.objective == "edp":
-        steps = [_rooted(step) for step in steps]
+        steps = [_root_objective(step) for step in steps]
     steps = [replace(step, weigh=lambda body: score(workload, body, goal)) for step in steps]
     left = 0.0 if accelerator.groups.resident else goal.slack * len(parts(workload))
     total = max if goal.objective == "footprint" else sum
-    way = _searched(steps, len(names), left, total, goal, every=goal.objective == "edp")
+    way = _cheapest_steps(steps, len(names), left, total, goal, every=goal.objective == "edp")
     refused = next((step.refused for step in way if step.refused), None)
     if refused is not None:
         raise refused
@@ -92,7 +92,7 @@ def _others(
         yield naive.sequence(workload, quiet.goal, options)
 
 
-def _searched(
+def _cheapest_steps(
     steps: Sequence[ScheduleStep],
     count: int,
     left: float,
@@ -126,7 +126,7 @@ def _body(way: Sequence[ScheduleStep]) -> list[Group | ResidentScope]:
     return [one for step in way for one in step.body or ()]
 
 
-def _rooted(step: ScheduleStep) -> ScheduleStep:
+def _root_objective(step: ScheduleStep) -> ScheduleStep:
     """Return a step whose objective, energy times cycles, is a root, which adds up.
 
     Where all steps take as much energy a cycle, the product of their sums is the square of the sum

@@ -95,12 +95,12 @@ def left_out(workload: Workload, names: Sequence[str]) -> str:
 
     Empty if trees do, or if fewer of the operators can't be one already.
     """
-    why = _apart(workload, names)
+    why = _reason_apart(workload, names)
     shorter = (names[1:], names[:-1]) if len(names) > 2 else ()  # noqa: PLR2004 - a pair
-    return "" if any(_apart(workload, some) for some in shorter) else why
+    return "" if any(_reason_apart(workload, some) for some in shorter) else why
 
 
-def _apart(workload: Workload, names: Sequence[str]) -> str:
+def _reason_apart(workload: Workload, names: Sequence[str]) -> str:
     made = {workload.operator(name).output.tensor for name in names[:-1]}
     if not made & {given.tensor for given in workload.operator(names[-1]).inputs}:
         return ""
@@ -111,7 +111,7 @@ def _apart(workload: Workload, names: Sequence[str]) -> str:
 
 def chain_families(chain: OperatorChain, accelerator: Accelerator) -> Iterator[Family]:
     """Yield the families of a chain."""
-    for branch, held in (_whole(chain, accelerator), _streamed(chain, accelerator)):
+    for branch, held in (_whole(chain, accelerator), _stream_family(chain, accelerator)):
         if branch is not None:
             family = Family(chain.space, branch, {}, held=held)
             first = take(family, tuple(ints(0) for _ in family.shape))
@@ -146,7 +146,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
     outer: list[Entry] = [*_row_blocks(chain, grid, accelerator)]
     shared = _shared_inputs(chain)
     outer += [FamilyKeep(name, BUFFER, slots) for name in shared]
-    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
     branches: list[Branch] = []
     einsums = [operator for operator in space.operators if isinstance(operator.operator, Einsum)]
     few = len(einsums) > _MANY
@@ -154,7 +154,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
     held = {einsum.name: every for einsum in einsums}
     for seen in space.operators:
         own = [rank for rank in seen.ranks if rank not in chain.rows]
-        keeps = [FamilyKeep(name, BUFFER, slots) for name in _outside(chain, seen, shared)]
+        keeps = [FamilyKeep(name, BUFFER, slots) for name in _outer_tensors(chain, seen, shared)]
         if not isinstance(seen.operator, Einsum):
             branches.append((*keeps, Do(seen.name, SFU)))
             continue
@@ -166,9 +166,9 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
         weights = [keep for keep in keeps if keep.tensor != seen.output.name]
         branches.append(
             (
-                *_cut(chain, grid.axis, columns, accelerator, few=few),
+                *_cut_loops(chain, grid.axis, columns, accelerator, few=few),
                 *out,
-                *_cut(chain, grid.axis, sums, accelerator, few=few),
+                *_cut_loops(chain, grid.axis, sums, accelerator, few=few),
                 *weights,
                 Do(seen.name, ARRAY, STATIONARITIES[0]),
             )
@@ -176,7 +176,7 @@ def _whole(chain: OperatorChain, accelerator: Accelerator) -> Made:
     return (*outer, FamilyFork(tuple(branches))), held
 
 
-def _cut(
+def _cut_loops(
     chain: OperatorChain,
     axis: Callable[[Sequence[int]], Ints],
     ranks: Sequence[str],
@@ -193,7 +193,7 @@ def _cut(
     return nested_loops(chain.space, ranks, axis(sorted({*sizes[::step], every})))
 
 
-def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:
+def _stream_family(chain: OperatorChain, accelerator: Accelerator) -> Made:
     """Return the family in which two einsums share the columns of what is between them."""
     einsums = [
         operator for operator in chain.space.operators if isinstance(operator.operator, Einsum)
@@ -219,13 +219,13 @@ def _streamed(chain: OperatorChain, accelerator: Accelerator) -> Made:
         FamilyKeep(name, BUFFER, slots) for name in dict.fromkeys((*shared, second.output.name))
     ]
     outer.append(FamilyLoops((hidden[0],), (grid.axis(sizes),), (ints(0),)))
-    names = [name for seen in chain.space.operators for name in _outside(chain, seen, shared)]
+    names = [name for seen in chain.space.operators for name in _outer_tensors(chain, seen, shared)]
     outer += [
         FamilyKeep(name, BUFFER, slots)
         for name in dict.fromkeys(names)
         if name != second.output.name
     ]
-    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_between(chain)]
+    outer += [FamilyKeep(name, BUFFER, ints(1)) for name in _kept_intermediates(chain)]
     held = {einsum.name: grid.axis(range(len(STATIONARITIES))) for einsum in einsums}
     branches: list[Branch] = [
         (Do(seen.name, ARRAY, STATIONARITIES[0]),)
@@ -248,7 +248,7 @@ def _shared_inputs(chain: OperatorChain) -> list[str]:
     )
 
 
-def _outside(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
+def _outer_tensors(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -> list[str]:
     """Return what an operator alone brings or takes away."""
     return list(
         dict.fromkeys(
@@ -259,7 +259,7 @@ def _outside(chain: OperatorChain, seen: BoundOperator, shared: Sequence[str]) -
     )
 
 
-def _kept_between(chain: OperatorChain) -> list[str]:
+def _kept_intermediates(chain: OperatorChain) -> list[str]:
     """Return intermediates that have tiles of their own: those that aren't made in place."""
     made = (seen for seen in chain.space.operators if seen.output.name in chain.between)
     return [seen.output.name for seen in made if not made_in_place(chain, seen)]

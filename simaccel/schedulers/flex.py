@@ -97,7 +97,7 @@ def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
     return [granularities]
 
 
-def _searched(
+def _search_apart(
     problem: AttentionProblem, search: TreeSearch, rows: int
 ) -> Iterator[tuple[OperatorCandidateSet, str]]:
     """Yield L, softmax and A alone, all rows of what is between them around them if they stay.
@@ -122,9 +122,9 @@ def placed(
 
     None if nothing fits, or if all together are not below ``limit`` with so many resident rows.
     """
-    searched = list(_searched(problem, search, rows))
+    searched = list(_search_apart(problem, search, rows))
     least = [operator_search.candidates.bound(room) for operator_search, _ in searched]
-    left = _spilled(problem, search, rows, limit) - sum(least)
+    left = _spilled_limit(problem, search, rows, limit) - sum(least)
     places = []
     for (operator_search, held), bound in zip(searched, least, strict=True):
         best = operator_search.fastest(capacity(search.accelerator) - room, left + bound)
@@ -135,12 +135,12 @@ def placed(
     return places
 
 
-def _spilled(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
+def _spilled_limit(problem: AttentionProblem, search: TreeSearch, rows: int, limit: float) -> float:
     """Return what all rows of L, softmax and A alone are below, if with resident ones they are."""
     if not search.goal.is_timed:
         return float("inf")
     share, rest = _share(problem, search, rows)
-    return (limit + _beside(search) - rest) / share
+    return (limit + _saved_cycles(search) - rest) / share
 
 
 def every_row(problem: AttentionProblem) -> int:
@@ -167,15 +167,15 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     the one before or behind.
     """
     share, rest = _share(problem, search, rows)
-    grids = [operator.candidates for operator, _ in _searched(problem, search, rows)]
+    grids = [operator.candidates for operator, _ in _search_apart(problem, search, rows)]
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
     work = sum(min(int(totals.work().min()) for totals in grid.totals) for grid in grids)
-    return max(alone - _beside(search), work)
+    return max(alone - _saved_cycles(search), work)
 
 
-def _beside(search: TreeSearch) -> float:
+def _saved_cycles(search: TreeSearch) -> float:
     """Return the cycles that L, softmax and A together save: two transfers of a buffer full."""
     accelerator = search.accelerator
     room = accelerator.buffer.capacity_bytes
@@ -191,7 +191,7 @@ def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[fl
     share = 1.0 if rows == every else 1 - rows / every
     if search.goal.objective != "cycles":
         return share, 0.0
-    grids = [one.candidates for one, _ in _searched(problem, search, rows)]
+    grids = [one.candidates for one, _ in _search_apart(problem, search, rows)]
     work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
     return share, (1 - share) * work
 
@@ -225,7 +225,7 @@ def attention(
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     space = sum(
-        len(operator_search.candidates) for operator_search, _ in _searched(problem, quiet, 0)
+        len(operator_search.candidates) for operator_search, _ in _search_apart(problem, quiet, 0)
     )
     ran = len(goal.judge.outcomes) - before  # of the three alone and together
     account = SearchAccount(

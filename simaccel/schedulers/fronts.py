@@ -81,10 +81,10 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
         return _one(explorer, dataflow, options)
     attention: Callable[[Attention], Front[Alternative]]
     if name == "flex":
-        attention = partial(_staged, explorer, granularities=which)
+        attention = partial(_staged_front, explorer, granularities=which)
     else:
         asked = which if name == "flat" else ""
-        attention = partial(_fused, explorer, options=options, granularities=asked)
+        attention = partial(_fused_front, explorer, options=options, granularities=asked)
     return explorer.joined(
         [
             attention(part) if isinstance(part, tuple) else explorer.operator(part)
@@ -121,7 +121,7 @@ def _strategy(name: str) -> Strategy:
     return next(one for one in STRATEGIES if one == name)
 
 
-def _fused(
+def _fused_front(
     explorer: FrontSearch, part: Attention, *, options: Options, granularities: str
 ) -> Front[Alternative]:
     """Return the front of an attention as one group: of all kinds of FLAT-tiles."""
@@ -135,7 +135,9 @@ def _fused(
     return explorer.grids(every_cut(empty, problem.space, explorer.goal, families), empty)
 
 
-def _staged(explorer: FrontSearch, part: Attention, *, granularities: str) -> Front[Alternative]:
+def _staged_front(
+    explorer: FrontSearch, part: Attention, *, granularities: str
+) -> Front[Alternative]:
     """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
     problem = problem_of(explorer.workload, part)
     alone = explorer.joined([explorer.operator(name, problem.merged_of(name)) for name in part])
@@ -186,9 +188,9 @@ def _runs(
         return
     attention = attention_of(workload, names)
     if attention is not None:
-        yield _staged(explorer, attention, granularities=GRANULARITIES)
+        yield _staged_front(explorer, attention, granularities=GRANULARITIES)
         for letters in (GRANULARITIES, ""):
-            yield _fused(explorer, attention, options=options, granularities=letters)
+            yield _fused_front(explorer, attention, options=options, granularities=letters)
         return
     operators = [workload.operator(name) for name in names]
     chain = chain_of(workload, names)

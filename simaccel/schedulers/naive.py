@@ -79,7 +79,7 @@ class FixedTiles:
         """
         accelerator = self.search.accelerator
         if not isinstance(workload.operator(name), Vector):
-            return _fixed(workload, name, accelerator, self.holds, merged)
+            return _fix_tile(workload, name, accelerator, self.holds, merged)
         rows = self.search.vector(workload, name, rows=accelerator.array.rows, merged=merged)
         best = rows.fastest()
         if best is None:
@@ -174,7 +174,7 @@ def sequence(
     return body
 
 
-def _fixed(
+def _fix_tile(
     workload: Workload,
     name: str,
     accelerator: Accelerator,
@@ -193,9 +193,9 @@ def _fixed(
     while height:
         tree: Tree = (
             *(Loop(rank, 1) for rank in parts.g),
-            *_cut(space.sizes, parts.n, array.cols),
-            *_cut(space.sizes, parts.k, array.rows),
-            *_cut(space.sizes, parts.m, height),
+            *_cut_loops(space.sizes, parts.n, array.cols),
+            *_cut_loops(space.sizes, parts.k, array.rows),
+            *_cut_loops(space.sizes, parts.m, height),
             *(Keep(tensor, slots=2) for tensor in names),
             Do(name, ARRAY, stationarity),
         )
@@ -216,7 +216,7 @@ def _fixed(
     )
 
 
-def _cut(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
+def _cut_loops(sizes: Sizes[str, int], ranks: tuple[str, ...], most: int) -> list[Loop]:
     """Return loops that leave at most so many positions of some ranks together."""
     found = []
     for rank in reversed(ranks):

@@ -32,12 +32,12 @@ def near_way(
     """
     limit = sum(_least(step, goal.trades) for step in way) * (1 + goal.tolerance)
     promising = sorted(_promising(steps, way, limit, goal.room), key=lambda one: one[0])
-    new = [_near(step, goal, most) for _, step, most in promising[:_MOST]]
+    new = [_nearest_step(step, goal, most) for _, step, most in promising[:_MOST]]
     some = [step for step in (*steps, *new) if step.body]
     return _cheapest_within(some, way[-1].stop, max(limit, value_of(way, sum))) or way
 
 
-def _near(step: ScheduleStep, goal: Goal, most: float) -> ScheduleStep:
+def _nearest_step(step: ScheduleStep, goal: Goal, most: float) -> ScheduleStep:
     """Return a step with what costs least of its candidates, as far as is seen."""
     best = within(step.sets, goal.room, most)
     if best is None:
@@ -84,7 +84,7 @@ def _cheapest_within(steps: Sequence[ScheduleStep], count: int, limit: float) ->
     states: dict[int, list[_State]] = {0: [(0.0, (0.0, 0.0), [])]}
     for stop in range(1, count + 1):
         ways = [
-            (cycles + step.value, _added(cost, step), [*before, step])
+            (cycles + step.value, _add_cost(cost, step), [*before, step])
             for step in steps
             if step.stop == stop and step.scored
             for cycles, cost, before in states.get(step.start, ())
@@ -97,6 +97,6 @@ def _cheapest_within(steps: Sequence[ScheduleStep], count: int, limit: float) ->
     return min(states[count], key=lambda state: state[1])[2] if states[count] else []
 
 
-def _added(cost: tuple[float, float], step: ScheduleStep) -> tuple[float, float]:
+def _add_cost(cost: tuple[float, float], step: ScheduleStep) -> tuple[float, float]:
     assert step.scored is not None  # noqa: S101 - callers have looked
     return cost[0] + step.scored.energy_pj, cost[1] + step.scored.dram_bytes

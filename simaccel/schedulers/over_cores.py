@@ -171,7 +171,7 @@ class _Search:
     ) -> Iterator[Body]:
         """Yield what cores may do with pieces of a rank: as one does it all, or found anew."""
         with suppress(_UncutError):
-            yield (_spread(whole, group, space, rank, tile),)
+            yield (_spread_group(whole, group, space, rank, tile),)
         piece = _piece(whole, space, {**space.sizes, rank: tile})
         parts = [-(-space.sizes[rank] // tile)]
         parts += [1] * self.accelerator.cores.noc.multicast  # of what all cores load alike
@@ -180,7 +180,7 @@ class _Search:
                 body = self.schedule(piece, share_bandwidth(self.accelerator, share)).body
                 groups = [part for part in body if isinstance(part, Group)]
                 if len(groups) == len(body):
-                    yield tuple(_spread(whole, part, space, rank, tile) for part in groups)
+                    yield tuple(_spread_group(whole, part, space, rank, tile) for part in groups)
 
 
 class _UncutError(Exception):
@@ -198,7 +198,9 @@ def _piece(whole: Workload, space: IterationSpace, sizes: dict[str, int]) -> Wor
     return Workload(whole.name, tuple(operators), whole.tensors)
 
 
-def _spread(whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int) -> Group:
+def _spread_group(
+    whole: Workload, group: Group, unit: IterationSpace, rank: str, tile: int
+) -> Group:
     """Return a group with pieces of a rank of its unit on cores.
 
     Raises:

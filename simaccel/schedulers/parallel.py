@@ -6,9 +6,11 @@ the projections of Q, K and V and the first layers are cut by their columns, O a
 their rows. Where there are more chips than heads of K and V, query heads that share one are cut,
 too, and K and V are on several chips. Logits are cut by the vocabulary where that can be divided.
 Data parallelism cuts the sequences of a batch. Expert parallelism does so, too, but in layers of
-experts, which it cuts instead (Lepikhin et al., "GShard", 2020). What follows, such as two
-all-reduces a layer, or all-to-alls before and behind experts, is found from the cuts
-(`simaccel.mapping.chips`).
+experts, which it cuts instead (Lepikhin et al., "GShard", 2020). Sequence parallelism cuts norms
+and residuals, which all chips of a layer would do alike, by tokens over them (Korthikanti et al.,
+"Reducing activation recomputation in large transformer models", 2022). What follows, such as two
+all-reduces a layer, a reduce-scatter and an all-gather in place of each, or all-to-alls before
+and behind experts, is found from the cuts (`simaccel.mapping.chips`).
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
 from simaccel.mapping.tree import Mapping as MappingTree
 from simaccel.units import SFU
-from simaccel.workload import Operator, Workload
+from simaccel.workload import Operator, Vector, Workload
 
 KINDS: Final = ("transformer", "attention")
 _BATCH: Final = "b"
@@ -34,6 +36,9 @@ _HEADS: Final = ("g", "h", "r")
 """Ranks of heads, from the outside in: of K and V (or all), and those that share one."""
 _INNER: Final = "f"
 _VOCABULARY: Final = "v"
+_HIDDEN: Final = "e"
+_TOKENS: Final = ("n", _BATCH)
+"""Ranks of tokens, the first that can be divided is cut: in decode that of the batch."""
 _EXPERTS: Final = "x"
 _GROUPS: Final = "u"
 """Groups of tokens, which masks bring to places of experts, in decode cut like the batch."""
@@ -47,12 +52,14 @@ Spreads = Mapping[str, tuple[tuple[str, int], ...]]
 class ParallelDegrees:
     """Chips that share a layer, groups of them that share experts, and groups that share nothing.
 
-    All groups share a batch.
+    All groups share a batch. ``sequence``: chips that share a layer have tokens each in norms and
+    residuals.
     """
 
     tensor: int
     data: int
     expert: int = 1
+    sequence: bool = False
 
     @property
     def batch(self) -> int:
@@ -61,7 +68,12 @@ class ParallelDegrees:
 
 
 def degrees_of(
-    chips: ChipsSpec, tensor: int | None, data: int | None, expert: int | None = None
+    chips: ChipsSpec,
+    tensor: int | None,
+    data: int | None,
+    expert: int | None = None,
+    *,
+    sequence: bool = False,
 ) -> ParallelDegrees:
     """Return how chips are used; what isn't asked for is the rest of them.
 
@@ -80,7 +92,7 @@ def degrees_of(
         allowed = f"a product of chips.count, {chips.count}"
         options = "--tensor-parallel, --data-parallel" + (", --expert-parallel" * (expert > 1))
         raise InputError([Fault(options, "degrees", value, allowed)])
-    return ParallelDegrees(tensor, data, expert)
+    return ParallelDegrees(tensor, data, expert, sequence)
 
 
 def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
@@ -97,9 +109,29 @@ def spread_over(workload: Workload, degrees: ParallelDegrees) -> Spreads:
     if degrees.expert > 1:
         _require_experts(workload, degrees)
     heads = _heads(workload, degrees.tensor)
-    return {
+    cuts = {
         operator.name: tuple(_cuts(operator, degrees, heads)) for operator in workload.operators
     }
+    if not degrees.sequence:
+        return cuts
+    more = {
+        operator.name: (*cuts[operator.name], *_cuts_of_tokens(operator, degrees))
+        for operator in workload.operators
+    }
+    if more == cuts:
+        allowed = f"nothing: tensor degree {degrees.tensor} divides tokens of no norm or residual"
+        raise InputError([Fault("--sequence-parallel", "workload", workload.name, allowed)])
+    return more
+
+
+def _cuts_of_tokens(operator: Operator, degrees: ParallelDegrees) -> Iterator[tuple[str, int]]:
+    """Yield how the tokens of a norm or residual are cut over the chips that share a layer."""
+    own = isinstance(operator, Vector) and _HIDDEN in operator.ranks and degrees.tensor > 1
+    for rank in _TOKENS if own else ():
+        size = operator.ranks.get(rank, 1) // (degrees.batch if rank == _BATCH else 1)
+        if size and size % degrees.tensor == 0:
+            yield rank, degrees.tensor
+            return
 
 
 def _require_experts(workload: Workload, degrees: ParallelDegrees) -> None:
@@ -204,7 +236,11 @@ def share_of(workload: Workload, spreads: Spreads, chips: ChipsSpec) -> Pod:
 
 
 def _nodes(one: Operator, cuts: Sequence[tuple[str, int]]) -> tuple[Spread, ...]:
-    return tuple(Spread(rank, one.ranks[rank] // pieces, CHIPS) for rank, pieces in cuts)
+    left, found = dict(one.ranks), []
+    for rank, pieces in cuts:
+        left[rank] //= pieces
+        found.append(Spread(rank, left[rank], CHIPS))
+    return tuple(found)
 
 
 def whole_mapping(

@@ -376,7 +376,7 @@ def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentS
     at = 0
     while at < len(groups):
         end = at + 1
-        while end < len(groups) and _together(places, way, end):
+        while end < len(groups) and _holds_from_before(places, way, end):
             end += 1
         keeps = dict.fromkeys(
             keep
@@ -388,7 +388,7 @@ def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentS
         at = end
 
 
-def _together(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
+def _holds_from_before(places: Sequence[GroupPlace], way: Way, at: int) -> bool:
     """Return whether something is held from the group before to this one."""
     fixed = bool(places[at].fixed) and places[at].fixed is places[at - 1].fixed
     return fixed or any(one.first < at for one in way[at])

@@ -95,7 +95,7 @@ def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Bo
             for _, view in space_of(problem.workload, group).operators[0].uses
             if view.name in problem.intermediates
         )
-        tree = _parted(view.ranks, (heads, part, g), spilled, resident)
+        tree = _part_tree(view.ranks, (heads, part, g), spilled, resident)
         groups.append(replace(group, tree=tree))
     return (ResidentScope(keeps=tuple(keeps), groups=tuple(groups)),)
 
@@ -107,7 +107,7 @@ def _region(
     return (*spans, Span(*rows), Span(0, c))
 
 
-def _parted(
+def _part_tree(
     ranks: Sequence[str], kept: tuple[int, int, int], spilled: Tree, resident: Tree
 ) -> Tree:
     """Return the tree of whole heads kept, of a part of one, and of the rest.

@@ -299,11 +299,11 @@ def rooms_of(hierarchy: Hierarchy) -> list[Hierarchy]:
         limited = any(memory.capacity_bytes for memory in level.memories)
         if is_slow and limited:
             halved.add(level.name)
-            rooms.append(replace(hierarchy, levels=tuple(_halved(hierarchy.levels, halved))))
+            rooms.append(replace(hierarchy, levels=tuple(_halve_levels(hierarchy.levels, halved))))
     return rooms
 
 
-def _halved(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
+def _halve_levels(levels: Sequence[Level], names: set[str]) -> Iterator[Level]:
     for level in levels:
         if level.name in names and isinstance(level, TemporalLevel):
             memories = tuple(

@@ -43,11 +43,11 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
     search, body = TreeSearch(Goal.of(accelerator, options, workload)), []
     for names in _parts(workload):
         try:
-            body.append(_fused(workload, names, accelerator, search))
+            body.append(_fuse_operators(workload, names, accelerator, search))
         except NothingFitsError:
             if len(names) == 1:
                 raise
-            body += [_fused(workload, [name], accelerator, search) for name in names]
+            body += [_fuse_operators(workload, [name], accelerator, search) for name in names]
     return mapping_of(workload, "strips", body)
 
 
@@ -82,7 +82,7 @@ def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
     return alike and not together(workload, group)
 
 
-def _fused(
+def _fuse_operators(
     workload: Workload, names: Sequence[str], accelerator: Accelerator, search: TreeSearch
 ) -> Group:
     """Schedule some operators as a group."""

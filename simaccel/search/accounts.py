@@ -77,16 +77,16 @@ class SearchAccount:
         if self.left >= self.value:
             return f"optimal in its {'space' if self.complete else 'grid'}"
         if self.left > 0:
-            return f"at most {_above(self.value / self.left, 2)} above its space"
+            return f"at most {_excess_text(self.value / self.left, 2)} above its space"
         if self.floor > 0:
-            return f"at most {_above(self.value / self.floor, 1)} above any mapping"
+            return f"at most {_excess_text(self.value / self.floor, 1)} above any mapping"
         return "not known"
 
 
-def _above(ratio: float, places: int) -> str:
+def _excess_text(ratio: float, places: int) -> str:
     """Return by how much a ratio is above one, in percent, rounded up: never none of a little.
 
-    >>> _above(1.00002, 2), _above(1.05, 2), _above(1.0, 1)
+    >>> _excess_text(1.00002, 2), _excess_text(1.05, 2), _excess_text(1.0, 1)
     ('0.01%', '5.00%', '0.0%')
     """
     scale: int = 100 * 10**places

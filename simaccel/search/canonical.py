@@ -38,12 +38,12 @@ def names_of(operators: Sequence[BoundOperator]) -> NameList:
     found: dict[tuple[str, str], None] = {}
     for seen in operators:
         tensors = [("tensor", name) for name, _ in seen.uses]
-        ranks = (("rank", rank) for rank in _used(seen))
+        ranks = (("rank", rank) for rank in _used_ranks(seen))
         found |= dict.fromkeys([("operator", seen.name), *tensors, *ranks])
     return list(found)
 
 
-def _used(seen: BoundOperator) -> list[str]:
+def _used_ranks(seen: BoundOperator) -> list[str]:
     """Return the ranks of an operator as its tensors have them, then those that none has."""
     terms = (rank for _, view in seen.uses for dim in view.terms for rank, _ in dim)
     return list(dict.fromkeys((*terms, *seen.ranks)))

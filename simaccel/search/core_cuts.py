@@ -89,10 +89,10 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
     if goal.is_spread:
         cuts += _cuts(space, accelerator)
     if spreads and goal.is_spread:
-        own = list(_asked(group, space, spreads))
+        own = list(_asked_spreads(group, space, spreads))
         goal.asked.spread.update(rank for rank, _ in own)
         if own:
-            cuts = [_cut(space, spread) for _, spread in own]
+            cuts = [_make_cut(space, spread) for _, spread in own]
     floors = CutBounds(space, accelerator)
     priced = [PricedCut(_piece(space, cut), cut, floors.of(cut)) for cut in cuts]
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
@@ -143,10 +143,10 @@ def _cuts(space: IterationSpace, accelerator: Accelerator) -> Iterator[CoreCut]:
     for rank in parallel(space):
         size = space.sizes[rank]
         tiles = dict.fromkeys(-(-size // count) for count in numbers(accelerator.cores.count))
-        yield from (_cut(space, Spread(rank, tile, CORES)) for tile in tiles if tile < size)
+        yield from (_make_cut(space, Spread(rank, tile, CORES)) for tile in tiles if tile < size)
 
 
-def _cut(space: IterationSpace, spread: Spread) -> CoreCut:
+def _make_cut(space: IterationSpace, spread: Spread) -> CoreCut:
     return CoreCut((spread,), space.sizes)
 
 
@@ -156,7 +156,7 @@ def _piece(space: IterationSpace, cut: CoreCut | None) -> IterationSpace:
     return replace(space, sizes={**space.sizes, **{one.rank: one.tile for one in cut.spreads}})
 
 
-def _asked(
+def _asked_spreads(
     group: Group, space: IterationSpace, spreads: Map[str, int]
 ) -> Iterator[tuple[str, Spread]]:
     """Yield the ranks that are asked for and that cores may have pieces of, with the spread.

@@ -131,7 +131,7 @@ def choose_near_tie(
         choice.look(candidates, room)
     for _ in range(_ROUNDS):
         before = choice.place
-        near = before and _near(*before)
+        near = before and _neighbours_of(*before)
         if not near:
             break
         choice.look(near, room)
@@ -163,7 +163,7 @@ def within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree 
     return None if choice.chosen is nothing else choice.chosen
 
 
-def _near(candidates: CandidateSet, number: int) -> CandidateSet | None:
+def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None:
     """Return the neighbours of a candidate; None if nothing in it may vary."""
     limits = candidates.limits[int(candidates.family[number])]
     family = neighbours([candidates.alone(number)], limits, candidates.accelerator)

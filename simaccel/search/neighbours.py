@@ -116,7 +116,7 @@ def _rows(
     slots = [axis.key for axis in axes if axis.kind == "slots"][:_TENSORS]
     for numbers in product(_SLOTS, repeat=len(slots)):
         yield tuple({**start, **dict(zip(slots, numbers, strict=True))}.values())
-    for row in _swapped(family, start):
+    for row in _swap_loops(family, start):
         yield tuple(row.values())
 
 
@@ -170,7 +170,7 @@ def _sizes(size: int, tile: int, accelerator: Accelerator) -> Iterator[int]:
             yield max(1, even // side * side)
 
 
-def _swapped(one: Family, here: Row) -> Iterator[Row]:
+def _swap_loops(one: Family, here: Row) -> Iterator[Row]:
     """Yield the orders in which two loops have changed places."""
     for node in branches_of(one.branch):
         if isinstance(node, FamilyLoops):

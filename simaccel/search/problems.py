@@ -41,7 +41,8 @@ class Options:
     effort's budget is that of the whole workload's search, which ends at ``ends`` of the monotonic
     clock, in seconds, once it has begun. Of transformers on several chips: chips that share a layer
     (``tensor_parallel``), groups of them that share a batch (None: the rest of the chips), and
-    groups that share experts. Of several cores: ranks that are to be spread, such as
+    groups that share experts; ``sequence_parallel``: chips of a layer have tokens each in norms and
+    residuals. Of several cores: ranks that are to be spread, such as
     ``n=cores:4``.
     """
 
@@ -59,6 +60,7 @@ class Options:
     tensor_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None
+    sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
     ends: float | None = None
 

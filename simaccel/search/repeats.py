@@ -36,10 +36,10 @@ def repeats(family: Family, shape: tuple[int, ...]) -> Bools:
                 for other, other_real in zip(node.places, real, strict=True)
             ]
             note(is_real * (1 + sum((ints(column) for column in before), start=ints(0))))
-    return _seen_before(columns) if columns else np.zeros(1, dtype=np.bool_)
+    return _repeats_earlier(columns) if columns else np.zeros(1, dtype=np.bool_)
 
 
-def _seen_before(columns: list[tuple[int, Ints]]) -> Bools:
+def _repeats_earlier(columns: list[tuple[int, Ints]]) -> Bools:
     """Return which rows of a table are those of an earlier row again.
 
     It is given by its columns: how many values they have, and the number of each row's value.

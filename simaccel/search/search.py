@@ -231,7 +231,7 @@ def search(
     more cores are not slower than fewer.
     """
     goal = replace(goal, is_spread=grid.is_shared)
-    result, fewer = _searched(grid, goal, limit, name), grid.on_fewer_cores()
+    result, fewer = _search_grid(grid, goal, limit, name), grid.on_fewer_cores()
     if fewer is None or goal.is_over:
         return result
     best = result.best
@@ -246,7 +246,7 @@ def search(
     return SearchResult(least, account, (*result.sets, *other.sets))
 
 
-def _searched(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
+def _search_grid(grid: CandidateSet, goal: Goal, limit: float, name: str) -> SearchResult:
     climb = _Climb(grid, goal, limit)
     once = goal.held_bytes or goal.is_shared
     for room in [goal.room] if once else _rooms(goal.room, goal.accelerator):

@@ -172,7 +172,7 @@ class TreeConstraints:
 
     def _tile(self, rank: str, tile: Ints, size: int) -> Ints:
         """Return tiles with the pieces that are asked for, of those that are given."""
-        pieces = _named(self.dram.factors, rank)
+        pieces = _name_constraint(self.dram.factors, rank)
         if isinstance(pieces, int):
             even = -(-size // pieces)
             if pieces > size or -(-size // even) != pieces:
@@ -181,7 +181,7 @@ class TreeConstraints:
             return np.full_like(tile, even)
         if self.dram.ranks is not None and not _in(self.dram.ranks, rank):
             return np.full_like(tile, size)
-        most = _named(self.dram.most, rank)
+        most = _name_constraint(self.dram.most, rank)
         return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
 
     def _ordered(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
@@ -227,5 +227,5 @@ def _in(names: Sequence[str], rank: str) -> bool:
     return rank.lower() in {name.lower() for name in names}
 
 
-def _named(given: Mapping[str, object], rank: str) -> object:
+def _name_constraint(given: Mapping[str, object], rank: str) -> object:
     return next((value for name, value in given.items() if name.lower() == rank.lower()), None)

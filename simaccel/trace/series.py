@@ -75,7 +75,7 @@ class OccupancySeries:
     """By tile and bin."""
 
 
-def _binned(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measures]:
+def _bin_tracks(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measures]:
     """Sums of each track by measure and bin.
 
     Each track gives the sums before every edge at once; neighbours are subtracted. A repeat
@@ -96,13 +96,13 @@ def _add_up(tracks: Mapping[str, ChainTrack]) -> None:
 def utilisation(tracks: Mapping[str, ChainTrack], edges: Cycles) -> UtilisationSeries:
     """Count cycles by engine, cause and bin, exactly."""
     shape = (len(tracks), len(MEASURES), len(edges) - 1)
-    sums = np.array(_binned(tracks, edges), dtype=np.int64).reshape(shape)
+    sums = np.array(_bin_tracks(tracks, edges), dtype=np.int64).reshape(shape)
     return UtilisationSeries(edges, tuple(tracks), CAUSES, sums[:, : len(CAUSES)])
 
 
 def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySeries:
     """Average the bytes that each tile holds by bin."""
-    sums = np.array([binned[HELD] for binned in _binned(tracks, edges)], dtype=np.float64)
+    sums = np.array([binned[HELD] for binned in _bin_tracks(tracks, edges)], dtype=np.float64)
     return OccupancySeries(edges, tuple(tracks), sums.reshape(len(tracks), -1) / np.diff(edges))
 
 

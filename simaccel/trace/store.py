@@ -89,7 +89,7 @@ def write_beginning(file: File, block_rows: int, header: TraceHeader) -> dict[st
     write_texts(sites, "operator", [site.operator for site in header.sites.values()])
     write_texts(sites, "command", [site.command for site in header.sites.values()])
     grows = _make_growing(file, block_rows, header.program)
-    grows |= _named("header", make_growing(texts, {"figures": "<u1"}, (_FIGURES_BYTES,)))
+    grows |= _name_columns("header", make_growing(texts, {"figures": "<u1"}, (_FIGURES_BYTES,)))
     write_more(grows, "tables", {"causes": CAUSES}, 0)
     file.swmr_mode = True
     return grows
@@ -110,11 +110,11 @@ def _make_growing(file: File, block_rows: int, program: str) -> dict[str, Growin
     for group, parts in groups.items():
         made = file.create_group(group)
         for types, chunks in parts:
-            datasets |= _named(group, make_growing(made, types, chunks))
+            datasets |= _name_columns(group, make_growing(made, types, chunks))
     return datasets
 
 
-def _named(group: str, columns: Mapping[str, Growing]) -> dict[str, Growing]:
+def _name_columns(group: str, columns: Mapping[str, Growing]) -> dict[str, Growing]:
     return {f"{group}/{name}": column for name, column in columns.items()}
 
 

@@ -110,24 +110,24 @@ def checksum(data: bytes) -> int:
     """
     a = b = c = (_START + len(data)) & _WORD
     while len(data) > _BLOCK_BYTES:
-        a, b, c = _mix(*_added(a, b, c, data))
+        a, b, c = _mix(*_add_words(a, b, c, data))
         data = data[_BLOCK_BYTES:]
-    return _final(*_added(a, b, c, data)) if data else c
+    return _final(*_add_words(a, b, c, data)) if data else c
 
 
-def _added(a: int, b: int, c: int, data: bytes) -> tuple[int, int, int]:
+def _add_words(a: int, b: int, c: int, data: bytes) -> tuple[int, int, int]:
     words = (int.from_bytes(data[at : min(at + 4, _BLOCK_BYTES)], "little") for at in (0, 4, 8))
     x, y, z = words
     return (a + x) & _WORD, (b + y) & _WORD, (c + z) & _WORD
 
 
-def _rotated(word: int, by: int) -> int:
+def _rotate_word(word: int, by: int) -> int:
     return (word << by | word >> (32 - by)) & _WORD
 
 
 def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
     for by in (4, 6, 8, 16, 19, 4):
-        a = (a - c) & _WORD ^ _rotated(c, by)
+        a = (a - c) & _WORD ^ _rotate_word(c, by)
         c = (c + b) & _WORD
         a, b, c = b, c, a
     return a, b, c
@@ -135,6 +135,6 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
 
 def _final(a: int, b: int, c: int) -> int:
     for by in (14, 11, 25, 16, 4, 14, 24):
-        c = ((c ^ b) - _rotated(b, by)) & _WORD
+        c = ((c ^ b) - _rotate_word(b, by)) & _WORD
         a, b, c = b, c, a
     return b

@@ -107,14 +107,14 @@ class RowTrack:
         rows = self.rows
         if not same_activity(rows[:-1], rows[1:]).all():
             return NOTHING
-        return _stretched(rows[:1], self)
+        return _stretch_row(rows[:1], self)
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
         rows = self.rows
         low = int(np.searchsorted(rows["end"], start, "right"))
         high = int(np.searchsorted(rows["start"], end, "left"))
-        return _limited(rows[low:high], at_most)
+        return _limit_rows(rows[low:high], at_most)
 
     def measured(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
@@ -205,7 +205,7 @@ class ChainTrack:
             row = node.activity
             if len(row) == 0 or not same_activity(first, row).all():
                 return NOTHING
-        return _stretched(first, self)
+        return _stretch_row(first, self)
 
     def _at(self, cycle: int) -> int:
         return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
@@ -286,7 +286,7 @@ class RepeatTrack:
     @cached_property
     def activity(self) -> Events:
         """The one row that says all that is done here, or no row when more is done."""
-        return _stretched(self.body.activity, self)
+        return _stretch_row(self.body.activity, self)
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
@@ -305,7 +305,7 @@ class RepeatTrack:
             if len(body) * len(between) > at_most:
                 raise TooManyEventsError
             parts.insert(2, _later(body, np.array(between, dtype=np.int64) * self.period))
-        return _limited(np.concatenate(parts), at_most)
+        return _limit_rows(np.concatenate(parts), at_most)
 
     def measured(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge."""
@@ -357,13 +357,13 @@ def visit(
         look(leaf)
 
 
-def _limited(rows: Events, at_most: int) -> Events:
+def _limit_rows(rows: Events, at_most: int) -> Events:
     if len(rows) > at_most:
         raise TooManyEventsError
     return rows
 
 
-def _stretched(row: Events, node: Track) -> Events:
+def _stretch_row(row: Events, node: Track) -> Events:
     """Copy a row (if there is one) and give it the cycles and the service of a stretch."""
     row = row.copy()
     if len(row):

@@ -13,6 +13,7 @@ from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
+from simaccel.experiment.pipeline import PipelineRun, run_pipeline
 from simaccel.experiment.precision import placed_on
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
@@ -23,6 +24,7 @@ from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPo
 from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.metrics import tokens_of
 from simaccel.report.objective_losses import given_up_json, given_up_lines
+from simaccel.report.pipeline_row import pipeline_row
 from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
@@ -32,6 +34,7 @@ from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator,
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, operands_of
 from simaccel.workload.documents import einsums_document
+from simaccel.workload.files import parse_workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +59,7 @@ class ComparisonTask:
     ``point``: its place among runs that differ in something beside the dataflow. ``given``: an
     estimate of one's own, in cycles. ``title``: what it is a part of, without the length. ``also``:
     what else differs from run to run. ``label``: what tables call the dataflow, if not its name.
+    ``stages``: of a pipeline of layers, with ``micro_batches`` (None: as many).
     """
 
     workload: Workload
@@ -69,6 +73,8 @@ class ComparisonTask:
     title: str = ""
     also: tuple[SweepPoint, ...] = ()
     label: str = ""
+    stages: int | None = None
+    micro_batches: int | None = None
 
     def __post_init__(self) -> None:
         """Give the workload the precision of the accelerator where it says none."""
@@ -95,6 +101,8 @@ def run_task(task: ComparisonTask) -> ComparisonRow:
     """Run one task; what the user can cause becomes a row with its reason."""
     gave: list[ObjectiveLosses] = []
     try:
+        if task.stages is not None:
+            return replace(task.row, result=pipeline_row(_pipeline(task)))
         result = simulated(
             task.workload,
             task.accelerator,
@@ -111,6 +119,29 @@ def run_task(task: ComparisonTask) -> ComparisonRow:
         task.row,
         result={**result_json(result), **given_up_json(gave, searched)},
         given_up="".join(given_up_lines(gave, result, searched, task.options.tolerance)),
+    )
+
+
+def _pipeline(task: ComparisonTask) -> PipelineRun:
+    """Run a pipeline.
+
+    Raises:
+        SimaccelError: as of ``run_pipeline``.
+
+    """
+    if task.stages is None or isinstance(task.dataflow, Tree):
+        allowed = "a dataflow, as a pipeline runs several workloads"
+        raise InputError([Fault("--pipeline-parallel", "mapping", task.label, allowed)])
+    document = task.workload.parameters
+    return run_pipeline(
+        lambda batch: parse_workload({**document, "batch": batch}),
+        task.accelerator,
+        task.dataflow,
+        stages=task.stages,
+        batch=document.get("batch", 1),
+        micro_batches=task.micro_batches,
+        options=task.options,
+        fast_forward=task.fast_forward,
     )
 
 

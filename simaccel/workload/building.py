@@ -157,7 +157,7 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
 
 def sized(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
     """Return the workload that ``make`` makes of the sizes given, in the precision given."""
-    options = _given(sizes)
+    options = _drop_absent(sizes)
     precision = parse_precision(options.pop("precision", {}), "workload")
     workload = make(options)
     return with_precision(workload, precision) if precision else workload
@@ -189,7 +189,7 @@ def _built(name: str | Transformer, options: dict[str, Any]) -> Workload:
         raise InputError([_of_name(fault) for fault in error.faults]) from None
 
 
-def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_absent(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what was not given, and refuse what is no size."""
     known = WorkloadSizes.__annotations__
     require_none(

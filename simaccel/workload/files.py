@@ -175,10 +175,10 @@ def load_document(
         asked |= dict.fromkeys((name for name in free if name not in asked), bytes_per_element)
         if not free:
             asked["*"] = bytes_per_element
-    return _sized(parsed, asked, str(path)) if asked else parsed
+    return _size_elements(parsed, asked, str(path)) if asked else parsed
 
 
-def _sized(workload: Workload, asked: Mapping[str, int], source: str) -> Workload:
+def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) -> Workload:
     """Return a workload with element sizes of tensors for which its file says none."""
     faults = []
     for name, size in asked.items():
@@ -260,7 +260,7 @@ def _workload(form: Document) -> Workload:
     if isinstance(form, KnownTransformerForm | OwnTransformerForm):
         run = {name: parameters[name] for name in TransformerForm.model_fields if name != "kind"}
         model = form.transformer() if isinstance(form, OwnTransformerForm) else form.model
-        return transformer(model, **_given(run))
+        return transformer(model, **_drop_absent(run))
     if isinstance(form, NetworkForm):
         return network(parameters.pop("model"), **parameters)
     if isinstance(form, GemmForm | ConvForm):
@@ -268,7 +268,7 @@ def _workload(form: Document) -> Workload:
     return _attention(form, parameters)
 
 
-def _given(parameters: dict[str, Any]) -> dict[str, Any]:
+def _drop_absent(parameters: dict[str, Any]) -> dict[str, Any]:
     """Leave out what is None as it was not given."""
     return {name: value for name, value in parameters.items() if value is not None}
 

@@ -30,7 +30,7 @@ def _as_terms(value: object) -> object:
     raise PydanticCustomError("terms", "a rank, or a mapping from ranks to coefficients")
 
 
-def _as_known(value: str, find: Callable[[str], Model | Network | Transformer]) -> str:
+def _find_known(value: str, find: Callable[[str], Model | Network | Transformer]) -> str:
     try:
         return find(value).name
     except InputError as error:
@@ -61,9 +61,11 @@ Size = Annotated[int, Field(ge=1, le=MAX_SIZE)]
 Bytes = Annotated[int, Field(ge=1, le=MAX_BYTES_PER_ELEMENT)]
 Terms = Annotated[dict[str, Size], BeforeValidator(_as_terms)]
 OperatorKind = Annotated[str, BeforeValidator(_as_operator)]
-ModelName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_model))]
-NetworkName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_network))]
-TransformerName = Annotated[str, BeforeValidator(lambda value: _as_known(value, find_transformer))]
+ModelName = Annotated[str, BeforeValidator(lambda value: _find_known(value, find_model))]
+NetworkName = Annotated[str, BeforeValidator(lambda value: _find_known(value, find_network))]
+TransformerName = Annotated[
+    str, BeforeValidator(lambda value: _find_known(value, find_transformer))
+]
 LayerSize = Annotated[int, Field(ge=1, le=MAX_LAYER_SIZE)]
 Pair = Annotated[tuple[LayerSize, LayerSize], BeforeValidator(_as_pair)]
 

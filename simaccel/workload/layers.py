@@ -100,7 +100,7 @@ def layers_workload(
 
 def with_batch(layers: Layers, batch: int) -> Layers:
     """Return layers for `batch` times as many samples: of a product, as many more rows."""
-    return {name: _batched(shape, batch) for name, shape in layers.items()}
+    return {name: _batch_shape(shape, batch) for name, shape in layers.items()}
 
 
 def one_layer(layers: Layers, layer: str | None, file: str = "workload") -> Layers:
@@ -140,7 +140,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     return distinct
 
 
-def _batched(shape: Shape, batch: int) -> Shape:
+def _batch_shape(shape: Shape, batch: int) -> Shape:
     if isinstance(shape, Conv):
         return replace(shape, n=shape.n * batch)
     return replace(shape, m=shape.m * batch)

@@ -41,7 +41,9 @@ def link_layers(
     """
     if not linked:
         faults = [
-            fault for name, layer in documents.items() for fault in _alone(network, name, layer)
+            fault
+            for name, layer in documents.items()
+            for fault in _check_alone(network, name, layer)
         ]
         if faults:
             raise InputError(faults)
@@ -54,7 +56,7 @@ def link_layers(
     return linker.nodes
 
 
-def _alone(network: str, name: str, layer: LayerDocument) -> Iterator[Fault]:
+def _check_alone(network: str, name: str, layer: LayerDocument) -> Iterator[Fault]:
     if layer["kind"] not in ("conv", "gemm"):
         yield Fault(network, f"layers.{name}.kind", layer["kind"], _ALONE)
     for field in ("reads", "padding"):

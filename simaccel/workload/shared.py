@@ -19,7 +19,7 @@ def in_shared_buffer(workload: Workload, capacity_bytes: int | None) -> Workload
     Room is counted over runs of operators in each of which one reads what the one before makes: no
     dataflow fuses more than such a run.
     """
-    chosen = _chosen(workload, capacity_bytes) if capacity_bytes else frozenset()
+    chosen = _choose_shared(workload, capacity_bytes) if capacity_bytes else frozenset()
     if chosen == {name for name, tensor in workload.tensors.items() if tensor.shared}:
         return workload
     tensors = {
@@ -38,7 +38,7 @@ def most_shared_bytes(workload: Workload, steps: Sequence[Iterable[str]]) -> int
     return max(taken.values(), default=0)
 
 
-def _chosen(workload: Workload, capacity_bytes: int) -> frozenset[str]:
+def _choose_shared(workload: Workload, capacity_bytes: int) -> frozenset[str]:
     lives, taken = _lives(workload, _runs(workload)), dict[int, int]()
     reads = {name: len(workload.readers.get(name, ())) for name in lives}
     chosen: set[str] = set()

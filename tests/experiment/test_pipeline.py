@@ -17,6 +17,7 @@ from simaccel.experiment.pipeline import (
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.report.pipeline import pipeline_json, pipeline_lines
+from simaccel.report.pipeline_row import pipeline_row
 from simaccel.schedulers import Options
 from simaccel.workload import Workload
 from simaccel.workload.language import Transformer
@@ -126,6 +127,15 @@ def test_stages_do_what_the_whole_model_does() -> None:
     hop = -(-2 * 32 * 2 // 10) + 700
     way = first + 2 * between + last + 3 * hop + 1 + 700
     assert run.cycles == max(way, 4 * max(first, between, last))
+    row = pipeline_row(run)  # a chip of four: the mean of all, four micro-batches each
+    assert row["macs"] == whole.macs  # 4 micro-batches / 4 chips
+    assert 4 * sum(row["energy_pj"].values()) == pytest.approx(run.energy_pj)
+    array = row["engines"]["array"]
+    assert array["busy"] + array["idle"] + sum(array["stalls"].values()) == run.cycles
+    assert row["utilisation"] * run.cycles == pytest.approx(
+        sum(one.count * one.result.ideal_cycles for one in run.stages)
+    )
+    assert 0 < row["bound"]["cycles"] == run.cycles - row["bound"]["waiting_cycles"]
 
 
 def test_stages_of_several_chips_share_their_layers() -> None:

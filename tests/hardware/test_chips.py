@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.hardware.chips import COLLECTIVES, ChipAxis, ChipsSpec, Collective
+from simaccel.hardware.load import with_values
 from simaccel.importers.accelerators import load_accelerator
 
 RING_OF_BYTES = {  # 21 bytes on rings of 2 to 8, by hand: pieces of 11, 7, 6, 5, 4, 3, 3 bytes
@@ -185,3 +186,16 @@ def test_energy_of_links_is_unknown_unless_it_is_given() -> None:
     assert _spec(2, pj_per_bit=1.5).energy_pj(sent) == {"link": 120.0}
     assert math.isnan(_spec(2).energy_pj(sent)["link"])
     assert _spec(2).energy_pj({("dram_read", "Y"): 5}) == {}
+
+
+def test_another_topology_leaves_what_the_file_says_of_its_own() -> None:
+    """Shape and algorithm of a torus; what is given with the topology is taken, or named."""
+    ring = load_accelerator("tpu_v5e_4x4", ["chips.topology=ring"]).chips
+    assert (ring.count, ring.shape, ring.runs) == (16, None, "bidirectional_ring")
+    switch = load_accelerator("tpu_v5e_4x4", ["chips.topology=switch"]).chips
+    assert (switch.shape, switch.runs) == (None, "ring")
+    pod = load_accelerator("tpu_v5e_4x4")
+    assert with_values(pod, {"chips.topology": "ring"}, "test").chips == ring
+    for more in ("chips.shape=[4, 4]", "chips.algorithm=direct"):
+        with pytest.raises(InputError, match=f"--set {more.partition('=')[0]}: "):
+            load_accelerator("tpu_v5e_4x4", ["chips.topology=ring", more])

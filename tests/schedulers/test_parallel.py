@@ -2,11 +2,13 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simaccel.errors import InputError
+from simaccel.experiment.check_chips import check_chips
 from simaccel.experiment.generation import generate
 from simaccel.experiment.run import simulate
 from simaccel.experiment.scheduling import schedule_workload
@@ -17,6 +19,8 @@ from simaccel.report.pods import pod_json, pod_lines
 from simaccel.schedulers import Options
 from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, spread_over
 from simaccel.workload import Workload, build
+from simaccel.workload.language import Transformer
+from simaccel.workload.language.build import transformer
 
 
 def _links(count: int) -> list[str]:
@@ -132,3 +136,63 @@ def test_a_generation_counts_the_energy_of_all_chips() -> None:
     four = generate("gpt2", load_accelerator("tpu_v3", _links(4)), "naive", **few)  # type: ignore[arg-type]
     assert four.tokens_per_second > one.tokens_per_second
     assert four.token_energy_pj > one.token_energy_pj  # norms four times, and links
+
+
+SEQUENCE = ["all_gather", "reduce_scatter"] * 2
+"""Korthikanti et al., section 4.2.2: before and behind attention, before and behind the MLP."""
+LITTLE = Transformer(
+    name="little",
+    source="sizes for sums by hand",
+    hidden=32,
+    layers=2,
+    heads=4,
+    kv_heads=2,
+    head_size=8,
+    ff_size=64,
+    vocabulary=64,
+)
+
+
+def test_sequence_parallelism_gathers_and_scatters_in_place_of_all_reduces() -> None:
+    """In prefill by tokens, in decode by sequences: as many bytes as two all-reduces."""
+    chips = ChipsSpec(count=8, topology="switch", link_bytes_per_second=10**9)
+    for phase, batch in (("prefill", 2), ("decode", 8)):
+        layer = build("llama3-70b", phase=phase, prompt=256, batch=batch, scope="block")
+        cuts = spread_over(layer, ParallelDegrees(4, 2, sequence=True))
+        pod = share_of(layer, cuts, chips)
+        assert [one.kind for one in pod.exchanges] == SEQUENCE
+        assert {one.digits for one in pod.exchanges} == {((1, 4),)}
+        tokens = batch * (256 if phase == "prefill" else 1)
+        assert math.prod(pod.workload.shapes["norm1.out"]) == tokens * 8192 // 8  # of 8 chips
+        sent = [
+            chips.sent_bytes(one.kind, one.n_bytes(one.most), one.rings) for one in pod.exchanges
+        ]
+        assert sent == [tokens // 2 * 8192 * 2 * 3 // 4] * 4
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_sequence_parallelism_computes_the_model(phase: str) -> None:
+    """All layers, embedding and logits, on four chips of which two share a layer."""
+    model = transformer(LITTLE, phase=phase, prompt=8, batch=4, scope="model")
+    options = Options(tensor_parallel=2, data_parallel=2, sequence_parallel=True)
+    result = simulate(model, load_accelerator("tpu_v3", _links(4)), "flat", options=options)
+    checks = {one.operator: one for one in check_chips(model, result.pod, 4)}
+    assert checks["logits"].compared == checks["logits"].elements > 0
+    kinds = [one.kind for one in result.pod.exchanges]
+    assert kinds[:4] == SEQUENCE
+    plain = simulate(
+        model,
+        load_accelerator("tpu_v3", _links(4)),
+        "flat",
+        options=replace(options, sequence_parallel=False),
+    )
+    passed = [sum(one.elements for one in found.prediction.groups) for found in (result, plain)]
+    assert passed[0] < passed[1]  # norms and residuals of half of the tokens
+
+
+def test_what_sequence_parallelism_cannot_cut_is_named() -> None:
+    layer = build("llama3-8b", phase="decode", batch=3, scope="block")
+    with pytest.raises(InputError, match="tensor degree 2 divides tokens of no norm or residual"):
+        spread_over(layer, ParallelDegrees(2, 1, sequence=True))
+    with pytest.raises(InputError, match="--sequence-parallel: workload: got 'bert'"):
+        spread_over(build("bert", seq_len=8), ParallelDegrees(2, 1, sequence=True))

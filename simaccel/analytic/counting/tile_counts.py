@@ -286,7 +286,7 @@ class TileCounter:
     ) -> None:
         """Count what MACs take from the innermost memory of an operand."""
         if path not in self.stepped:
-            self.stepped[path] = PathCuts(self.space, _stepped(path, seen.ranks))
+            self.stepped[path] = PathCuts(self.space, _cut_into_steps(path, seen.ranks))
         cuts = self.stepped[path]
         view, end = seen.uses[position][1], len(cuts.entries)
         name, width = (
@@ -321,7 +321,7 @@ class TileCounter:
                 self.found.move("noc_distribution", name, down)
 
 
-def _stepped(path: TreePath, sizes: Iterable[str]) -> TreePath:
+def _cut_into_steps(path: TreePath, sizes: Iterable[str]) -> TreePath:
     """Return a path whose block is cut into the steps of PEs; lanes share a step."""
     laned = {
         entry.rank

@@ -264,11 +264,11 @@ class TileTransfer:
         for entry in self.cuts.entries[at + 1 : self.shared]:
             for looped, part in tiles(entry):
                 if looped == rank:
-                    moved = [piece for whole in moved for piece in _cut_again(whole, part)]
+                    moved = [piece for whole in moved for piece in _recut_piece(whole, part)]
         return [piece for piece in moved if anywhere(piece[0])]
 
 
-def _cut_again(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Cut a piece, and what was in its place; only its last piece may be smaller than that was."""
     n, size, then = piece
     full = size // tile

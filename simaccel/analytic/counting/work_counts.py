@@ -94,7 +94,7 @@ class WorkCounter:
             self._pass(path, cuts, seen, steps["normalise"])
         else:
             self._pass(path, cuts, seen, steps["online"])
-            around = PathCuts(self.space, _outside(path, cuts, axis or ""))
+            around = PathCuts(self.space, _path_outside(path, cuts, axis or ""))
             for operator in self.space.operators:
                 if (
                     seen.output.name in {v.name for v in operator.inputs}
@@ -215,7 +215,7 @@ class WorkCounter:
         self.found.alone(seen.name, steps)
 
 
-def _outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
+def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
     """Return the path to the outermost loop that cuts an axis, with the loops outside of it."""
     first = next(
         n

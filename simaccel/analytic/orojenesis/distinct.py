@@ -51,7 +51,7 @@ def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Us
     total = 0
     if tensor.kind in ("input", "weight", "cache") and read:
         times = max(workload.times(op.name) for op, _ in read)
-        boxes = [[*_touched(tensor, operand, op.ranks)] for op, operand in read]
+        boxes = [[*_used_positions(tensor, operand, op.ranks)] for op, operand in read]
         count = _union(boxes, workload.shapes[tensor.name])
         count = count if tensor.distinct is None else min(count, tensor.distinct)
         total += times * in_bytes(count, tensor.bits)
@@ -62,7 +62,9 @@ def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Us
     return total
 
 
-def _touched(tensor: Tensor, operand: Operand, ranks: Mapping[str, int]) -> Iterator[Positions]:
+def _used_positions(
+    tensor: Tensor, operand: Operand, ranks: Mapping[str, int]
+) -> Iterator[Positions]:
     """Yield for each dimension which positions are used, without the zeros around the tensor."""
     for at, (dim, span) in enumerate(zip(operand.projection, operand.box(ranks), strict=True)):
         first, last = tensor.inside[at] if at < len(tensor.inside) else (0, span.stop)

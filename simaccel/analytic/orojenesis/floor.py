@@ -79,7 +79,7 @@ def floors_of(
         if isinstance(part, ResidentScope):
             names = tuple(group.name for group in part.groups)
             times = workload.times(part.groups[0].operators[0])
-            least = once = _around(workload, part)
+            least = once = _bytes_around(workload, part)
         else:
             names, times = (part.name,), workload.times(part.operators[0])
             once = group_bytes(workload, part.operators)
@@ -168,7 +168,7 @@ def _multiplicity(problem: BoundProblem, one: BoundOperand) -> int:
 # -- what is kept around groups
 
 
-def _around(workload: Workload, around: ResidentScope) -> int:
+def _bytes_around(workload: Workload, around: ResidentScope) -> int:
     """Return what groups that share tiles read and write at least, less what may stay on chip."""
     names = [name for group in around.groups for name in group.operators]
     inside = set(names)
@@ -176,21 +176,21 @@ def _around(workload: Workload, around: ResidentScope) -> int:
     for name in _tensors(workload, names):
         if workload.tensors[name].shared:
             continue
-        stored = _written(workload, name, names)
+        stored = _bytes_written(workload, name, names)
         if not stored:
-            total += _read(workload, name, names)
+            total += _bytes_read(workload, name, names)
             continue
         kept = _kept_bytes(workload, name, around.keeps)
-        apart = _apart(workload, name, around.groups)
-        if _needed_outside(workload, name, inside) or not _readers(workload, name, inside):
+        apart = _readers_in_other_groups(workload, name, around.groups)
+        if _needs_outside(workload, name, inside) or not _readers(workload, name, inside):
             total += stored
         elif apart:
             total += max(0, stored - kept)
-        total += max(0, _read(workload, name, apart) - kept)
+        total += max(0, _bytes_read(workload, name, apart) - kept)
     return total
 
 
-def _read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+def _bytes_read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
     """Return the bytes of a tensor that some operators read, of which one reads most."""
     found = 0
     for operator in map(workload.operator, names):
@@ -202,7 +202,7 @@ def _read(workload: Workload, tensor: str, names: Sequence[str]) -> int:
     return found
 
 
-def _written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
+def _bytes_written(workload: Workload, tensor: str, names: Sequence[str]) -> int:
     """Return the bytes of a tensor that some operators write, each its box."""
     makers = [one for one in map(workload.operator, names) if one.output.tensor == tensor]
     elements = sum(math.prod(one.output.shape(one.ranks)) for one in makers)
@@ -217,7 +217,7 @@ def _readers(workload: Workload, tensor: str, names: Iterable[str]) -> list[str]
     ]
 
 
-def _apart(workload: Workload, tensor: str, groups: Sequence[Group]) -> list[str]:
+def _readers_in_other_groups(workload: Workload, tensor: str, groups: Sequence[Group]) -> list[str]:
     """Return the operators that read a tensor in groups that don't make it."""
     found: list[str] = []
     for group in groups:
@@ -232,7 +232,7 @@ def _tensors(workload: Workload, names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(given.tensor for given in uses))
 
 
-def _needed_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
+def _needs_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
     others = [one.name for one in workload.operators if one.name not in inside]
     kept = workload.tensors[tensor].kind in ("output", "cache")
     return kept or bool(_readers(workload, tensor, others))

@@ -122,7 +122,7 @@ def fused_segment(
     if not len(front):
         return None
     groups = [_group(fusion, known, origin) for origin in front.origin]
-    exact = _counted(workload, groups)
+    exact = _count_slope(workload, groups)
     return Segment(
         fusion.operators,
         exact,
@@ -216,7 +216,7 @@ def _group(
     return fusion.tree(tiles, chosen)
 
 
-def _counted(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
+def _count_slope(workload: Workload, groups: Sequence[Group]) -> SkiSlope:
     """Return the front of trees as the machine moves."""
     front = SkiSlope()
     rows = []

@@ -95,7 +95,7 @@ def stepped(
         others = others * moves
     brought = math.prod((_brought(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1))
     if operand.slides:
-        brought = brought - _kept(operand, cuts, rank, inside, halo, moves)
+        brought = brought - _shared_elements(operand, cuts, rank, inside, halo, moves)
     return ints(others * brought)
 
 
@@ -117,7 +117,7 @@ def _brought(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
     return total
 
 
-def _kept(
+def _shared_elements(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo, moves: Ints
 ) -> Ints:
     """Sum what the tile before each step has of the one after it."""

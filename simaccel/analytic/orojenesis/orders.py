@@ -24,7 +24,7 @@ def traffic(
     multiply-accumulate. Sums that come back are read again: 2 accesses a tile but for the first.
     """
     best = _best(problem, cuts, kept, halo, None)
-    return problem.groups * (best + _fixed(problem, cuts, kept))
+    return problem.groups * (best + _fixed_bytes(problem, cuts, kept))
 
 
 def traffic_in(
@@ -35,7 +35,7 @@ def traffic_in(
     halo: Halo,
 ) -> Ints:
     """Return the bytes between buffer and DRAM with loops in one order, from the outermost."""
-    total = _fixed(problem, cuts, kept)
+    total = _fixed_bytes(problem, cuts, kept)
     for at, rank in enumerate(order):
         total = total + _step(cuts, kept, rank, frozenset(order[at + 1 :]), halo)
     return problem.groups * total
@@ -94,7 +94,7 @@ def _step(
     return total
 
 
-def _fixed(problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
+def _fixed_bytes(problem: BoundProblem, cuts: Cuts, kept: Sequence[BoundOperand]) -> Ints:
     """Return the bytes of first tiles, of tensors that pass by, less sums that aren't read."""
     total = ints(0)
     for one in problem.operands:

@@ -75,8 +75,8 @@ def depths(problem: BoundProblem) -> list[Depths]:
     stages_of: list[Depths] = []
     for first, *middle, third in itertools.permutations(problem.operands):
         ways: list[Depths] = [
-            (KeepCut(first, _ordered(problem, first.ranks), (), last),)
-            for last in _along(first, first.ranks)
+            (KeepCut(first, _order_ranks(problem, first.ranks), (), last),)
+            for last in _window_ranks(first, first.ranks)
         ]
         for at, second in enumerate(middle):
             outside = (first, *middle[:at])
@@ -87,11 +87,11 @@ def depths(problem: BoundProblem) -> list[Depths]:
     return stages_of
 
 
-def _ordered(problem: BoundProblem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
+def _order_ranks(problem: BoundProblem, ranks: frozenset[str] | set[str]) -> tuple[str, ...]:
     return tuple(rank for rank in problem.free if rank in ranks)
 
 
-def _along(operand: BoundOperand, ranks: frozenset[str] | set[str]) -> list[str]:
+def _window_ranks(operand: BoundOperand, ranks: frozenset[str] | set[str]) -> list[str]:
     """Return which rank a window may slide along; the empty name where there is no window."""
     found = [rank for dim in operand.dims if len(dim) > 1 for rank, _ in dim if rank in ranks]
     return found or [""]
@@ -110,14 +110,14 @@ def _second(
     cut = frozenset().union(*(operand.ranks for operand in outside))
     plain = second.ranks - problem.sliding
     fixed = {rank for rank in plain if all(rank in operand.ranks for operand in inside)}
-    tiled = _ordered(problem, second.ranks - cut - fixed)
+    tiled = _order_ranks(problem, second.ranks - cut - fixed)
     if len(problem.operands) > _PROVED:
-        tiled = _ordered(problem, (second.ranks - cut | plain) - fixed)
-    again = _ordered(problem, second.ranks & cut & problem.sliding)
+        tiled = _order_ranks(problem, (second.ranks - cut | plain) - fixed)
+    again = _order_ranks(problem, second.ranks & cut & problem.sliding)
     for count in range(len(again) + 1):
         for more in itertools.combinations(again, count):
-            single = _ordered(problem, fixed | {*more})
-            for last in _along(second, {*tiled, *single}):
+            single = _order_ranks(problem, fixed | {*more})
+            for last in _window_ranks(second, {*tiled, *single}):
                 yield KeepCut(second, tiled, single, last)
 
 
@@ -131,7 +131,7 @@ def _third(problem: BoundProblem, third: BoundOperand) -> Iterator[KeepCut]:
             cut = {r for dim, one in zip(others, chosen, strict=True) if one for r, _ in dim}
             for last in [""] if slid is None else [rank for rank, _ in windows[slid]]:
                 ranks = plain | cut | ({last} if last else set())
-                yield KeepCut(third, (), _ordered(problem, frozenset(ranks)), last)
+                yield KeepCut(third, (), _order_ranks(problem, frozenset(ranks)), last)
 
 
 def is_proved(problem: BoundProblem) -> bool:
@@ -222,18 +222,18 @@ def _figures(problem: BoundProblem, stages: Depths, tiles: dict[Cut, Ints]) -> t
     for number, stage in enumerate(stages):
         before = dict(pieces)
         for rank in stage.tiled:
-            pieces[rank] = _cut(pieces[rank], tiles[number, rank])
+            pieces[rank] = _cut_pieces(pieces[rank], tiles[number, rank])
         for rank in stage.single:
             pieces[rank] = [(ints(problem.sizes[rank]), ints(1))]
         operand = stage.operand
         sizes = {rank: pieces[rank][0][1] for rank in operand.ranks}
         tile = math.prod((_reach(dim, sizes) for dim in operand.dims), start=ints(1))
         room = room + tile * operand.bytes_per_element
-        moved = moved + _moved(problem, stage, before, pieces) * operand.bytes_per_element
+        moved = moved + _moved_elements(problem, stage, before, pieces) * operand.bytes_per_element
     return np.atleast_1d(room), np.atleast_1d(problem.groups * moved)
 
 
-def _cut(pieces: Pieces, tile: Ints) -> Pieces:
+def _cut_pieces(pieces: Pieces, tile: Ints) -> Pieces:
     """Cut pieces by a tile that is no larger than the first; the first then has its size."""
     found: Pieces = [(ints(0), tile)]
     for count, size in pieces:
@@ -252,7 +252,7 @@ def _count(pieces: Pieces) -> Ints:
     return ints(sum((count for count, _ in pieces), start=ints(0)))
 
 
-def _moved(
+def _moved_elements(
     problem: BoundProblem, stage: KeepCut, before: dict[str, Pieces], pieces: dict[str, Pieces]
 ) -> Ints:
     """Return the elements of a tensor that its tiles bring, and of sums also take away."""
@@ -267,7 +267,7 @@ def _moved(
         if len(dim) > 1 and stage.last in dict(dim):
             others = math.prod(sides[:at] + sides[at + 1 :], start=ints(1))
             steps = _count(pieces[stage.last]) - _count(before[stage.last])
-            brought = brought - steps * _shared(dim, stage.last, pieces) * others
+            brought = brought - steps * _shared_elements(dim, stage.last, pieces) * others
     return ints(times * brought)
 
 
@@ -282,7 +282,7 @@ def _side(dim: Terms, whole: dict[str, int], pieces: dict[str, Pieces]) -> Ints:
     return total
 
 
-def _shared(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
+def _shared_elements(dim: Terms, last: str, pieces: dict[str, Pieces]) -> Ints:
     """Sum what a window has of the one before, over the pieces of the other ranks."""
     total, others = ints(0), [(rank, c) for rank, c in dim if rank != last]
     for combination in itertools.product(*(pieces[rank] for rank, _ in others)):

@@ -26,7 +26,7 @@ _REPRODUCE = ("accelerator", "workload", "mapping")
 def info(file: str, as_json: bool) -> None:
     """Describe a trace, and check that busy + stalls + idle = total."""
     with sound(file) as opened:
-        found = _found(opened)
+        found = _describe_trace(opened)
         if as_json:
             show_json(found)
         else:
@@ -35,7 +35,7 @@ def info(file: str, as_json: bool) -> None:
             show(run_title(opened), fields_table(_rows(opened, found)))
 
 
-def _found(trace: TraceReader) -> dict[str, Any]:
+def _describe_trace(trace: TraceReader) -> dict[str, Any]:
     header = trace.header
     texts = _REPRODUCE[:2] if trace.unreadable() else (*_REPRODUCE, "program")
     return {

@@ -89,9 +89,9 @@ def cost_of(
     designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore
 ) -> ExplorationCost:
     """Count the runs, and look at a few of them; only what is soon done is run, nothing is kept."""
-    points = [_begun(design, plan) for design in designs]
+    points = [_screen_design(design, plan) for design in designs]
     able = _open(points)
-    asked = {each.key: each for at in sorted(able) for each in _asked(points[at].design)}
+    asked = {each.key: each for at in sorted(able) for each in _run_keys(points[at].design)}
     todo = [each for each in asked.values() if store.get(each.key) is None]
     timed = todo[:: -(-len(todo) // _TIMED) or 1]
     seconds = sum(map(_expected_seconds, timed)) * len(todo) / max(len(timed), 1)
@@ -125,7 +125,7 @@ class _Doing:
 
     def records(self, designs: Sequence[DesignPoint]) -> list[list[Record]]:
         """Return the records of all workloads of each design."""
-        asked = [_asked(design) for design in designs]
+        asked = [_run_keys(design) for design in designs]
         every = {each.key: each for runs in asked for each in runs}
         tasks = [each for key, each in every.items() if self.store.get(key) is None]
         dead: dict[str, Record] = {}
@@ -149,7 +149,7 @@ class _Doing:
         return record
 
 
-def _asked(design: DesignPoint) -> list[RunKey]:
+def _run_keys(design: DesignPoint) -> list[RunKey]:
     directed = design.dataflow == DIRECTIVES
     return [
         RunKey(
@@ -163,7 +163,7 @@ def _asked(design: DesignPoint) -> list[RunKey]:
     ]
 
 
-def _lost(_asked: RunKey) -> Record:
+def _lost(_run_keys: RunKey) -> Record:
     return {"problem": "its process died; is there enough memory?", "lost": True}
 
 
@@ -182,19 +182,19 @@ def explore(
     """
     store = store or ResultStore()
     doing = _Doing(team, store, watch)
-    points = [_begun(design, plan) for design in designs]
+    points = [_screen_design(design, plan) for design in designs]
     points = _with_figures(doing, points, plan)
     return ExploredDesigns(
         dimensions,
         plan,
-        tuple(_judged(points, plan)),
+        tuple(_mark_best(points, plan)),
         doing.ran,
         store.reused,
         tuple(store.damaged),
     )
 
 
-def _begun(design: DesignPoint, plan: ExplorationObjective) -> ExploredPoint:
+def _screen_design(design: DesignPoint, plan: ExplorationObjective) -> ExploredPoint:
     """Leave out what can't be, and what is too large before anything is run."""
     if design.problem:
         return ExploredPoint(design, problem=design.problem, within=False)
@@ -240,7 +240,7 @@ def _figures(one: ExploredPoint) -> Figures:
     return one.figures
 
 
-def _judged(points: Sequence[ExploredPoint], plan: ExplorationObjective) -> list[ExploredPoint]:
+def _mark_best(points: Sequence[ExploredPoint], plan: ExplorationObjective) -> list[ExploredPoint]:
     """Mark the frontier and the best among the designs within the limits."""
     found = list(points)
     for group in _scenarios(points, _open(points)):

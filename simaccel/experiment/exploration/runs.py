@@ -45,12 +45,12 @@ class RunKey:
 def run(asked: RunKey) -> Record:
     """Run; what the user can cause is a record with its reason."""
     try:
-        return _simulated(asked)
+        return _simulate_key(asked)
     except SimaccelError as error:
         return {"problem": str(error).partition("\n")[0]}
 
 
-def _directed(asked: RunKey) -> Mapping | None:
+def _directed_mapping(asked: RunKey) -> Mapping | None:
     """Return the mapping that a description says; None where a scheduler is asked."""
     if not asked.description:
         return None
@@ -61,8 +61,8 @@ def _directed(asked: RunKey) -> Mapping | None:
     return mapping
 
 
-def _simulated(asked: RunKey) -> Record:
-    dataflow = _directed(asked) or asked.dataflow
+def _simulate_key(asked: RunKey) -> Record:
+    dataflow = _directed_mapping(asked) or asked.dataflow
     result = simulate(asked.workload, asked.accelerator, dataflow, options=asked.options)
     run = result.run
     return {

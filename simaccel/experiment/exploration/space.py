@@ -148,7 +148,7 @@ class DesignSpace:
 
     def designs(self, numbers: Iterable[int]) -> Iterator[DesignPoint]:
         """Make designs by their numbers in the product, the last axis running fastest."""
-        accelerator, workload = _Made(with_values), _Made(_resized)
+        accelerator, workload = _Made(with_values), _Made(_resize_workload)
         dimensions = self.dimensions
         for number in numbers:
             at = _places(number, [len(one.settings) for one in dimensions])
@@ -176,7 +176,7 @@ class DesignSpace:
             for dimension, setting in zip(dimensions, chosen, strict=True)
             if dimension.of == "workload"
         )
-        flow, options = _asked(self, hardware, values["mapping"])
+        flow, options = _scheduler_of_design(self, hardware, values["mapping"])
         design = DesignPoint(number, tuple(chosen), hardware, self.loads, flow, options, scenario)
         try:
             hardware = accelerator(hardware, values["accelerator"])
@@ -217,12 +217,12 @@ def _latin(sizes: Sequence[int], count: int, chance: random.Random) -> list[tupl
     for row in rows:
         for _ in range(_TRIES if times[tuple(row)] > 1 else 0):
             axis, other = chance.randrange(len(sizes)), rows[chance.randrange(count)]
-            if _exchanged(row, other, axis, times):
+            if _exchange_setting(row, other, axis, times):
                 break
     return sorted({tuple(row) for row in rows})
 
 
-def _exchanged(
+def _exchange_setting(
     row: list[int], other: list[int], axis: int, times: Counter[tuple[int, ...]]
 ) -> bool:
     """Exchange a setting between two rows, if both become rows that nobody has."""
@@ -287,7 +287,7 @@ class _Made:
         return made
 
 
-def _resized(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
+def _resize_workload(workload: Workload, values: Mapping[str, Value], source: str) -> Workload:
     """Return a workload with other values of parameters that it has.
 
     Raises:
@@ -338,7 +338,7 @@ def require_described(dataflows: Sequence[str], loads: Sequence[WeightedWorkload
     gather(*(partial(parse_directives, load.description, load.source) for load in loads))
 
 
-def _asked(
+def _scheduler_of_design(
     space: DesignSpace, hardware: Accelerator, values: Mapping[str, Value]
 ) -> tuple[str, Options]:
     """Return who schedules a design, and what it is asked."""

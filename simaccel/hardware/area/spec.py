@@ -97,7 +97,7 @@ def pe_um2(area: UnitAreas, array: SpatialArraySpec) -> float:
         NoAreaError: a memory has no limit.
 
     """
-    n_bytes = [_limited(f"array.memories.{'/'.join(sorted(roles))}", memory.capacity_bytes)
+    n_bytes = [_limited_bytes(f"array.memories.{'/'.join(sorted(roles))}", memory.capacity_bytes)
                for roles, memory in array.memories.by_roles().items()]  # fmt: skip
     macs = array.vectors * array.lanes
     return macs * area.mac_um2 + sum(n_bytes) * area.pe_memory_um2_per_byte
@@ -117,7 +117,7 @@ def area_um2(
         NoAreaError: a memory has no limit.
 
     """
-    n_bytes = _limited("buffer", buffer.capacity_bytes) if has_buffer(array) else 0
+    n_bytes = _limited_bytes("buffer", buffer.capacity_bytes) if has_buffer(array) else 0
     return n_bytes * area.buffer_um2_per_byte + pes * pe_um2(area, array)
 
 
@@ -127,7 +127,7 @@ def has_buffer(array: object) -> bool:
     return not (isinstance(array, SpatialArraySpec) and set(array.bypass_buffer) == every)
 
 
-def _limited(name: str, capacity_bytes: int | None) -> int:
+def _limited_bytes(name: str, capacity_bytes: int | None) -> int:
     if capacity_bytes is None:
         raise NoAreaError(f"{name}.capacity_bytes: got unlimited; allowed: a capacity")
     return capacity_bytes

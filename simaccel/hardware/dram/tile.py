@@ -124,17 +124,19 @@ def bank_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, wri
 
 def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
     """Return the clocks that some work takes, with its share of refreshes."""
-    return _over(clocks * part.refi, _unrefreshed(part))
+    return _over(clocks * part.refi, _clocks_between_refreshes(part))
 
 
-def _unrefreshed(part: DramPart) -> int:
+def _clocks_between_refreshes(part: DramPart) -> int:
     """Return the clocks between refreshes, before which banks are closed, and opened after them."""
     return part.refi - (part.rfc + part.rtp + part.rp + part.rcd_read)
 
 
 def stream_rate(part: DramPart) -> tuple[int, int]:
     """Return bytes and clocks of a stream on one channel, refreshes included."""
-    return part.pseudo_channels * part.burst_bytes * _unrefreshed(part), part.burst * part.refi
+    return part.pseudo_channels * part.burst_bytes * _clocks_between_refreshes(
+        part
+    ), part.burst * part.refi
 
 
 def tile_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, write: int) -> Whole:

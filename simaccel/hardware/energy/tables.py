@@ -43,19 +43,19 @@ _JOUPPI: Final = NodeEnergy(
 )
 
 
-def _between(share: float, one: float, other: float) -> float:
+def _interpolate_log(share: float, one: float, other: float) -> float:
     """Interpolate on a logarithmic scale; 0 gives ``one``, 1 gives ``other``."""
     return math.exp((1 - share) * math.log(one) + share * math.log(other))
 
 
-def _interpolated(nm: int) -> NodeEnergy:
+def _interpolate_node(nm: int) -> NodeEnergy:
     share = math.log(45 / nm) / math.log(45 / 7)
     numbers = _HOROWITZ.multiply_pj
     return NodeEnergy(
-        {n: _between(share, numbers[n], _JOUPPI.multiply_pj[n]) for n in numbers},
-        {n: _between(share, _HOROWITZ.sum_pj[n], _JOUPPI.sum_pj[n]) for n in numbers},
+        {n: _interpolate_log(share, numbers[n], _JOUPPI.multiply_pj[n]) for n in numbers},
+        {n: _interpolate_log(share, _HOROWITZ.sum_pj[n], _JOUPPI.sum_pj[n]) for n in numbers},
         {
-            size: _between(share, pj, _JOUPPI.sram_pj[size])
+            size: _interpolate_log(share, pj, _JOUPPI.sram_pj[size])
             for size, pj in _HOROWITZ.sram_pj.items()
         },
         f"interpolated to {nm} nm (both axes logarithmic) between the 45 nm of Horowitz, ISSCC "
@@ -66,7 +66,7 @@ def _interpolated(nm: int) -> NodeEnergy:
 
 NODES: Final[dict[Node, NodeEnergy]] = {
     "45nm": _HOROWITZ,
-    "28nm": _interpolated(28),
+    "28nm": _interpolate_node(28),
     "7nm": _JOUPPI,
 }
 
@@ -124,7 +124,7 @@ def sram_pj_per_byte(node: Node, capacity_bytes: int | None) -> float:
         return energies[size] / _SRAM_ACCESS_BYTES
     below = max(smaller_size for smaller_size in sizes if smaller_size < size)
     share = math.log(size / below) / math.log(above / below)
-    return _between(share, energies[below], energies[above]) / _SRAM_ACCESS_BYTES
+    return _interpolate_log(share, energies[below], energies[above]) / _SRAM_ACCESS_BYTES
 
 
 def dram_pj_per_byte(part: str) -> float | None:

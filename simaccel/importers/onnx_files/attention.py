@@ -62,14 +62,17 @@ def attention_node(place: NodePlace) -> AccountEntry:
     seen_keys, seen_values = inputs.seen
     asked = _heads(place, "Q", query, (shared, group) if group > 1 else (heads,))
     if inputs.turned:
-        asked = _turned(place, "Q", asked)
-        fresh_keys = _turned(place, "K", _heads(place, "new", key, (shared,)))
+        asked = _rotate_heads(place, "Q", asked)
+        fresh_keys = _rotate_heads(place, "K", _heads(place, "new", key, (shared,)))
         key = fresh_keys, fresh_keys.shape
     keys = _heads(place, "K", key, (shared,), seen_keys)
     values = _heads(place, "V", value, (shared,), seen_values)
     for number, view in enumerate((keys, values), 1):
         place.makes(view, number)
-    turned, repeated = _repeated(keys, group).transposed((0, 1, 3, 2)), _repeated(values, group)
+    turned, repeated = (
+        _repeat_heads(keys, group).transposed((0, 1, 3, 2)),
+        _repeat_heads(values, group),
+    )
     names = (f"{place.name}.L", f"{place.name}.softmax", f"{place.name}.A")
     operands: tuple[Given, Given, Given] = (
         (asked, asked.shape),
@@ -95,7 +98,7 @@ def _onnx(place: NodePlace) -> _AttentionInputs:
     if len(place.shape(0)) > _FLAT:
         heads, shared = place.shape(0)[1], place.shape(1)[1]
     given = place.given(0), place.given(1), place.given(2)
-    seen = _seen(place, given[1], 4), _seen(place, given[2], 5)
+    seen = _count_tokens(place, given[1], 4), _count_tokens(place, given[2], 5)
     return _AttentionInputs(given, heads, shared, seen, left={3: _MASK})
 
 
@@ -112,7 +115,7 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
         part = (*packed[:2], heads * packed[-1])
         operands = [*operands[:-1], *[(names[-1], part)] * (4 - len(names))]
     query, key, value = operands
-    seen = _seen(place, key, 6), _seen(place, value, 7)
+    seen = _count_tokens(place, key, 6), _count_tokens(place, value, 7)
     left = {3: _BIAS, 4: _MASK, 5: _MASK}
     return _AttentionInputs((query, key, value), heads, heads, seen, left=left)
 
@@ -127,7 +130,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
         operands: tuple[Given, Given, Given] = query, key, key
     else:
         operands = (name, shape), place.given(1), place.given(2)
-    seen = _seen(place, operands[1], 3)
+    seen = _count_tokens(place, operands[1], 3)
     window = int(place.attribute("local_window_size", -1))
     if window > 0 and shape[1] > 1 and seen > window:
         place.building.attributes.discard("local_window_size")  # the rows see different keys
@@ -138,7 +141,7 @@ def _group_query(place: NodePlace) -> _AttentionInputs:
     return _AttentionInputs(operands, heads, shared, (seen, seen), turned, left)
 
 
-def _projected(place: NodePlace) -> _AttentionInputs:
+def _read_projections(place: NodePlace) -> _AttentionInputs:
     """Read ONNX Runtime's Attention: a product that makes queries, keys and values."""
     heads, (batch, tokens, inner), columns = (
         _number(place, "num_heads"),
@@ -164,7 +167,7 @@ def _number(place: NodePlace, name: str) -> int:
     return int(place.attribute(name, 0))
 
 
-def _seen(place: NodePlace, given: Given, past: int) -> int:
+def _count_tokens(place: NodePlace, given: Given, past: int) -> int:
     """Return the tokens of keys or values: new ones, and those of a tensor of before.
 
     Where that tensor has room for all, as an output of the same size shows, they are in it.
@@ -183,7 +186,7 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
     ("ai.onnx", "Attention"): _onnx,
     ("com.microsoft", "MultiHeadAttention"): _multi_head,
     ("com.microsoft", "GroupQueryAttention"): _group_query,
-    ("com.microsoft", "Attention"): _projected,
+    ("com.microsoft", "Attention"): _read_projections,
 }
 
 
@@ -227,13 +230,13 @@ def _heads(
     return merged_view.transposed(order)
 
 
-def _turned(place: NodePlace, letter: str, view: SlotView) -> SlotView:
+def _rotate_heads(place: NodePlace, letter: str, view: SlotView) -> SlotView:
     """Return heads that turn by their positions: a pass over them."""
     name = f"{place.name}.rotary.{letter}"
     return place.building.vector(name, "scale", view.shape, [(view, view.shape)])
 
 
-def _repeated(view: SlotView, group: int) -> SlotView:
+def _repeat_heads(view: SlotView, group: int) -> SlotView:
     """Return keys or values for a group of heads each."""
     if group == 1:
         return view

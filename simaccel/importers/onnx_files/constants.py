@@ -74,7 +74,7 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
                 name = f"{name}.{number}"
                 rename(graph, {tensor.name: name})
             names.add(name)
-            taken.without_values.append(_typed(onnx, name, tensor))
+            taken.without_values.append(_type_tensor(onnx, name, tensor))
         del graph.initializer[:]
         graph.initializer.extend(kept)
     constants = {*taken.values, *(without_value.name for without_value in taken.without_values)}
@@ -92,7 +92,7 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
     copy = onnx.TensorProto()
     copy.CopyFrom(tensor)
     if tensor.data_location == _EXTERNAL or tensor.external_data:
-        data = _beside(tensor, folder)
+        data = _bytes_from_file(tensor, folder)
         if data is None:
             return None
         del copy.external_data[:]
@@ -105,7 +105,7 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
     return ndarray if ndarray.size == count else None
 
 
-def _beside(tensor: Proto, folder: Path) -> bytes | None:
+def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:
     """Return the bytes of a constant from a file in the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     place = Path(entries.get("location", ""))
@@ -145,7 +145,7 @@ def _constant_nodes(graph: Proto) -> int:
     return count
 
 
-def _typed(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
+def _type_tensor(onnx: ModuleType, name: str, tensor: Proto) -> Proto:
     return onnx.helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims))
 
 

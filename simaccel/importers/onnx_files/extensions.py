@@ -46,7 +46,7 @@ def made_by(
         return None
     if kind in _ATTENTIONS:
         number = types.get(node.input[0], _FLOAT)
-        return [(shape, number) if shape else None for shape in _attended(node, inputs)]
+        return [(shape, number) if shape else None for shape in _infer_attention(node, inputs)]
     if kind in _ALIKE:
         made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
     else:
@@ -93,7 +93,7 @@ def _product(node: Proto, given: list[Shape | None]) -> Shape | None:
     return _matmul(first, second)
 
 
-def _attended(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
+def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
     """Return the shapes of what an attention makes, and of keys and values, if none were before."""
     inputs = [*inputs, *[None] * 8]
     heads = int(attribute_of(node, "num_heads", 0))

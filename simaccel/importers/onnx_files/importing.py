@@ -144,7 +144,7 @@ class _Importer:
             if at in self.ways:
                 entries |= self._attention(self.ways[at])
             else:
-                entries[at] = _mapped(place)
+                entries[at] = _map_node(place)
             if entries[at].how != "not taken":
                 self.building.notes += unread(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
@@ -221,7 +221,7 @@ class _Importer:
                 return None
 
 
-def _mapped(place: NodePlace) -> AccountEntry:
+def _map_node(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
     if kind == "Pad" and not place.node.input:
         return place.other("harmless", "pads of the convolutions that read it")

@@ -241,7 +241,7 @@ def product(
     """
     batch = len(second.shape) - 2 if any(length > 1 for length in second.shape[:-2]) else 0
     if batch and first[1][:-2] != second.shape[:-2]:
-        return _apart(building, name, first, second)
+        return _add_batched_product(building, name, first, second)
     source, view = building.whole(name, first)
     use_of = view
     view = view.transposed((1, 0)) if turned else view
@@ -299,7 +299,9 @@ def _second(
     return use, columns_own
 
 
-def _apart(building: WorkloadBuilder, name: str, first: Given, second: Factor) -> SlotView:
+def _add_batched_product(
+    building: WorkloadBuilder, name: str, first: Given, second: Factor
+) -> SlotView:
     """Add a product whose factors have batches that are repeated for each other."""
     lead = _LETTERS[: max(len(first[1]), len(second.shape)) - 2]
     left, right = ("mk" if len(first[1]) > 1 else "k"), ("kn" if len(second.shape) > 1 else "k")

@@ -69,7 +69,7 @@ def hidden(node: Proto) -> str:
     >>> hidden(helper.make_node("Loop", ["n"], ["y"], body=body))
     'control flow, which hides 1 node: 1 Conv'
     """
-    counts = Counter(inner.op_type for inner in _inside(node))
+    counts = Counter(inner.op_type for inner in _inner_nodes(node))
     total = sum(counts.values())
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.most_common(5))
     more = ", ..." if len(counts) > 5 else ""  # noqa: PLR2004 - as many as are named
@@ -78,10 +78,10 @@ def hidden(node: Proto) -> str:
 
 def hides_products(node: Proto, kinds: frozenset[str]) -> bool:
     """Return whether a node has one of some kinds inside, or one that ONNX doesn't define."""
-    return any(one.op_type in kinds or bool(one.domain) for one in _inside(node))
+    return any(one.op_type in kinds or bool(one.domain) for one in _inner_nodes(node))
 
 
-def _inside(node: Proto) -> Iterator[Proto]:
+def _inner_nodes(node: Proto) -> Iterator[Proto]:
     for graph in graphs_of(node):
         for inner in graphs_within(graph):
             yield from inner.node

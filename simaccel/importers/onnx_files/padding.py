@@ -44,7 +44,7 @@ def fold_paddings(
     made = []
     for node in nodes:
         if _first(node) in folded:
-            made.append(_padded(node, *folded[node.input[0]]))
+            made.append(_pad_convolution(node, *folded[node.input[0]]))
         elif node.op_type == "Pad" and node.output[0] in folded:
             made.append(copy.deepcopy(node))
             del made[-1].input[:]
@@ -86,7 +86,7 @@ def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  #
     return before[_CHANNELS:] + behind[_CHANNELS:]
 
 
-def _padded(node: Any, source: str, pads: Sequence[int]) -> Any:  # noqa: ANN401 - nodes
+def _pad_convolution(node: Any, source: str, pads: Sequence[int]) -> Any:  # noqa: ANN401 - nodes
     """Return a convolution with more pads, that reads another tensor."""
     made = copy.deepcopy(node)
     own = attribute_of(node, "pads") or [0] * len(pads)

@@ -97,14 +97,14 @@ def transposed_conv(
         reach = [r for _, r in ROWS if r in sizes] + [rank for rank, _ in inside]
         label = f"{name}.{number}" if number else name
         lead = [[ranks[span] for span in seen.dims[0]], outer]
-        view, slots = _made(root, lead, sizes, phases, [phase for phase, _ in way], taps)
+        view, slots = _view_of_phase(root, lead, sizes, phases, [phase for phase, _ in way], taps)
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
         weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 
 
-def _made(
+def _view_of_phase(
     root: StoredTensor,
     lead: Sequence[Sequence[str]],
     sizes: dict[str, int],

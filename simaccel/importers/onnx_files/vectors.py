@@ -81,7 +81,7 @@ def binary(place: NodePlace) -> AccountEntry:
         operands[1] = None, (*(1,) * lead, *size, *(1,) * (len(made) - lead - len(size)))
     whole = [operand for operand in operands if operand[1] == made]
     whole.sort(key=lambda operand: _loneliness(building.view(operand[0])))
-    first: Given = whole[0] if whole else _widened(place, operands, made)
+    first: Given = whole[0] if whole else _widen_operand(place, operands, made)
     others = [operand for operand in operands if math.prod(operand[1]) > 1]
     if math.prod(made) == 1:  # else what has one element is a number
         others = [operand for operand in operands if building.view(operand[0]) is not None]
@@ -98,7 +98,7 @@ def binary(place: NodePlace) -> AccountEntry:
     return place.taken(kind)
 
 
-def _widened(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
+def _widen_operand(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
     """Return the first of operands of which none has all elements, repeated to what is made."""
     source = operands[0][0]
     view = place.building.view(source)
@@ -116,11 +116,13 @@ def softmax(place: NodePlace) -> AccountEntry:
     """Map a softmax along one axis; below opset 13 along all dimensions from it on."""
     rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
-    place.makes(_along(place, "softmax", (axis, rank if coerced else axis + 1), [place.given(0)]))
+    place.makes(
+        _add_along_axes(place, "softmax", (axis, rank if coerced else axis + 1), [place.given(0)])
+    )
     return place.taken("softmax")
 
 
-def _along(
+def _add_along_axes(
     place: NodePlace, kind: str, axes: tuple[int, int], operands: Sequence[Given]
 ) -> SlotView | None:
     """Add a vector operator along dimensions, from the first to before the last, as one axis."""
@@ -145,7 +147,7 @@ def norm(place: NodePlace) -> AccountEntry:
     axis = int(place.attribute("axis", -1)) % rank
     most = 3 if kind == "layer_norm" else 2
     given = [place.given(at) for at in range(min(len(place.node.input), most))]
-    place.makes(_along(place, kind, (axis, rank), given))
+    place.makes(_add_along_axes(place, kind, (axis, rank), given))
     return place.taken(kind)
 
 

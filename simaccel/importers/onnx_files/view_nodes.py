@@ -33,7 +33,7 @@ def _views(place: NodePlace) -> list[SlotView | None]:
     """Return what the outputs are; none for a node whose outputs are no views of its input."""
     kind, view = place.node.op_type, place.building.views.get(place.node.input[0])
     if kind == "Concat":
-        return [_joined(place)]
+        return [_join_parts(place)]
     if view is None or kind not in _ONE:
         return _split(place, view) if view is not None and kind == "Split" else []
     return [_ONE[kind](place, view)]
@@ -43,11 +43,11 @@ def _same(place: NodePlace, view: SlotView) -> SlotView | None:
     return view if view.shape == place.made else view.reshaped(place.made)
 
 
-def _expanded(place: NodePlace, view: SlotView) -> SlotView | None:
+def _expand_node(place: NodePlace, view: SlotView) -> SlotView | None:
     return view.expanded(place.made)
 
 
-def _tiled(place: NodePlace, view: SlotView) -> SlotView | None:
+def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return what is repeated along dimensions, as spans of their own before those repeated."""
     dims = [
         tuple(part for part in (SlotSpan(REPEATED, 0, size // had),) if part.size > 1) + dim
@@ -56,17 +56,17 @@ def _tiled(place: NodePlace, view: SlotView) -> SlotView | None:
     return SlotView(view.root, tuple(dims), view.fixed)
 
 
-def _transposed(place: NodePlace, view: SlotView) -> SlotView | None:
+def _transpose_node(place: NodePlace, view: SlotView) -> SlotView | None:
     return view.transposed(place.attribute("perm") or range(len(view.dims))[::-1])
 
 
-def _joined(place: NodePlace) -> SlotView | None:
+def _join_parts(place: NodePlace) -> SlotView | None:
     """Return a concatenation whose parts are made for nothing else."""
     names = list(place.node.input)
     if len(names) == 1:
         return place.building.views[names[0]]
     if len({*names}) == 1:
-        return _tiled(place, place.building.views[names[0]])
+        return _tile_node(place, place.building.views[names[0]])
     if any(place.network.readers(name) != 1 for name in names):
         return None
     axis = int(place.attribute("axis", 0)) % len(place.made)
@@ -82,7 +82,7 @@ def _numbers(place: NodePlace, number: int, attribute: str) -> list[int] | None:
     return None if found is None else [int(one) for one in found]
 
 
-def _sliced(place: NodePlace, view: SlotView) -> SlotView | None:
+def _slice_node(place: NodePlace, view: SlotView) -> SlotView | None:
     starts, ends = _numbers(place, 1, "starts"), _numbers(place, 2, "ends")
     if starts is None or ends is None:
         return None
@@ -108,7 +108,7 @@ def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
     return found
 
 
-def _picked(place: NodePlace, view: SlotView) -> SlotView | None:
+def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
     """Return one position of a dimension, or positions in a row that are each repeated."""
     known = _numbers(place, 1, "indices")
     axis = int(place.attribute("axis", 0)) % len(view.dims)
@@ -130,10 +130,10 @@ def _picked(place: NodePlace, view: SlotView) -> SlotView | None:
 _ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
     **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
     **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _same),
-    "Expand": _expanded,
-    "Tile": _tiled,
-    "Transpose": _transposed,
-    "Slice": _sliced,
-    "Gather": _picked,
+    "Expand": _expand_node,
+    "Tile": _tile_node,
+    "Transpose": _transpose_node,
+    "Slice": _slice_node,
+    "Gather": _pick_position,
 }
 """Nodes of one output, by how it is a view of the first input."""

@@ -142,7 +142,7 @@ def load_topology(
     """
     faults = size_faults("topology", {"batch": batch}, MAX_LAYER_SIZE)
     try:
-        sheet = _read(path)
+        sheet = _read_topology(path)
         layers = one_layer(sheet.layers, layer, str(path))
     except InputError as error:
         raise InputError([*faults, *error.faults]) from None
@@ -164,7 +164,7 @@ def read_topology(path: str | Path) -> Layers:
         InputError: all faults of the file, each with line and column.
 
     """
-    return _read(path).layers
+    return _read_topology(path).layers
 
 
 def load_estimates(path: str | Path) -> dict[str, float]:
@@ -174,10 +174,10 @@ def load_estimates(path: str | Path) -> dict[str, float]:
         InputError: all faults of the file, each with line and column.
 
     """
-    return dict(_read(path).estimates)
+    return dict(_read_topology(path).estimates)
 
 
-def _read(path: str | Path) -> _Topology:
+def _read_topology(path: str | Path) -> _Topology:
     """Read the layers, what is expected of them, and what became of the other cells."""
     header, *rows = _rows(str(path))
     if len(rows) > MAX_OPERATORS:
@@ -202,7 +202,7 @@ def _read(path: str | Path) -> _Topology:
         AccountEntry(name, "taken", "a layer", "row", prod(shape.ranks.values()))
         for name, shape in layers.items()
     ]
-    account = FileAccount(sheet.file, (*taken, *sheet.entries, *_left(sheet, rows)))
+    account = FileAccount(sheet.file, (*taken, *sheet.entries, *_account_columns(sheet, rows)))
     pairs = zip(names, estimates, strict=True)
     return _Topology(layers, {name: n for name, n in pairs if n is not None}, account)
 
@@ -313,7 +313,7 @@ def _is_heading(sheet: _Sheet, row: _Row) -> bool:
     return True
 
 
-def _left(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
+def _account_columns(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
     """Yield what became of the columns that are none of the known ones, or have other titles."""
     for name, at in sheet.columns.items():
         title = sheet.header[at] if at < len(sheet.header) else ""

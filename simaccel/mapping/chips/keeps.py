@@ -22,13 +22,13 @@ def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
             body.append(_group(part, in_group(part)))
             continue
         ways = [in_group(group) for group in part.groups]
-        keeps = tuple(_around(keep, ways) for keep in part.keeps)
+        keeps = tuple(_keep_around(keep, ways) for keep in part.keeps)
         pairs = zip(part.groups, ways, strict=True)
         body.append(ResidentScope(keeps=keeps, groups=tuple(_group(*pair) for pair in pairs)))
     return replace(mapping, body=tuple(body))
 
 
-def _around(keep: Keep, ways: list[Rename]) -> Keep:
+def _keep_around(keep: Keep, ways: list[Rename]) -> Keep:
     names = dict.fromkeys(way(keep.tensor) for way in ways)
     return replace(keep, tensor=next((n for n in names if n != keep.tensor), keep.tensor))
 

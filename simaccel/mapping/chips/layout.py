@@ -108,12 +108,14 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
     (['all_gather'], [])
     """
     chip_layout = made
-    scattered = _scattered(made, read)
+    scattered = _scatter_digits(made, read)
     if scattered is not None:
         chip_layout = ChipLayout(scattered, made.partial - _digits(scattered))
-        yield LayoutStep("reduce_scatter", _sorted(made.partial & _digits(scattered)), chip_layout)
+        yield LayoutStep(
+            "reduce_scatter", _sort_digits(made.partial & _digits(scattered)), chip_layout
+        )
     if chip_layout.partial:
-        digits, chip_layout = _sorted(chip_layout.partial), ChipLayout(chip_layout.dims)
+        digits, chip_layout = _sort_digits(chip_layout.partial), ChipLayout(chip_layout.dims)
         yield LayoutStep("all_reduce", digits, chip_layout)
     kept = [_common(own, its) for own, its in zip(chip_layout.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(chip_layout.dims, kept, strict=True) for digit in dim[n:]}
@@ -128,16 +130,16 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
             for own, its, n in zip(chip_layout.dims, read.dims, kept, strict=True)
         )
         chip_layout = ChipLayout(dims)
-        yield LayoutStep("all_to_all", _sorted(swapped), chip_layout)
+        yield LayoutStep("all_to_all", _sort_digits(swapped), chip_layout)
     if gathered := rest - more:
         dims = tuple(
             tuple(digit for digit in dim if digit not in gathered) for dim in chip_layout.dims
         )
         chip_layout = ChipLayout(dims)
-        yield LayoutStep("all_gather", _sorted(gathered), chip_layout)
+        yield LayoutStep("all_gather", _sort_digits(gathered), chip_layout)
 
 
-def _scattered(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
+def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:
     """Return the dimensions behind a reduce-scatter, if the reader wants partial sums cut."""
     dims = []
     for mine, its in zip(made.dims, read.dims, strict=True):
@@ -159,7 +161,7 @@ def _in(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
     return tuple(one for one in digits if one in chosen)
 
 
-def _sorted(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
+def _sort_digits(digits: Iterable[ChipAxis]) -> tuple[ChipAxis, ...]:
     return tuple(sorted(digits))
 
 

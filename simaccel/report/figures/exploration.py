@@ -104,7 +104,7 @@ def _write(axis: Axis, label: str, write: Callable[[float], str]) -> None:
     axis.set_major_formatter(lambda value, at: tick(value, at) if value >= 0 else "")
 
 
-def _spread(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
+def _set_log_scale(axis: Axis, low: float, high: float, *, of_bytes: bool) -> None:
     """Let an axis be logarithmic where values are far from each other, with few ticks.
 
     Those of bytes are powers of two.
@@ -156,7 +156,9 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
     for ax in axes:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
         for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
-            _spread(axis, *ends, of_bytes=axis.get_label_text() == _LABELS["buffer_bytes"][0])
+            _set_log_scale(
+                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["buffer_bytes"][0]
+            )
     named: dict[str, Any] = {}
     for ax in axes:
         handles, labels = ax.get_legend_handles_labels()

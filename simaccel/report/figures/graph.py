@@ -61,7 +61,7 @@ def draw_graph(workload: Workload, groups: Mapping[str, str] | None = None) -> F
     if max(rows, columns) > MOST:
         what = f"{rows:.0f} rows of up to {columns:.0f} operators"
         raise InputError([Fault("--plot", "operators", what, f"at most {MOST} either way")])
-    scale, bands = _banded(workload, places)
+    scale, bands = _place_bands(workload, places)
     right = max(band.right + band.lanes for band in bands.values())
     height = _ROW_INCHES * min(rows, _BAND)
     figure = new_figure(max(3.3, right + _COLUMN_INCHES / 2), 0.5 + height)
@@ -86,7 +86,7 @@ class _Band:
     lanes: float
 
 
-def _banded(
+def _place_bands(
     workload: Workload, places: Mapping[str, Place]
 ) -> tuple[dict[str, Place], dict[str, _Band]]:
     """Return where each operator stands in inches, and its band."""

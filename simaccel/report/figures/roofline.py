@@ -68,7 +68,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     _name_points(axes, finite, hertz)
     axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
-    second = axes.secondary_yaxis("right", functions=(_doubled, _halved))  # type: ignore[arg-type]
+    second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
@@ -82,11 +82,11 @@ def _bytes_of_weight(accelerator: Accelerator) -> float:
     return 2.0 if given is None else BITS[given] / BYTE
 
 
-def _doubled(value: float) -> float:
+def _double_value(value: float) -> float:
     return 2 * value
 
 
-def _halved(value: float) -> float:
+def _halve_value(value: float) -> float:
     return value / 2
 
 

@@ -64,14 +64,14 @@ def stall_stacks(
     if engine not in trace.engines:
         allowed = suggest(engine, trace.engines)
         raise InputError([Fault(str(trace.path), "engine", engine, allowed)])
-    cycles = _accounted(trace, engine, start, end)
+    cycles = _sum_window(trace, engine, start, end)
     stacks = [
         StallStack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]
     ]
-    return stacks if len(stacks) == 1 else [*_fewer(stacks), _together(TOTAL, stacks)]
+    return stacks if len(stacks) == 1 else [*_fewer(stacks), _join_stacks(TOTAL, stacks)]
 
 
-def _accounted(
+def _sum_window(
     trace: TraceReader, engine: str, start: int, end: int | None
 ) -> dict[str, dict[str, int]]:
     """Sum a window by operator and cause.
@@ -111,10 +111,10 @@ def _fewer(stacks: Sequence[StallStack]) -> list[StallStack]:
     by_size = sorted(stacks, key=lambda stack: -stack.total)
     small = by_size[MOST_OPERATORS - 1 :]
     kept = [stack for stack in stacks if stack not in small]
-    return [*kept, _together(f"{len(small)} others", small)]
+    return [*kept, _join_stacks(f"{len(small)} others", small)]
 
 
-def _together(name: str, stacks: Sequence[StallStack]) -> StallStack:
+def _join_stacks(name: str, stacks: Sequence[StallStack]) -> StallStack:
     causes = in_order({cause for stack in stacks for cause in stack.cycles})
     return StallStack(name, {c: sum(stack.cycles.get(c, 0) for stack in stacks) for c in causes})
 
@@ -126,12 +126,12 @@ def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        cause_keys(_explained(stacks)),
+        cause_keys(_causes_to_explain(stacks)),
         lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
     )
 
 
-def _explained(stacks: Sequence[StallStack]) -> list[str]:
+def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
     """Name the causes that are more than a few pixels of some bar."""
     return in_order(
         {

@@ -150,7 +150,9 @@ def _label_lines(axes: Axes, rows: Sequence[ComparisonRow], look: dict[str, Seri
     """Write each dataflow's name at the end of its line, as near as the others' names let it."""
     ends = {row.dataflow: row.result["utilisation"] for row in _in_order(rows) if row.result}
     names = sorted(ends, key=lambda name: ends[name])
-    for name, height in zip(names, _spread([100 * ends[name] for name in names]), strict=True):
+    for name, height in zip(
+        names, _spread_heights([100 * ends[name] for name in names]), strict=True
+    ):
         axes.annotate(
             name,
             (1.0, height),
@@ -164,10 +166,10 @@ def _label_lines(axes: Axes, rows: Sequence[ComparisonRow], look: dict[str, Seri
         )
 
 
-def _spread(heights: Sequence[float]) -> list[float]:
+def _spread_heights(heights: Sequence[float]) -> list[float]:
     """Move heights, the lowest first, so far apart that a line of text fits, and below the top.
 
-    >>> _spread([10.0, 95.0, 96.0, 99.0])
+    >>> _spread_heights([10.0, 95.0, 96.0, 99.0])
     [10.0, 87.0, 93.5, 100.0]
     """
     placed: list[float] = []

@@ -31,18 +31,18 @@ def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [group.run.cycles for group in explained]
-    _said(cycles, machine, [group.directives.cycles for group in explained], 2, _TOLD)
+    _draw_voice(cycles, machine, [group.directives.cycles for group in explained], 2, _TOLD)
     bounds = [group.prediction.bound_cycles for group in explained]
-    _said(cycles, machine, bounds, 1, "bound")
+    _draw_voice(cycles, machine, bounds, 1, "bound")
     crossed = [
         sum(group.dram_bytes for group in explained if group.together == each.together)
         for each in explained
     ]
-    _said(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
-    _said(
+    _draw_voice(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
+    _draw_voice(
         moved,
         [group.dram_bytes for group in explained],
-        [_told(group) for group in explained],
+        [_directed_bytes(group) for group in explained],
         2,
         "",
     )
@@ -57,13 +57,13 @@ def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
     return figure
 
 
-def _told(one: GroupExplanation) -> int | None:
+def _directed_bytes(one: GroupExplanation) -> int | None:
     """Return the DRAM bytes of a group's directives; None where they leave a tensor out."""
     told = [each.told_bytes for each in one.reuse if each.dram_bytes]
     return None if None in told else sum(n for n in told if n is not None)
 
 
-def _said(axes: Axes, machine: Sequence[int], said: Said, number: int, label: str) -> None:
+def _draw_voice(axes: Axes, machine: Sequence[int], said: Said, number: int, label: str) -> None:
     known = [
         (at, other / own)
         for at, (own, other) in enumerate(zip(machine, said, strict=True))

@@ -117,7 +117,7 @@ def _search(
     Readable periods whose fill is too long are added to ``alone``.
     """
     if _is_readable(trace, *_period(segment)):
-        for place in _alike(trace, places, segment):
+        for place in _similar_segments(trace, places, segment):
             window = _with_fill(trace, place)
             if _is_readable(trace, window.start, window.end):
                 return window
@@ -133,7 +133,7 @@ def _period(segment: RepeatedSegment) -> tuple[int, int]:
     return segment.start, segment.start + segment.period_cycles
 
 
-def _alike(
+def _similar_segments(
     trace: TraceReader, places: Sequence[_Place], chosen: RepeatedSegment
 ) -> Iterator[_Place]:
     """Return segments that do what the chosen one does, the earliest first, and that one last."""

@@ -181,7 +181,9 @@ def family_of_candidates(
         index = hierarchy.temporal.index(at)
         if index:
             kept = candidates.keeps[:, index].T
-            branch += _kept(seen, level.name, kept if slots is None else kept * slots[index])
+            branch += _family_keeps(
+                seen, level.name, kept if slots is None else kept * slots[index]
+            )
         if index == 0 or leaf.unit != ARRAY:
             at_level = _places(candidates.orders[:, index]) if places is None else places[index]
             branch += _loops(names, tiles[at], tiles[at + 1], at_level)
@@ -204,7 +206,7 @@ def _fans(
     return fans or [FamilySpread(names[0], tiles[at if leaf.unit != ARRAY else 1, 0], level)]
 
 
-def _kept(
+def _family_keeps(
     seen: BoundOperator, level: str, slots: npt.NDArray[np.int64 | np.bool_]
 ) -> Iterator[FamilyKeep]:
     kept: dict[str, Ints] = {}

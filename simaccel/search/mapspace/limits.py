@@ -47,13 +47,13 @@ def limits(
     if faults:
         raise InputError(faults)
     both = {
-        name: _known(einsum, dataflow.get(name, _FREE)).under(
-            _known(einsum, asked.get(name, _FREE))
+        name: _drop_unknown_ranks(einsum, dataflow.get(name, _FREE)).under(
+            _drop_unknown_ranks(einsum, asked.get(name, _FREE))
         )
         for name in hierarchy.names
     }
     for level in hierarchy.levels:
-        said = _said(_known(einsum, asked.get(level.name, _FREE)))
+        said = _kinds_given(_drop_unknown_ranks(einsum, asked.get(level.name, _FREE)))
         if level is hierarchy.levels[0]:
             faults += _at_outermost(level.name, both[level.name], said)
         faults += _impossible(einsum, level, both[level.name], said)
@@ -96,7 +96,7 @@ def _unknown_ranks(einsum: Einsum, given: Constraints) -> Iterator[Fault]:
                 yield Fault("--constrain", f"{level}: rank", rank, allowed)
 
 
-def _known(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
+def _drop_unknown_ranks(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
     """Return ranks the einsum's names, without those that it lacks."""
     fields = {name: getattr(given, name) for name in given.model_fields_set}
     for name in {"ranks", "order"} & fields.keys():
@@ -112,7 +112,7 @@ def _known(einsum: Einsum, given: LevelConstraint) -> LevelConstraint:
 def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
     """Find what the user asks for in two ways; over a dataflow the user's word counts."""
     for level, constraint in asked.items():
-        given = _known(einsum, constraint)
+        given = _drop_unknown_ranks(einsum, constraint)
         for rank, pieces in given.factors.items():
             if given.ranks is not None and rank not in given.ranks and pieces != 1:
                 allowed = f"1, as {level}={','.join(given.ranks) or 'none'} leaves it out"
@@ -121,7 +121,7 @@ def _contradictions(einsum: Einsum, asked: Constraints) -> Iterator[Fault]:
             yield Fault("--constrain", f"{level}.order", ",".join(given.order), "each rank once")
 
 
-def _said(given: LevelConstraint) -> frozenset[str]:
+def _kinds_given(given: LevelConstraint) -> frozenset[str]:
     """Return the ranks and the kinds of constraints that are given."""
     return frozenset({*given.factors, *given.model_fields_set})
 
@@ -201,13 +201,13 @@ def _keeps(einsum: Einsum, hierarchy: Hierarchy, limits: Constraints) -> Iterato
     there = {*ROLES[: len(einsum.inputs)], ROLES[-1]}
     for at, level in enumerate(hierarchy.memories):
         inside = {role for inner in hierarchy.memories[at + 1 :] for role in inner.roles & there}
-        choices += [_kept(level, limits[level.name], role, at, inside) for role in ROLES]
+        choices += [_keeps_role(level, limits[level.name], role, at, inside) for role in ROLES]
     width = len(ROLES)
     for bits in product(*choices):
         yield tuple(bits[at : at + width] for at in range(0, len(bits), width))
 
 
-def _kept(
+def _keeps_role(
     level: TemporalLevel, given: LevelConstraint, role: Role, at: int, inside: set[Role]
 ) -> tuple[bool, ...]:
     if at == 0:

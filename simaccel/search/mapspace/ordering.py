@@ -47,7 +47,7 @@ def best_orders(
     counts = np.stack([level.counts[level.case] for level in levels], axis=1)
     values, ties = np.empty((2, len(tilings)))
     orders = np.empty(counts.shape, dtype=np.int64)
-    for rows in _alike(counts):
+    for rows in _similar_tilings(counts):
         sizes = counts[rows].max(axis=0)
         chosen = [replace(level, case=level.case[rows]) for level in levels]
         costs = costs_by_order(setting, space, tilings.take(rows), chosen, sizes.tolist())
@@ -64,7 +64,7 @@ def best_orders(
     return OrderedTilings(values, ties, orders)
 
 
-def _alike(counts: Ints) -> Iterator[Ints]:
+def _similar_tilings(counts: Ints) -> Iterator[Ints]:
     """Yield tilings that have about as many orders, as indices."""
     size = np.maximum(counts.sum(axis=1), counts.prod(axis=1))
     every = np.argsort(size, kind="stable")

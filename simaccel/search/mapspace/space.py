@@ -267,7 +267,7 @@ def spaces(
             EinsumMapspace(einsum=einsum, hierarchy=hierarchy, mapspace=strategy, limits=allowed),
         )
     made = []
-    for padded in _padded(einsum, hierarchy, allowed):
+    for padded in _pad_einsums(einsum, hierarchy, allowed):
         again = limits(padded, hierarchy, dataflow or {}, asked or {})
         made.append(
             EinsumMapspace(einsum=padded, hierarchy=hierarchy, mapspace="pfm", limits=again)
@@ -275,7 +275,7 @@ def spaces(
     return tuple(made)
 
 
-def _padded(einsum: Einsum, hierarchy: Hierarchy, allowed: MappingLimits) -> list[Einsum]:
+def _pad_einsums(einsum: Einsum, hierarchy: Hierarchy, allowed: MappingLimits) -> list[Einsum]:
     """Pad one rank for each spatial level, in all ways."""
     n_levels = len(hierarchy.levels)
     choices: list[list[tuple[int, int]]] = []

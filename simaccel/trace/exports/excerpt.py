@@ -63,15 +63,15 @@ def excerpt(
     if not 0 <= start <= end <= trace.cycles:
         allowed = f"a part of cycles 0 to {trace.cycles}"
         raise TraceError(trace.path, f"cycles {start} to {end}", allowed)
-    chosen = _chosen(trace, lanes)
+    chosen = _choose_lanes(trace, lanes)
     try:
         rows = _rows(trace, chosen, start, end, at_most)
     except WindowTooLargeError:
-        raise _refused(trace, chosen, start, end, at_most) from None
+        raise _refuse_window(trace, chosen, start, end, at_most) from None
     return Excerpt(trace, start, end, chosen, rows, bins)
 
 
-def _chosen(trace: TraceReader, asked: Sequence[str]) -> dict[str, str]:
+def _choose_lanes(trace: TraceReader, asked: Sequence[str]) -> dict[str, str]:
     for name in asked:
         if name not in LANES and name not in trace.lanes:
             raise TraceError(trace.path, f"no lane {name!r}", suggest(name, (*LANES, *trace.lanes)))
@@ -88,7 +88,7 @@ def _rows(trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_mo
     return rows[np.lexsort((order, rows["start"]))]
 
 
-def _refused(
+def _refuse_window(
     trace: TraceReader, lanes: dict[str, str], start: int, end: int, at_most: int
 ) -> WindowTooLargeError:
     """Halve the window until it fits: failing is cheap, nothing is expanded for it."""

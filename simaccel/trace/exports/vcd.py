@@ -87,9 +87,9 @@ def _value(event: Event, name: str) -> int | str:
     if name == "state":
         return CAUSES.index(event.cause)
     value: int | str = getattr(event, "kind" if name == "wait" else name)
-    return value if isinstance(value, int) else _escaped(value) or _NONE
+    return value if isinstance(value, int) else _escape_text(value) or _NONE
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Leave ASCII only, which is what VCD is made of; the writer escapes the blanks."""
     return text.encode("unicode_escape").decode("ascii")

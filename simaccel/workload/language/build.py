@@ -66,7 +66,7 @@ def transformer(  # noqa: PLR0913 - one argument a field of the document
         InputError: all that is wrong.
 
     """
-    model, faults = (name, []) if isinstance(name, Transformer) else _found(name)
+    model, faults = (name, []) if isinstance(name, Transformer) else _find_transformer_of(name)
     past = kv_len if kv_len is not None else (prompt if phase == "decode" else 0)
     rows = 1 if phase == "decode" else prompt
     steps = model is not None and bool(model.decoder_layers) and phase == "decode"
@@ -133,7 +133,7 @@ def _set_widths(graph: Graph, model: Transformer, widths: Mapping[str, int]) -> 
         raise InputError(faults)
 
 
-def _found(name: str) -> tuple[Transformer | None, list[Fault]]:
+def _find_transformer_of(name: str) -> tuple[Transformer | None, list[Fault]]:
     try:
         return find_transformer(name), []
     except InputError as error:

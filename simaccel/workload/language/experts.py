@@ -76,7 +76,7 @@ def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[
     if not isinstance(spread, str):
         return list(spread)
     if spread in (UNIFORM, EXPECTED):
-        used = experts if spread == UNIFORM else _expected(experts, chosen, rows)
+        used = experts if spread == UNIFORM else _expected_experts(experts, chosen, rows)
         least, more = divmod(rows * chosen, used)
         return [(least + (at < more)) * (at < used) for at in range(experts)]
     match = _DRAWN.fullmatch(spread)
@@ -86,7 +86,7 @@ def expert_counts(spread: Spread, experts: int, chosen: int, rows: int) -> list[
     return [int(n) for n in np.bincount(drawn.ravel(), minlength=experts)]
 
 
-def _expected(experts: int, chosen: int, rows: int) -> int:
+def _expected_experts(experts: int, chosen: int, rows: int) -> int:
     """Return how many experts tokens need on average that choose at random, rounded."""
     idle = Fraction(experts - chosen, experts) ** min(rows, _MANY_ROWS)
     return max(chosen, min(experts, int(experts * (1 - idle) + Fraction(1, 2))))
