@@ -24,7 +24,7 @@ UNFINISHED = "not finished"
 def keep_partial_results(
     table: str | None, expected: Sequence[ComparisonRow]
 ) -> Iterator[Callable[[int, ComparisonRow], None]]:
-    """Give whom to tell each finished row, which is kept if the block does not end well.
+    """Yield a callback that records each finished row; on an error or signal they are saved.
 
     While the others run, the rows stand in a file beside ``table`` (CSV; the unfinished ones say
     so). It goes when the block ends; after an error, Ctrl-C or a kill it stays, and the user is

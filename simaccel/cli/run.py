@@ -142,7 +142,7 @@ def _write(
     *,
     force: bool,
 ) -> None:
-    """Write the rows as CSV and the picture, where they are wanted."""
+    """Write the rows as CSV, and the picture, if they are asked for."""
     if plot is not None:
         result.plot().save(plot, force=force, inputs=asked.inputs())
     if table is not None:
@@ -158,7 +158,7 @@ def _name_written_files(files: Mapping[str, str | None]) -> list[str]:
 
 
 def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
-    """Refuse a workload whose values are too many to check; return what checks them."""
+    """Return the check of a run; refuse a workload with too many values for it."""
     from simaccel.experiment.check import check, require_small
 
     require_small(workload)
@@ -214,7 +214,7 @@ def _run(
 
 
 def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
-    """Give whom a search tells of each operator, or fused group, that it is done with."""
+    """Return a callback for each operator, or fused group, whose search has ended."""
     objective = asked.objective
 
     def tell(one: SearchAccount) -> None:
@@ -227,7 +227,7 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
 def _search_mapspace(
     asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
 ) -> Inputs:
-    """Search a mapspace, in several processes, or to tell how, with a bar of its own."""
+    """Search a mapspace with a progress bar, in several processes if asked for."""
     from simaccel.experiment.scheduling import schedule_workload
     from simaccel.mapping.tree import Mapping as Tree
 
@@ -253,7 +253,7 @@ def _forecast(
     fast_forward: bool,
     as_json: bool,
 ) -> None:
-    """Say what there is to search; where that is soon done, search, and start the machine."""
+    """Estimate the search; if it is short, search and estimate the run."""
     from simaccel.cli.outlook import show_outlook
     from simaccel.experiment.outlook import outlook
     from simaccel.mapping.tree import Mapping as Tree
@@ -327,7 +327,7 @@ def _shown(
     estimates: Mapping[str, float],
     top: int | str | None,
 ) -> list[Table | str]:
-    """Return the answer, what takes longest, traffic and energy; what doesn't fit or wasn't taken.
+    """Return the answer, the longest rows, traffic and energy, misfits and parts not taken.
 
     ``top``: rows of the table, or all.
     """
@@ -350,7 +350,7 @@ def _shown(
 
 
 def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
-    """Return all else: tables of waits, kinds, engines and energy, then lines."""
+    """Return the tables of waits, kinds, engines and energy, and the lines below them."""
     from simaccel.report import results
     from simaccel.report.energy import energy_table
 

@@ -23,10 +23,10 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.grid_search import Goal
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
 from simaccel.search.mapspace.search import Effort
 from simaccel.search.problems import parts
-from simaccel.search.search import Goal
 from simaccel.workload import Einsum, Vector, Workload
 
 SECONDS: Final = {

@@ -1,4 +1,4 @@
-"""The spatial array: PEs that have memories of their own and get work by rank, not by systole."""
+"""The spatial array: PEs with private memories; work is divided among them by rank."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class Array(OnChipEngine):
         return max(self.drained_at - self.clock.cycle, 0)
 
     def _wait_for_end(self) -> Waiting:
-        """Begin with what is there when the operator before has ended."""
+        """Wait for the previous operator; its results are then in place."""
         event = self.meeting.gate(self.name)
         if event is None:
             return

@@ -197,7 +197,7 @@ def edges_of(
     accelerator: Accelerator,
     before: Collection[str] = (),
 ) -> tuple[FoldEdge, FoldEdge]:
-    """Return what must have come before the folds, and what leaves behind them.
+    """Return a block's fill (operands needed first) and drain (results still leaving).
 
     Output-stationary sums that are added to are an operand, too. ``before``: tiles of which the
     command uses those of the iteration before.

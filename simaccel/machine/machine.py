@@ -175,7 +175,7 @@ class Machine:
         return [*served, *tiles]
 
     def _scopes(self, near: Mapping[str, Collection[str]]) -> dict[str, Scope]:
-        """Return what can change in each operator; all of it under no name."""
+        """Return the mutable parts by operator; the key "" has all parts."""
         of, parts = self._operators_of(near), self.parts()
         everywhere = [at for at, part in enumerate(parts) if part not in of]
         numbers = {operator: [*everywhere] for operator in self.books.operators}

@@ -44,7 +44,7 @@ class RepeatRecorder:
         self.first_rows[watch] = self.listener.position()
 
     def forget(self) -> None:
-        """Forget all periods that have begun: somebody else has made lanes tell what they did."""
+        """Drop open periods: a checkpoint flushed the probes, so their rows are not contiguous."""
         self.first_rows = {}
 
     def knows(self, watch: PeriodDetector) -> bool:

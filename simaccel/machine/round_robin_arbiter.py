@@ -127,7 +127,7 @@ class RoundRobinArbiter(StatefulPart):
         return least, rounds.index(least)
 
     def _finish_of(self, rounds: int, place: int) -> int:
-        """Add up what is served before the entry leaves: its own cycles and the others' turns."""
+        """Return the cycles until an entry is served: its own and the turns of its competitors."""
         others = len(self.ring) - 1
         cycles = self.gap + self.ring[place].remaining + rounds * others * self.quantum
         if place:

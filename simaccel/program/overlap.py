@@ -232,7 +232,7 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
 
 
 def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
-    """Yield the tiles whose data are there before the operator before ends."""
+    """Yield the tiles that are loaded before the previous operator ends."""
     stored = {
         tensor for name in place.before for tensor in _tensors_outside(places[name].operator, Store)
     }

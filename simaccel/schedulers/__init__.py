@@ -13,7 +13,7 @@ from simaccel.plugins import Plugin, Registry
 from simaccel.schedulers import spatial
 from simaccel.schedulers.einsums import NotMappableError
 from simaccel.schedulers.over_cores import over_cores
-from simaccel.search.candidates import NothingFitsError
+from simaccel.search.candidate_set import NothingFitsError
 from simaccel.search.problems import Options, Scheduler, parts, settle_options
 from simaccel.workload import Workload
 

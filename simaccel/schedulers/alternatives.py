@@ -20,7 +20,7 @@ from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
 from simaccel.pareto import Front, pick_evenly, undominated
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidates import EXACT, CandidateSet, leakage
+from simaccel.search.candidate_set import EXACT, CandidateSet, leakage
 from simaccel.search.canonical import renamed
 from simaccel.search.front import (
     Alternative,
@@ -30,9 +30,9 @@ from simaccel.search.front import (
     front_of,
     join_alternatives,
 )
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Body, mapping_of, operators_of
 from simaccel.search.neighbours import limits_of, neighbours
-from simaccel.search.search import Goal
 from simaccel.workload import Vector, Workload
 
 _STARTS: Final = 8

@@ -29,13 +29,13 @@ from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, va
 from simaccel.schedulers.sequences import finish_mapping, measured
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, together
-from simaccel.search.candidates import CandidateSet, ScoredTree
+from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.core_cuts import grids_on_cores
+from simaccel.search.grid_search import Goal, with_floor
+from simaccel.search.grid_search import search as search_one
 from simaccel.search.judge import Body
 from simaccel.search.near_ties import choose_near_tie
 from simaccel.search.problems import Attention, Options, Scheduler, attention_of, parts
-from simaccel.search.search import Goal, with_floor
-from simaccel.search.search import search as search_one
 from simaccel.workload import Einsum, Workload
 
 LONGEST = 5

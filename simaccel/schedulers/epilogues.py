@@ -26,7 +26,7 @@ from simaccel.mapping.tree import BUFFER, Do, Group, Keep
 from simaccel.schedulers.chains import OperatorChain, chain_of, made_in_place
 from simaccel.schedulers.einsums import RankRoles, roles, tilings
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
-from simaccel.search.search import Goal
+from simaccel.search.grid_search import Goal
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of

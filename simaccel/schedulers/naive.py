@@ -35,11 +35,11 @@ from simaccel.schedulers.resident_attention import (
     staged,
 )
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidates import NothingFitsError, capacity, with_one_slot
+from simaccel.search.candidate_set import NothingFitsError, capacity, with_one_slot
 from simaccel.search.canonical import renamed
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of
 from simaccel.search.problems import Attention, Options, Scheduler, parts
-from simaccel.search.search import Goal
 from simaccel.units import ARRAY
 from simaccel.workload import Vector, Workload
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.search.accounts import ObjectiveLosses
+from simaccel.search.grid_search import Goal
 from simaccel.search.near_ties import GroupLosses, within
-from simaccel.search.search import Goal
 
 _MOST: Final = 6
 """Steps that are searched because they promise fewer bytes, at most."""

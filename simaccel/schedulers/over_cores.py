@@ -25,9 +25,9 @@ from simaccel.schedulers.sequences import finish_mapping, measured
 from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, numbers, parallel
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of, operators_of
 from simaccel.search.problems import Options
-from simaccel.search.search import Goal
 from simaccel.search.tree_constraints import asked_spreads, unmet
 from simaccel.workload import Operator, Workload
 

@@ -26,9 +26,9 @@ from simaccel.schedulers.epilogues import epilogue, searched
 from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
 from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
-from simaccel.search.candidates import CandidateSet, capacity
+from simaccel.search.candidate_set import CandidateSet, capacity
+from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import Body
-from simaccel.search.search import Goal, search
 from simaccel.workload import Vector, Workload
 from simaccel.workload.names import tensor_of
 

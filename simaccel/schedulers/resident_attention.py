@@ -18,10 +18,10 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Keep, Part, ResidentScope, Span, Tree
 from simaccel.schedulers.attention import AttentionProblem
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidates import ScoredTree, capacity, leakage
+from simaccel.search.candidate_set import ScoredTree, capacity, leakage
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
 from simaccel.search.near_ties import preferred
-from simaccel.search.search import Goal
 from simaccel.search.walk import GAIN, GAP
 from simaccel.workload import Workload
 

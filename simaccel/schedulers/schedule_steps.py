@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from simaccel.errors import SimaccelError
-from simaccel.search.candidates import CandidateSet, ScoredTree
+from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.judge import Body
 
 Total = Callable[[Iterable[float]], float]

@@ -9,10 +9,10 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers.resident_attention import energy_of, objective_of
-from simaccel.search.candidates import ScoredTree
+from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of
 from simaccel.search.near_ties import preferred
-from simaccel.search.search import Goal
 from simaccel.workload import Workload
 
 

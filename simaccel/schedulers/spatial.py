@@ -20,7 +20,8 @@ from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, together
-from simaccel.search.candidates import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
 from simaccel.search.mapspace.nests import (
@@ -35,7 +36,6 @@ from simaccel.search.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import decides, losses_of, settled_among
 from simaccel.search.problems import Options, Scheduler
-from simaccel.search.search import Goal
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
 

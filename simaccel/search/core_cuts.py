@@ -21,8 +21,8 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.cores import CORES, CoreCut, apart
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
-from simaccel.search.candidates import CandidateSet, join_sets
-from simaccel.search.search import Goal
+from simaccel.search.candidate_set import CandidateSet, join_sets
+from simaccel.search.grid_search import Goal
 from simaccel.workload import Workload
 
 _FEW: Final = 8

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.search.candidates import PATIENCE, CandidateSet, ScoredTree, Values
+from simaccel.search.candidate_set import PATIENCE, CandidateSet, ScoredTree, Values
 
 GAP: Final = 0.001
 """The optimality gap: by so much, relative to its bound, the best may be above what is left."""

@@ -2,7 +2,7 @@
 
 from simaccel.mapping.tree import Group
 from simaccel.schedulers.schedule_steps import ScheduleStep, cheapest
-from simaccel.search.candidates import ScoredTree
+from simaccel.search.candidate_set import ScoredTree
 from simaccel.search.judge import Body
 
 _ONE = (Group(operators=("one",), tree=()),)

@@ -28,9 +28,9 @@ from simaccel.schedulers import (
 )
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import grids
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.problems import parts
-from simaccel.search.search import Goal
 from simaccel.workload import (
     ModelDimensions,
     Tensor,

@@ -21,9 +21,9 @@ from simaccel.program.program import DoesNotFitError
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
-from simaccel.search.candidates import capacity
+from simaccel.search.candidate_set import capacity
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.search import Goal
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm
 from tests.draws import DRAWS, some

@@ -15,11 +15,11 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.candidates import ScoredTree
+from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import cost_of, preferred
-from simaccel.search.search import Goal
 from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS
 

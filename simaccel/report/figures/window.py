@@ -190,7 +190,7 @@ def _with_fill(trace: TraceReader, place: _Place) -> CycleWindow:
 
 
 def _begin(trace: TraceReader, segment: RepeatedSegment, earliest: int) -> int:
-    """Return the cycle from which on nothing but a segment's operators is worked on before it."""
+    """Return the first cycle from which only the segment's operators run."""
     operators = _operators(trace, segment)
 
     def alone(cycle: int) -> bool:

@@ -38,7 +38,7 @@ INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
     "ruby-t": ("pfm",),
     "ruby": ("ruby-s", "ruby-t"),
 }
-"""The mapspaces that are part of one, and of none that is smaller than it."""
+"""Maximal proper sub-mapspaces of each mapspace."""
 _PERFECT: Final = 0.5
 _FAR: Final = 0.5
 """How often a chain that moves gets any number of pieces at a level, not one near the old."""
@@ -134,7 +134,7 @@ class EinsumMapspace:
 
     @property
     def inside(self) -> tuple[EinsumMapspace, ...]:
-        """The mapspaces that are part of this one, and of none that is smaller than this."""
+        """The maximal proper sub-mapspaces."""
         return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
     def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:

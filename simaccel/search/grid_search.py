@@ -28,7 +28,7 @@ from simaccel.search.accounts import (
     together,
     ungiven,
 )
-from simaccel.search.candidates import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
+from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
