@@ -11,7 +11,7 @@ from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView
 
 
 def follow(place: NodePlace) -> bool:
-    """Say what the outputs are views of; return whether they are, where an input is one."""
+    """Set the views that outputs are; return whether they are views, where an input is one."""
     building, node = place.building, place.node
     if node.op_type in (*_ONE, "Split") or len({*node.input}) == 1:
         building.loose(node.input[0], f"{place.name}.I")
