@@ -46,6 +46,7 @@ validate: setup ## against the machine, papers, other tools and RTL (needs iveri
 	$(BIN)/python -m validation.bound.run
 	$(BIN)/python -m validation.bound.figures
 	$(BIN)/python -m validation.graphs.run
+	$(BIN)/python -m validation.graphs.catalogue
 	$(BIN)/python -m validation.search.run
 	$(BIN)/python -m validation.search.brute
 	$(BIN)/python -m validation.search.monotone

@@ -7,8 +7,9 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 _LONGEST_VALUE: Final = 80
-_LONGEST_PART: Final = 400
-_LONGEST_CHOICE: Final = 1500
+_LONGEST_FILE: Final = 260
+_LONGEST_FIELD: Final = 120
+_LONGEST_CHOICE: Final = 800
 _LONGEST_LIST: Final = 80
 """Characters of all choices that stand behind the nearest one."""
 _MEANT: Final = "did you mean"
@@ -59,10 +60,10 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
-        file, field = (_shorten(part, _LONGEST_PART) for part in (self.file, self.field))
+        file, field = shorten(self.file, _LONGEST_FILE), shorten(self.field, _LONGEST_FIELD)
         value, allowed = (
-            _shorten(repr(self.value), _LONGEST_VALUE),
-            _shorten(self.allowed, _LONGEST_CHOICE),
+            shorten(repr(self.value), _LONGEST_VALUE),
+            shorten(self.allowed, _LONGEST_CHOICE),
         )
         return printable(f"{file}: {field}: got {value}; {allows(allowed)}")
 
@@ -76,7 +77,7 @@ def allows(allowed: str) -> str:
     return allowed if allowed.startswith(_MEANT) else f"allowed: {allowed}"
 
 
-def _shorten(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Return the beginning of a text that is too long for a line that is read."""
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
@@ -105,7 +106,8 @@ class InputError(SimaccelError):
             few = len(group) <= _MOST_ALIKE
             lines += [str(fault) for fault in (group if few else group[:1])]
             if not few:
-                fields = list(dict.fromkeys(fault.field for fault in group[1:]))
+                places = (shorten(fault.field, _LONGEST_FIELD) for fault in group[1:])
+                fields = list(dict.fromkeys(places))
                 more = f", ... ({len(group)} in all)" if len(fields) > _MOST_PLACES else ""
                 lines[-1] += f"; likewise {printable(', '.join(fields[:_MOST_PLACES]))}{more}"
         rest = len(lines) - _MOST_TOLD

@@ -153,6 +153,17 @@ def test_the_command_adds_a_column(tmp_path: Path) -> None:
     assert unknown == "batchnorm_3x4,"
 
 
+def test_a_row_that_cannot_be_said_leaves_the_others(tmp_path: Path) -> None:
+    given, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    given.write_text("M,N,K\n64,64,64\n0,64,64\nx,64,64\n64,64,64\n", encoding="utf-8")
+    done = CliRunner().invoke(main, ["tpu_v4_gemm", str(given), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    first, *bad, last = [line.split(",")[3] for line in out.read_text("utf-8").splitlines()[1:]]
+    assert bad == ["", ""]
+    assert first == last != ""
+    assert done.stderr.count("is not predicted") == 2
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     given, out = tmp_path / "rows.csv", tmp_path / "out.csv"
     given.write_text("M,N\n1,2\n", encoding="utf-8")

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from simaccel.cli.command import Commands
 from simaccel.cli.output import UnwrittenError, checked_output
-from simaccel.errors import InputError, SimaccelError, printable
+from simaccel.errors import InputError, SimaccelError, printable, shorten
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, and after SIGTERM, which ends a command in the same way."""
 
 
+_LONG: Final = re.compile(r"\S{81,}")
+"""A word that makes a message too long to read."""
+
+
 @contextmanager
 def _printable() -> Iterator[None]:
-    """Escape control characters in what click says of options that it does not know."""
+    """Escape and cut what a user gave in what click says of options that it does not know."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        text = printable(error.format_message(), keep="\n")
+        text = _LONG.sub(lambda word: shorten(word[0], 80), error.format_message())
+        text = printable(text, keep="\n")
         raise click.UsageError(text, error.ctx) from None
 
 

@@ -135,7 +135,7 @@ def compare(
     --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is
     relative to the first dataflow or mapspace with the same other values.
     """
-    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, staged
+    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, require_tokens, staged
     from simaccel.cli.rows import Files
 
     require_stdout_free(table, "--csv", others={"--json": as_json})
@@ -159,8 +159,8 @@ def compare(
         lambda: metrics_of(metrics),
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in every]
-    if exhibit is not None:
-        refuse_lists(tasks)
+    require_tokens(shown, tasks)
+    refuse_lists(tasks, exhibit)
     if dry_run:
         ctx.exit(_show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json))
     rows = _run_all(

@@ -134,7 +134,7 @@ class ExperimentOptions:
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody said a dataflow, a mapspace or a mapping."""
+        """Whether neither a dataflow nor a mapspace nor a mapping is given."""
         given = (self.dataflow, self.mapping, self.sought.mapspace)
         return all(one is None for one in given) and not self.is_spatial()
 
@@ -148,7 +148,7 @@ class ExperimentOptions:
         return workload, accelerator, dataflow
 
     def names(self, *, several: bool) -> list[str]:
-        """Give the schedulers: dataflows or mapspaces.
+        """Return the schedulers: dataflows or mapspaces.
 
         Raises:
             InputError: one that isn't, several where one is wanted, or options that don't go
@@ -199,7 +199,7 @@ class ExperimentOptions:
             _refuse_unsearched(self._dataflows(several=False), given)
 
     def searches(self) -> bool:
-        """Say whether a mapspace is searched: where one is given, and on spatial arrays."""
+        """Return whether a mapspace is searched: where one is given, and on spatial arrays."""
         if self.mapping is not None or self.is_directed():
             return False
         if self.sought.mapspace is not None:
@@ -212,7 +212,7 @@ class ExperimentOptions:
         return name is not None and name not in DATAFLOWS and name in dataflow_names()
 
     def is_directed(self) -> bool:
-        """Say whether the dataflows of a MAESTRO description are asked for."""
+        """Return whether the dataflows of a MAESTRO description are used."""
         return self.mapping is None and self.dataflow == DIRECTIVES
 
     def _directed(self) -> Inputs:
@@ -243,7 +243,7 @@ class ExperimentOptions:
         return workload, accelerator, mapping
 
     def is_spatial(self) -> bool:
-        """Say whether the accelerator has a spatial array; one that is wrong has none."""
+        """Return whether the accelerator has a spatial array; False if it can't be read."""
         from simaccel.hardware.spatial import SpatialArraySpec
 
         try:

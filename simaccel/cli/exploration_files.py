@@ -129,7 +129,7 @@ class ExplorationFiles:
 def show_cost(
     designs: Iterable[DesignPoint], plan: ExplorationObjective, store: ResultStore, *, as_json: bool
 ) -> None:
-    """Say what exploring would cost, before anything is kept."""
+    """Show the cost of an exploration; nothing is stored."""
     from simaccel.experiment.exploration.explore import cost_of
     from simaccel.report.units import seconds_text
 

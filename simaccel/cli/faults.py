@@ -12,7 +12,7 @@ _SOURCE = "command line"
 
 
 def fault(option: str, value: object, allowed: str) -> Fault:
-    """Say what is wrong with an option."""
+    """Return the fault of an option."""
     return Fault(_SOURCE, option, value, allowed)
 
 

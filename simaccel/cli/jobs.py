@@ -28,12 +28,12 @@ class Jobs:
     dask: str | None = None
 
     def given(self) -> dict[str, object]:
-        """Give the options that were used."""
+        """Return the options that were given."""
         every = {"--jobs": self.count, "--dask": self.dask}
         return {name: value for name, value in every.items() if value is not None}
 
     def working(self, default: int = 1) -> AbstractContextManager[TaskWorkers]:
-        """Give who runs tasks; ``default``: processes where nothing is given.
+        """Yield the runner of tasks; ``default``: its processes if none are given.
 
         Raises:
             InputError: no scheduler with processes answers at the address.

@@ -190,14 +190,27 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
         require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
 
 
-def refuse_lists(tasks: Sequence[ComparisonTask]) -> None:
-    """Refuse lists that an exhibit has no columns for.
+def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -> None:
+    """Refuse metrics of tokens where no run has any: a part of a model makes none.
 
     Raises:
         InputError: names each.
 
     """
-    points = [point for task in tasks for point in (task.point, *task.also) if point is not None]
+    if all(task.row.tokens is None for task in tasks):
+        allowed = "nothing but with a whole model (--scope model), which has tokens or images"
+        require_none(fault("--metric", one.name, allowed) for one in metrics if one.of_tokens)
+
+
+def refuse_lists(tasks: Sequence[ComparisonTask], exhibit: Exhibit | None) -> None:
+    """Refuse lists that an exhibit, if there is one, has no columns for.
+
+    Raises:
+        InputError: names each.
+
+    """
+    shown = tasks if exhibit is not None else ()
+    points = [point for task in shown for point in (task.point, *task.also) if point is not None]
     names = dict.fromkeys(point.axis.name for point in points if point.axis.name != "buffer")
     allowed = "one value beside --exhibit"
     require_none(fault(f"--{name}", "a list", allowed) for name in names if name in _NAMED)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import yaml
 
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
@@ -17,6 +16,7 @@ from simaccel.cli.search_report import SearchReport
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.targets import writing_text
 from simaccel.hardware import Accelerator
+from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
 from simaccel.mapping.tree import Mapping
 from simaccel.report.objective_losses import given_up_amounts
@@ -43,7 +43,7 @@ class MapOptions:
 
     @property
     def asks_more(self) -> bool:
-        """Whether more is wanted than the mapping, for which a mapspace is searched anew."""
+        """Whether options need more than the mapping, so that a mapspace is searched anew."""
         return bool(self.told.given() or self.as_json or self.output)
 
     def save(self, mapping: Mapping) -> None:
@@ -53,14 +53,14 @@ class MapOptions:
                 stream.write(mapping_text(mapping))
 
     def say_given_up(self, asked: ExperimentOptions) -> None:
-        """Say what the choice among near-ties gave up, beside a mapping that is printed."""
+        """Print the cost of the choice among near-ties, beside a mapping that is printed."""
         tolerance = asked.options.tolerance
         for line in given_up_amounts(self.told.gave, asked.objective, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
 
 
 def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
-    """Let a dataflow map a workload, save and print it."""
+    """Map a workload by a dataflow; save and print the mapping."""
     workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.told)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
@@ -68,7 +68,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
         searches = wanted.told.json() if wanted.told.explain else {}
-        show_json({**yaml.safe_load(mapping_text(mapping)), **searches})
+        show_json({**mapping_document(mapping), **searches})
         return
     if wanted.told.explain:
         show(title, wanted.told.table(objective))

@@ -31,7 +31,7 @@ def show_outlook(
 
 
 def outlooks_of(tasks: Sequence[ComparisonTask], names: Sequence[str]) -> Outlooks:
-    """Look at the searches of several runs; one that can't be is named with its reason."""
+    """Return the outlooks of several searches, or the reason why one is impossible."""
     from simaccel.experiment.outlook import outlook
 
     found: list[tuple[str, SearchForecast | str]] = []

@@ -55,7 +55,7 @@ class Parameter:
         return tuple(found) if len(found) > 1 else self.same(found[0])
 
     def same(self, value: Value) -> Values:
-        """Give all fields one value."""
+        """Return one value for all fields."""
         return (value,) * len(self.fields)
 
     def point(self, values: Values) -> SweepPoint:

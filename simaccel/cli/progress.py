@@ -63,7 +63,7 @@ class ProgressBar:
                 self._progress.stop()
 
     def line(self, text: str) -> None:
-        """Tell of a part that is finished, above the bar; what is over soon tells nothing."""
+        """Print a line for a finished part above the bar, unless all is over soon."""
         if self.hidden:
             return
         self._finished.append(text)

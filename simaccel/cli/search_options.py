@@ -57,7 +57,7 @@ class SearchOptions:
     spread: tuple[str, ...] = ()
 
     def given(self) -> Iterator[tuple[str, object]]:
-        """Give the options that were used."""
+        """Return the options that were given."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
             if value not in (None, (), False):
@@ -73,7 +73,7 @@ class SearchOptions:
         require_none(fault(option, value, allowed) for option, value in self.given())
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
-        """Give the mapspaces, which are given as a list with commas.
+        """Return the mapspaces of a list with commas.
 
         Raises:
             InputError: there is none of a name.
@@ -92,7 +92,7 @@ class SearchOptions:
         return strategies
 
     def strategy(self) -> Strategy:
-        """Give the one mapspace.
+        """Return the single mapspace.
 
         Raises:
             InputError: there is none of this name, or several are given.
@@ -105,22 +105,22 @@ class SearchOptions:
         return first
 
     def degree(self, name: str) -> int | None:
-        """Give a degree of parallelism, the first of a list."""
+        """Return a degree of parallelism, the first of a list."""
         text: str | None = getattr(self, name)
         return int(text.split(",")[0]) if text else None
 
     def parallel(self) -> dict[str, Any]:
-        """Give all of parallelism, as fields of the scheduler's options."""
+        """Return the degrees of parallelism, as fields of the scheduler's options."""
         names = ("tensor_parallel", "data_parallel", "expert_parallel")
         degrees = {name: self.degree(name) for name in names}
         return {**degrees, "sequence_parallel": self.sequence_parallel}
 
     def tolerance(self) -> float:
-        """Give what a search gives up of its objective, relative to the best."""
+        """Return the tolerance of a search, relative to the best objective."""
         return WITHIN if self.within is None else self.within
 
     def effort(self) -> Effort:
-        """Give what the search is told."""
+        """Return the effort of a search."""
         from simaccel.search.mapspace.search import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")

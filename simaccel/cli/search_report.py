@@ -31,7 +31,7 @@ class SearchReport:
     gave: list[ObjectiveLosses] = field(default_factory=list)
 
     def given(self) -> dict[str, object]:
-        """Give the options that were used."""
+        """Return the options that were given."""
         every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
 

@@ -36,7 +36,7 @@ class Sweep:
     def apply(
         self, values: Values, workload: Workload, accelerator: Accelerator
     ) -> tuple[Workload, Accelerator, SweepPoint]:
-        """Give workload and accelerator at one point, checked as if read from files.
+        """Return workload and accelerator at one point, checked as if read from files.
 
         Raises:
             InputError: no accelerator can have this value, or the workload has no such parameter.

@@ -146,13 +146,13 @@ class WorkloadOptions:
         return given
 
     def is_file(self) -> bool:
-        """Say whether the name is the path of a file."""
+        """Return whether the name is the path of a file."""
         from simaccel.importers.workloads import is_file
 
         return is_file(self.name)
 
     def is_onnx(self) -> bool:
-        """Say whether the name is that of an ONNX file."""
+        """Return whether the name is that of an ONNX file."""
         from simaccel.importers.workloads import kind_of_file
 
         return kind_of_file(self.name) == "onnx"

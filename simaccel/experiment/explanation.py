@@ -113,7 +113,7 @@ class GroupExplanation:
 def explain(
     result: ExperimentResult, directed: Sequence[DirectedLayer] = ()
 ) -> tuple[GroupExplanation, ...]:
-    """Let the three voices speak of each group of a run.
+    """Explain each group of a run by machine, bounds and directives.
 
     ``directed`` are the dataflows that the mapping was made of, if it was.
     """

@@ -70,7 +70,7 @@ class SearchForecast:
 
     @property
     def is_soon(self) -> bool:
-        """Whether the search is over before anybody waits for it."""
+        """Whether the search takes less than two seconds."""
         return self.seconds is not None and self.seconds <= _SOON
 
     @property

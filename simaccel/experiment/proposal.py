@@ -40,7 +40,7 @@ class Proposal:
 
 
 def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) -> Proposal | None:
-    """Look for a dataflow that moves fewer bytes, in fewer cycles, for what waits most for them.
+    """Search a dataflow that moves fewer bytes in fewer cycles, for the operator that waits most.
 
     Return None where hardly anything waits for DRAM bandwidth, where bytes are not known by
     operator (a window of a run), on spatial arrays, and where nothing better is found.

@@ -10,7 +10,8 @@ from simaccel.experiment.store import cache, result_key
 from simaccel.files.documents import parse_document
 from simaccel.hardware import Accelerator
 from simaccel.mapping.checks import require_mapping
-from simaccel.mapping.files import mapping_text, parse_mapping, require_same
+from simaccel.mapping.documents import parse_mapping
+from simaccel.mapping.files import mapping_text, require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, plain_dataflow
 from simaccel.search.accounts import Note, ObjectiveLosses, SearchAccount, ignore_account

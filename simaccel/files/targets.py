@@ -91,7 +91,7 @@ def partial_path(path: Path) -> Path:
 
 
 def not_written(path: str | Path, error: Exception) -> InputError:
-    """Say that the system refused to write a file."""
+    """Return the fault of a file that the system refused to write."""
     reason = getattr(error, "strerror", None) or str(error)
     found = _REASON.search(reason)
     return _refuse_target(

@@ -180,7 +180,7 @@ class Accelerator(Spec):
 
     @cached_property
     def timed(self) -> str:
-        """All that times depend on, as text: the buffer without its size, nothing of energy."""
+        """Everything that times depend on, as text: the buffer without its size, no energies."""
         sections = {n: getattr(self, n) for n in type(self).model_fields if n not in _NOT_TIMED}
         sections["buffer"] = self.buffer.model_copy(update={"capacity_bytes": None})
         return repr(sections)

@@ -53,7 +53,7 @@ class LevelConstraint(BaseModel):
             yield f".keep={','.join(self.keep)}", LevelConstraint(keep=self.keep)
 
     def under(self, over: LevelConstraint) -> LevelConstraint:
-        """Let another constraint of the same level decide wherever it says something."""
+        """Return this constraint with the fields of another one, which have priority."""
         said = {name: getattr(over, name) for name in over.model_fields_set}
         below = {name: getattr(self, name) for name in self.model_fields_set}
         for name in {"factors", "most"} & said.keys() & below.keys():
@@ -66,7 +66,7 @@ Constraints = Mapping[str, LevelConstraint]
 
 
 def merged(below: Constraints, over: Constraints) -> Constraints:
-    """Let the second decide wherever it says something, the first elsewhere."""
+    """Return the constraints of both; the second has priority."""
     free = LevelConstraint()
     return {
         level: below.get(level, free).under(over.get(level, free)) for level in {**below, **over}

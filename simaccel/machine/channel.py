@@ -51,7 +51,7 @@ class Channel(StatefulPart):
         of service of all uses by then."""
 
     def request(self, cycles: int, direction: int, owner: str) -> ServiceRequest:
-        """Ask for ``cycles`` of service."""
+        """Request ``cycles`` of service."""
         now = self.clock.cycle
         entry = ServiceRequest(cycles, direction, owner, now)
         if cycles == 0:

@@ -326,7 +326,7 @@ class DmaEngine(Engine):
         return self.wires.memories[op.memory].parts[transfer]
 
     def ask(self) -> Pieces:
-        """Ask a memory for what the present step moves."""
+        """Request the transfer of the present step from its memory."""
         return [
             (channel, channel.request(cycles, self.direction, self.name))
             for channel, cycles in self.parts[self.at]

@@ -229,7 +229,7 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
 
 
 def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
-    """Let an engine wait for the operator before where it first touches what is not early.
+    """Insert a wait for the previous operator before an engine first uses what is not early.
 
     ``site``: the operator's, to which its start belongs.
     """
@@ -240,7 +240,7 @@ def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) 
 
 
 def add_gates(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
-    """Let a loader wait for the operator before when it has brought a tile that isn't ``ahead``."""
+    """Insert waits of a loader for the previous operator, after tiles that are not ``ahead``."""
     found: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
@@ -254,7 +254,7 @@ def add_gates(items: Sequence[Item], engine: str, ahead: Collection[str]) -> lis
 
 
 def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
-    """Let an engine know where an iteration first uses some tiles: it claims or waits for them."""
+    """Mark where an iteration first uses some tiles: the engine claims them or waits for them."""
     renewed: list[Item] = []
     left = set(tiles)
     for item in items:
@@ -270,7 +270,7 @@ def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) ->
 
 
 def mark_earlier_uses(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:
-    """Let an engine use those of some tiles that are of the iteration before."""
+    """Mark the tiles of the previous iteration that an engine uses."""
     found: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):

@@ -298,7 +298,7 @@ class Machine:
         return found
 
     def start(self) -> None:
-        """Let all engines begin."""
+        """Start all engines."""
         for engine in self.engines:
             self.clock.process(engine.run())
 

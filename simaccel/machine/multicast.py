@@ -25,7 +25,7 @@ class Loader(Protocol):
     account: StallAccount
 
     def ask(self) -> Pieces:
-        """Ask a memory for what its present step moves."""
+        """Request the transfer of its present step from the memory."""
 
 
 class Multicast(StatefulPart):

@@ -86,7 +86,7 @@ class OperatorBarrier(StatefulPart):
                 waiting[one].succeed()
 
     def waits(self, engine: str) -> bool:
-        """Whether the operator that an engine has done has not ended."""
+        """Whether the operator that an engine left last has not ended."""
         return engine in self.arrived or engine in self.coming
 
     def gate(self, engine: str) -> simpy.Event | None:

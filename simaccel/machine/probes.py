@@ -36,10 +36,10 @@ class Probe(StatefulPart):
         self.since = 0
 
     def tell(self) -> None:
-        """Tell what is over, if that has not been told at once."""
+        """Report finished intervals that were not reported at once."""
 
     def flush(self, now: int) -> None:
-        """Tell what happened up to ``now``."""
+        """Report all intervals up to ``now``."""
         raise NotImplementedError
 
     def skip(self, skip: SkippedPeriods) -> None:
@@ -85,7 +85,7 @@ class ChannelProbe(Probe):
         channel.log = self.log
 
     def tell(self) -> None:
-        """Tell the uses after which the channel has been asked again, with the pauses between."""
+        """Report uses that a later request has ended, with the pauses between them."""
         log = self.log
         if log:
             log[0] = max(log[0], self.since)
@@ -95,7 +95,7 @@ class ChannelProbe(Probe):
             log.clear()
 
     def flush(self, now: int) -> None:
-        """Tell what happened up to ``now``."""
+        """Report all intervals up to ``now``."""
         channel = self.channel
         channel.catch_up()
         begun = self.log[-2] if self.log else self.since
@@ -155,7 +155,7 @@ class TileProbe(Probe):
             self.held += n_bytes
 
     def flush(self, now: int) -> None:
-        """Tell what happened up to ``now``."""
+        """Report all intervals up to ``now``."""
         if now > self.since:
             self.listener.held(self.name, self.since, now, self.held)
             self.since = now

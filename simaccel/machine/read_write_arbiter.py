@@ -143,10 +143,10 @@ class ReadWriteArbiter(StatefulPart):
         return tuple(numbers)
 
     def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
-        """Let a large entry shrink as long as others can't tell its size."""
+        """Shrink a large entry as long as its size does not affect the others."""
         return shrinking_limit(seen, horizon + max(self.batch))
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let large entries shrink; successors take the place of the others."""
+        """Shrink large entries; successors take the place of the others."""
         self.finish = 0
         moved_on(self.ring, skip)

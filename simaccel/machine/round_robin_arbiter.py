@@ -207,7 +207,7 @@ class RoundRobinArbiter(StatefulPart):
         return tuple(numbers)
 
     def limit(self, seen: GaugeInterval, horizon: int = 0) -> int:
-        """Let a large entry shrink as long as others can't tell its size.
+        """Shrink a large entry as long as its size does not affect the others.
 
         They can't while it has more than a turn to go and its finish lies beyond ``horizon``
         cycles after a period, where nobody has looked yet.
@@ -215,7 +215,7 @@ class RoundRobinArbiter(StatefulPart):
         return shrinking_limit(seen, horizon + self.quantum)
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let large entries shrink; successors take the place of the others."""
+        """Shrink large entries; successors take the place of the others."""
         self.finish = 0
         moved_on(self.ring, skip)
 
@@ -240,7 +240,7 @@ def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
 
 
 def moved_on(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
-    """Let entries that were there all the time shrink; successors take the place of the others."""
+    """Shrink entries that waited all the time; successors take the place of the others."""
     before, after = skip.stretch.before, skip.stretch.after
     for at, entry in enumerate(entries):
         left, since = 3 + 2 * at, 4 + 2 * at

@@ -99,7 +99,7 @@ def _joint(site: Site, summed: Mapping[str, Terms]) -> int:
 
 
 def overlapping(site: Site, terms: Terms, start: int) -> bool:
-    """Say whether blocks of a sum of ranks have positions in common in one tile.
+    """Return whether blocks of a sum of ranks share positions in one tile.
 
     ``start``: the step that keeps it; loops from there on cut its block, the largest that there is.
     """

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Mapping as Map
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from simaccel.errors import Fault, InputError
-from simaccel.mapping.node_text import (
-    MERGING,
-    PADDED,
-    LineError,
-    LineReader,
-    keep_text,
-    name_text,
-    node_text,
-    parse_keeps,
-    parse_node,
+from simaccel.mapping.documents import (
+    MappingReader,
+    TextLine,
+    mapping_document,
+    parse_mapping,
+    tree_document,
 )
-from simaccel.mapping.tree import (
-    Fork,
-    Group,
-    Keep,
-    Mapping,
-    Node,
-    Part,
-    ResidentScope,
-    Tree,
-    WorkloadReference,
-)
+from simaccel.mapping.node_text import MERGING, PADDED, LineError, LineReader, name_text
+from simaccel.mapping.tree import Mapping, Tree
 
 _FILE = "mapping"
 _BAR = "| "
-ANY = ""
-"""The fingerprint of a mapping that is for every workload it fits."""
+_KEEP = "keep "
+_WITH_BRANCHES = ("fork", "part")
 BEGINNING = "mapping "
 """What the text form of a mapping begins with."""
 _HEADER = "mapping DATAFLOW of WORKLOAD [FINGERPRINT]"
@@ -53,15 +41,15 @@ def tree_text(mapping: Mapping) -> str:
         keep Z buffer
         do A array ws
     """
-    of = mapping.workload
-    names = [mapping.dataflow, "of", of.name, of.fingerprint]
+    document = mapping_document(mapping)
+    names = [document["dataflow"], "of", *document["workload"].values()]
     lines = [" ".join(["mapping", *map(name_text, names)])]
-    for part in mapping.body:
-        if isinstance(part, Group):
+    for part in document["groups"]:
+        if "groups" not in part:
             lines += _indent_lines(_group_lines(part))
             continue
-        inside = [_keeps_line(part.keeps)] if part.keeps else []
-        for group in part.groups:
+        inside = [f"{_KEEP}{', '.join(part['keep'])}"] if part["keep"] else []
+        for group in part["groups"]:
             inside += _group_lines(group)
         lines += _indent_lines(["around", *_indent_lines(inside)])
     return "\n".join([*lines, ""])
@@ -71,39 +59,37 @@ def _indent_lines(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _keeps_line(keeps: Sequence[Keep]) -> str:
-    return f"keep {', '.join(map(keep_text, keeps))}"
-
-
-def _group_lines(group: Group) -> list[str]:
-    words = ["group", "+".join(map(name_text, group.operators))]
-    if group.merged:
+def _group_lines(group: Map[str, Any]) -> list[str]:
+    words = ["group", "+".join(map(name_text, group["operators"]))]
+    if "merged" in group:
         words.append(MERGING)
-        for rank, ranks in group.merged.items():
+        for rank, ranks in group["merged"].items():
             words.append(f"{name_text(rank)}={','.join(map(name_text, ranks))}")
-    if group.padded:
+    if "padded" in group:
         words.append(PADDED)
-        words += [f"{name_text(rank)}={size}" for rank, size in group.padded.items()]
-    return [" ".join(word for word in words if word), *_indent_lines(tree_lines(group.tree))]
+        words += [f"{name_text(rank)}={size}" for rank, size in group["padded"].items()]
+    return [" ".join(word for word in words if word), *_indent_lines(_node_lines(group["tree"]))]
 
 
 def tree_lines(tree: Tree) -> list[str]:
     """Print a tree; a branch begins with a bar before its first node."""
+    return _node_lines(tree_document(tree))
+
+
+def _node_lines(nodes: Sequence[Any]) -> list[str]:
+    """Print nodes; keeps side by side stand on one line."""
     lines: list[str] = []
-    keeps: list[Keep] = []
-    for at, node in enumerate(tree):
-        if isinstance(node, Keep):
-            keeps.append(node)
-            if at + 1 < len(tree) and isinstance(tree[at + 1], Keep):
-                continue
-            lines.append(_keeps_line(keeps))
-            keeps.clear()
-            continue
-        lines.append(node_text(node))
-        if isinstance(node, Fork | Part):
-            for branch in node.branches:
-                first, *others = tree_lines(branch) or [""]
-                lines += _indent_lines([f"{_BAR}{first}".rstrip(), *_indent_lines(others)])
+    before = ""
+    for node in nodes:
+        ((text, branches),) = node.items() if isinstance(node, dict) else ((node, ()),)
+        if text.startswith(_KEEP) and before.startswith(_KEEP):
+            lines[-1] += f", {text.removeprefix(_KEEP)}"
+        else:
+            lines.append(text)
+        before = text
+        for branch in branches:
+            first, *others = _node_lines(branch) or [""]
+            lines += _indent_lines([f"{_BAR}{first}".rstrip(), *_indent_lines(others)])
     return lines
 
 
@@ -121,8 +107,7 @@ def parse_text(text: str, file: str = _FILE) -> Mapping:
         InputError: names the line that can't be read.
 
     """
-    lines = _lines(text)
-    return _Parser(lines, file).mapping()
+    return parse_mapping(_Parser(_lines(text), file).mapping(), file)
 
 
 def parse_tree(text: str, file: str = _FILE) -> Tree:
@@ -133,7 +118,11 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
 
     """
     parser = _Parser(_lines(text), file)
-    tree = parser.tree(parser.left[0].indent if parser.left else 0)
+    nodes = parser.tree(parser.left[0].indent if parser.left else 0)
+    reader = MappingReader(file)
+    tree = reader.tree(nodes, "tree")
+    if reader.faults:
+        raise InputError(reader.faults)
     parser.end("a node at the indentation of a tree around it")
     return tree
 
@@ -152,7 +141,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 class _Parser:
-    """The lines that are left."""
+    """Lines that are left, of which a document is made."""
 
     def __init__(self, lines: list[_Line], file: str) -> None:
         self.left, self.file = lines, file
@@ -177,66 +166,62 @@ class _Parser:
             line = self.left[0]
             raise InputError([Fault(self.file, f"line {line.number}", line.text, allowed)])
 
-    def mapping(self) -> Mapping:
-        """Read a mapping."""
-        dataflow, reference = self._read(_header, _HEADER)
-        body: list[Group | ResidentScope] = []
+    def mapping(self) -> dict[str, Any]:
+        """Take a mapping."""
+        document = self._read(_header, _HEADER)
+        document["groups"] = groups = []
         while self._inside(1):
-            if self.left[0].text == "around":
-                body.append(self._around())
-            else:
-                body.append(self._group())
+            groups.append(self._around() if self.left[0].text == "around" else self._group())
         self.end("group or around, indented by two spaces")
-        return Mapping(workload=reference, dataflow=dataflow, body=tuple(body))
+        return document
 
-    def _around(self) -> ResidentScope:
+    def _around(self) -> dict[str, Any]:
         indent = self.left.pop(0).indent + 1
-        keeps: tuple[Keep, ...] = ()
-        if self._inside(indent) and self.left[0].text.startswith("keep"):
-            keeps = self._read(parse_keeps, "keep")
-        groups = []
+        keeps, groups = list[str](), []
+        if self._inside(indent) and self.left[0].text.startswith(_KEEP):
+            line = self.left.pop(0)
+            keeps.append(TextLine(line.text.removeprefix(_KEEP), line.number))
         while self._inside(indent):
             groups.append(self._group())
-        return ResidentScope(keeps=keeps, groups=tuple(groups))
+        return {"keep": keeps, "groups": groups}
 
-    def _group(self) -> Group:
+    def _group(self) -> dict[str, Any]:
         indent = self.left[0].indent
         group = self._read(_group_of, _GROUP)
         inner = self.left[0].indent if self.left else 0
-        return replace(group, tree=self.tree(inner)) if inner > indent else group
+        return {**group, "tree": self.tree(inner) if inner > indent else []}
 
-    def tree(self, indent: int) -> Tree:
-        """Read the nodes that have an indentation, with what is further in below them."""
-        found: list[Node] = []
+    def tree(self, indent: int) -> list[Any]:
+        """Take the nodes that have an indentation, with what is further in below them."""
+        nodes: list[Any] = []
         while self.left and self.left[0].indent == indent and self.left[0].text != "|":
-            for node in self._read(parse_node, "a node"):
-                if isinstance(node, Fork | Part):
-                    found.append(replace(node, branches=tuple(self._branches(indent + 1))))
-                else:
-                    found.append(node)
-        return tuple(found)
+            line = self.left.pop(0)
+            text = TextLine(line.text, line.number)
+            has_branches = line.text.partition(" ")[0] in _WITH_BRANCHES
+            nodes.append({text: self._branches(indent + 1)} if has_branches else text)
+        return nodes
 
-    def _branches(self, least: int) -> list[Tree]:
-        found: list[Tree] = []
+    def _branches(self, least: int) -> list[list[Any]]:
+        branches: list[list[Any]] = []
         while self._inside(least) and self.left[0].text == "|":
             indent = self.left.pop(0).indent
             inner = self.left[0].indent if self.left else 0
-            found.append(self.tree(inner) if inner > indent else ())
-        return found
+            branches.append(self.tree(inner) if inner > indent else [])
+        return branches
 
 
-def _header(text: str) -> tuple[str, WorkloadReference]:
+def _header(text: str) -> dict[str, Any]:
     words = LineReader(text, _HEADER)
     words.need("mapping")
     dataflow = words.name()
     words.need("of")
     name = words.name()
-    reference = WorkloadReference(name, words.name() if words.left else ANY)
+    fingerprint = {"fingerprint": words.name()} if words.left else {}
     words.end()
-    return dataflow, reference
+    return {"dataflow": dataflow, "workload": {"name": name, **fingerprint}}
 
 
-def _group_of(text: str) -> Group:
+def _group_of(text: str) -> dict[str, Any]:
     words = LineReader(text, _GROUP)
     words.need("group")
     operators: list[str] = []
@@ -244,7 +229,7 @@ def _group_of(text: str) -> Group:
         operators.append(words.name())
     while words.taken("+"):
         operators.append(words.name())
-    merged: dict[str, tuple[str, ...]] = {}
+    merged: dict[str, list[str]] = {}
     padded: dict[str, int] = {}
     if words.taken(MERGING):
         while words.left and not words.is_next(PADDED):
@@ -256,13 +241,13 @@ def _group_of(text: str) -> Group:
             words.need("=")
             padded[rank] = words.number()
     words.end()
-    return Group(operators=tuple(operators), tree=(), merged=merged, padded=padded)
+    return {"operators": operators, "merged": merged, "padded": padded}
 
 
-def _parse_merging(words: LineReader) -> tuple[str, tuple[str, ...]]:
+def _parse_merging(words: LineReader) -> tuple[str, list[str]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]
     while words.taken(","):
         ranks.append(words.name())
-    return name, tuple(ranks)
+    return name, ranks

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import WorkloadBound, WorkloadPoint
 from simaccel.experiment.traffic import least_memory_cycles
 from simaccel.hardware import Accelerator
-from simaccel.mapping.files import mapping_text
+from simaccel.mapping.documents import mapping_document
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.rows import Row, csv_text
 from simaccel.report.units import bytes_text, cycles_text
@@ -167,7 +165,7 @@ def _at(report: BoundReport) -> dict[str, Any]:
         "machine_dram_bytes": chosen.moved_bytes,
         "gap": chosen.dram_bytes / report.compulsory_bytes,
         "segments": [list(segment.operators) for segment, _ in chosen.parts],
-        "mapping": None if mapping is None else yaml.safe_load(mapping_text(mapping)),
+        "mapping": None if mapping is None else mapping_document(mapping),
     }
 
 

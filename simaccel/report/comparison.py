@@ -86,7 +86,7 @@ class ComparisonRow:
 
     @property
     def points(self) -> tuple[SweepPoint, ...]:
-        """All that differs from row to row, beside length and dataflow."""
+        """The values that differ from row to row, beside length and dataflow."""
         return ((self.point,) if self.point else ()) + self.also
 
 
@@ -148,12 +148,12 @@ def _empty_table(
 
 
 def has_given(rows: Sequence[ComparisonRow]) -> bool:
-    """Say whether any row has an estimate of one's own."""
+    """Return whether any row has an estimate of the user."""
     return any(row.given_cycles is not None for row in rows)
 
 
 def several_dataflows(rows: Sequence[ComparisonRow]) -> bool:
-    """Say whether rows differ in their dataflow, so that there is a speedup."""
+    """Return whether rows differ in their dataflow, so that there is a speedup."""
     return len({row.dataflow for row in rows}) > 1
 
 
@@ -174,7 +174,7 @@ def _given_texts(row: ComparisonRow) -> list[str]:
 
 
 def terms_lines(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Say of each estimate of one's own of what its run consists: the bound's terms, and waits."""
+    """Return a line for each estimate of the user: the terms of the bound, and the waits."""
     names = varied(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
@@ -200,7 +200,7 @@ def _sum_text(cycles: dict[str, int]) -> str:
 
 
 def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Say how large the accelerator is: once, or at each point where that differs."""
+    """Return the area of the accelerator: once, or at each point where it differs."""
     at: dict[str, list[str]] = {}
     for row in rows:
         if row.result is not None:
@@ -253,7 +253,7 @@ def dram_bytes(result: dict[str, Any]) -> int:
 
 
 def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Say what the choices among near-ties gave up: of the first few rows, and of how many more."""
+    """Return the cost of choices among near-ties of the first rows, and the number of others."""
     names = varied(rows)
     gave = [row for row in rows if row.given_up]
     lines = [
@@ -265,7 +265,7 @@ def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Say why runs have no result; of a sweep, the first reason per dataflow and length."""
+    """Return why runs have no result; in a sweep the first reason per dataflow and length."""
     names = varied(rows)
     point = rows[0].point
     lengths_are_points = point is not None and point.axis.column == "seq_len"

@@ -97,7 +97,7 @@ def designs_lines(found: DirectedDesigns) -> list[str]:
 
 
 def designs_effort(found: DirectedDesigns) -> str:
-    """Say how long the sweep took; of all that is said, only this is another in a second run."""
+    """Return the time of the sweep, the only line that differs in a second run."""
     rate = found.designs.count / max(found.seconds, 1e-9)
     return f"swept in {found.seconds:.2f} s, {rounded_count(rate)} designs a second"
 

@@ -53,7 +53,7 @@ def reuse(analysed: LayerAnalysis, role: str) -> float | None:
 
 
 def room_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
-    """Say which layers need more L1 or L2 than a hardware file gives; the tool warns, too."""
+    """Return notes on layers that need more L1 or L2 than a hardware file has, as the tool does."""
     found = []
     for one in analysed:
         hardware, figures = one.hardware[0], one.figures()
@@ -65,7 +65,7 @@ def room_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
 
 
 def mac_notes(analysed: Sequence[LayerAnalysis]) -> list[str]:
-    """Say which layers have other MACs than their dimensions: maps that overlap or leave gaps."""
+    """Return notes on layers whose maps overlap or leave gaps, so that their MACs differ."""
     found = []
     for one in analysed:
         made, true = (int(one.columns[f"macs_{name}"][0]) for name in ("counted", "true"))

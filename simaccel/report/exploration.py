@@ -86,7 +86,7 @@ def _cells(one: ExploredPoint) -> list[str]:
 
 
 def mark(one: ExploredPoint) -> str:
-    """Say what a design is."""
+    """Return the mark of a design."""
     if one.problem:
         return "does not run"
     if not one.within:
@@ -95,7 +95,7 @@ def mark(one: ExploredPoint) -> str:
 
 
 def counted_lines(exploration: ExploredDesigns) -> list[str]:
-    """Say how many designs there are of each kind, and what it took."""
+    """Return the number of designs of each kind, and the effort."""
     points = exploration.points
     failed = [point for point in points if point.problem]
     outside = sum(not point.within and not point.problem for point in points)
@@ -119,7 +119,7 @@ def _name_design(found: ExploredDesigns, one: ExploredPoint) -> str:
 
 
 def effort_lines(found: ExploredDesigns) -> list[str]:
-    """Say what it took this time; of all that is said, only this is another in a second run."""
+    """Return the effort of this run, the only line that differs in a second run."""
     return [
         f"runs: {found.ran:,} made, {found.reused:,} taken from the store",
         *(f"damaged, {_remedy(name)}: {name}" for name in found.damaged),

@@ -59,7 +59,7 @@ def _cells(found: Generation, one: PhaseFigures) -> tuple[str, ...]:
 
 
 def generation_lines(generation: Generation) -> list[str]:
-    """Say times, rates and energy, and how the steps were summed up."""
+    """Return the lines of times, rates and energy, and of the sum over steps."""
     lines = [f"time to first token {seconds_text(generation.first_token_seconds)}"]
     if not generation.steps:
         return lines

@@ -40,7 +40,7 @@ def import_lines(imported: ImportedWorkload) -> list[str]:
 
 
 def import_line(imported: ImportedWorkload) -> str:
-    """Say in a line what a run of an imported model leaves out."""
+    """Return a line with the parts of an imported model that a run leaves out."""
     found = imported.workload.account.totals()
     works = sum(one for _, _, one in found.values()) or 1
     parts = [f"{nodes} {how}" for how, (nodes, _, _) in found.items()]
@@ -57,7 +57,7 @@ def _shared_text(imported: ImportedWorkload) -> str:
 
 
 def whole_line(workload: Workload) -> str:
-    """Say what a run of a whole network of the catalogue leaves out, and how much that is."""
+    """Return a line with the parts of a network that a run leaves out, and their share."""
     filters = [one for one in workload.operators if isinstance(one, Einsum)]
     biases = sum(one.ranks.get("m", one.ranks.get("g", 1)) for one in filters)
     tensors = workload.tensors.items()

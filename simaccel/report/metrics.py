@@ -36,6 +36,11 @@ class Metric:
     value: Callable[[Result, int | None], float | None]
     text: Callable[[Any], str]
 
+    @property
+    def of_tokens(self) -> bool:
+        """Whether it is known of runs with tokens (or images) only."""
+        return "token" in self.name
+
     def cell(self, result: Result, tokens: int | None) -> str:
         """Write the value of a run."""
         value = self.value(result, tokens)

@@ -57,7 +57,7 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
 
 
 def written_lines(files: Files) -> list[str]:
-    """Say what would be written where."""
+    """Return the files that would be written."""
     return [f"would write {path} ({name})" for name, path in files.items() if path]
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import yaml
 
 from simaccel.experiment.pareto import FrontPoint
-from simaccel.mapping.files import mapping_text
+from simaccel.mapping.documents import mapping_document
 from simaccel.numbers import plain
 from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
@@ -65,7 +64,7 @@ class FrontRow:
 def front_row(dataflow: str, front: Front[FrontPoint]) -> FrontRow:
     """Return the front of a dataflow as plain data."""
     figures = tuple({str(k): v for k, v in point.figures.items()} for point in front.points)
-    documents = (yaml.safe_load(mapping_text(point.result.mapping)) for point in front.points)
+    documents = (mapping_document(point.result.mapping) for point in front.points)
     plain_front = Front(points=figures, seen=front.seen, proved=front.proved, more=front.more)
     return FrontRow(dataflow, plain_front, tuple(documents))
 
@@ -99,7 +98,7 @@ def figure_text(name: str, value: float) -> str:
 
 
 def pareto_lines(rows: Sequence[FrontRow]) -> list[str]:
-    """Say of each dataflow how its front was found, or why there is none."""
+    """Return a line for each dataflow: how its front was found, or why there is none."""
     return [f"{row.dataflow}: {_line(row)}" for row in rows]
 
 

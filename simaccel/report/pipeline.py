@@ -44,7 +44,7 @@ def pipeline_table(run: PipelineRun) -> Table:
 
 
 def pipeline_lines(run: PipelineRun) -> list[str]:
-    """Say how long a step takes, what of it are bubbles, and tokens a second."""
+    """Return the lines of a step: its time, its bubbles, and tokens per second."""
     stages, chips = len(run.stage_cycles), run.accelerator.chips.count
     time = seconds_text(run.seconds)
     head = f"time per token {time}"

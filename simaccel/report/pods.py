@@ -58,7 +58,7 @@ def tokens_per_second(result: ExperimentResult) -> float | None:
 
 
 def core_line(result: ExperimentResult) -> Iterator[str]:
-    """Say how busy the arrays of several cores and the DRAM that they share are."""
+    """Return the busy shares of the arrays of several cores and of their DRAM."""
     cores, run = result.accelerator.cores.count, result.run
     if cores == 1:
         return
@@ -70,7 +70,7 @@ def core_line(result: ExperimentResult) -> Iterator[str]:
 
 
 def pod_lines(result: ExperimentResult) -> Iterator[str]:
-    """Say what all chips do, where there are several: exchanges, shares of time, tokens."""
+    """Return the lines of all chips: exchanges, busy shares, tokens."""
     chips, run = result.accelerator.chips, result.run
     if chips.count == 1:
         return

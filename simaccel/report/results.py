@@ -157,7 +157,7 @@ def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
 
 
 def because(result: ExperimentResult) -> str:
-    """Say why a dataflow was chosen that nobody asked for, and what it leaves to the DRAM."""
+    """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
     if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
         why += "; what groups hand on goes through DRAM"
@@ -222,7 +222,7 @@ def energy_line(result: ExperimentResult) -> str:
 
 
 def room_lines(result: ExperimentResult) -> list[str]:
-    """Say of each memory that a workload doesn't fit how much of it is missing."""
+    """Return a line for each memory that is too small for a workload, with the missing bytes."""
     return [
         f"does not fit: weights, caches, inputs and outputs need {bytes_text(one.needed_bytes)} of "
         f"the {bytes_text(one.capacity_bytes)} of {one.memory.replace('dram', 'DRAM')}"

@@ -18,7 +18,7 @@ def experiment_title(
     *,
     varied: Container[str] = (),
 ) -> str:
-    """Give what runs on what; for several runs, leave out the parameters that ``varied`` names."""
+    """Return the title of an experiment, without the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
     workload = placed_on(workload, accelerator)
     name, *sizes = _workload_words(workload, varied)

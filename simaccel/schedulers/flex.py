@@ -73,7 +73,8 @@ def _sequence(
         if isinstance(part, tuple):
             body += attention(workload, part)
             continue
-        together = fused(workload, behind[part], search) if part in behind else None
+        fuses = part in behind and not search.goal.is_over
+        together = fused(workload, behind[part], search) if fuses else None
         if together is not None:
             done |= set(together.operators)
             body.append(together)

@@ -46,9 +46,9 @@ NOWHERE: Price = (float("inf"), float("inf"))
 def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
 
-    What is kept around some of them already stays as it is.
+    What is kept around some of them already stays as it is, and so do all once the time is over.
     """
-    if search.goal.objective == "footprint":
+    if search.goal.objective == "footprint" or search.goal.is_over:
         return body
     found: list[Group | ResidentScope] = []
     for _, run in groupby(body, lambda one: _times(workload, one)):
@@ -326,6 +326,8 @@ def _way(places: Sequence[GroupPlace], few: Sequence[ResidentTensor]) -> Way:
         place.begin()
     best, price = nothing, _total(places, nothing)
     for _ in range(_ROUNDS if price[0] < NOWHERE[0] else 0):
+        if places[0].goal.is_over:
+            break
         way = _cheapest(places, few)
         unknown = [(p, held) for p, held in zip(places, way, strict=True) if not p.is_known(held)]
         for place, held in unknown:

@@ -7,7 +7,7 @@ from simaccel.lazy import lazy_attributes
 if TYPE_CHECKING:
     from simaccel.trace.events import Event
     from simaccel.trace.forest import RepeatedSegment
-    from simaccel.trace.opening import TraceError
+    from simaccel.trace.guard import TraceError
     from simaccel.trace.questions import Stall
     from simaccel.trace.reader import TraceReader
     from simaccel.trace.schema import SCHEMA_VERSION, CommandSite, TraceHeader
@@ -20,7 +20,7 @@ __getattr__ = lazy_attributes(
     {
         "events": ("Event",),
         "forest": ("RepeatedSegment",),
-        "opening": ("TraceError",),
+        "guard": ("TraceError",),
         "questions": ("Stall",),
         "reader": ("TraceReader",),
         "schema": ("SCHEMA_VERSION", "CommandSite", "TraceHeader"),

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from simaccel.errors import InputError
 from simaccel.files.schema import faults_of
-from simaccel.trace.opening import damaged_error
+from simaccel.trace.guard import damaged_error
 
 _MOST: Final = 2**60
 """More bytes, MACs or cycles than any run has; sums of some of them are integers of 64 bits."""

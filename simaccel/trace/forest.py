@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from simaccel.trace.opening import damaged_error
+from simaccel.trace.guard import damaged_error
 from simaccel.trace.rows import EventColumns
 from simaccel.trace.track import ChainTrack, RepeatTrack, RowTrack, Track
 

@@ -15,10 +15,16 @@ from simaccel.hardware import Accelerator
 from simaccel.program.program import Program, ProgramError
 from simaccel.program.text import parse_program
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import TraceError, damaged_error
+from simaccel.trace.guard import (
+    ClosedFile,
+    TraceError,
+    closed_superblock,
+    damaged_error,
+    is_open,
+    read_superblock,
+)
 from simaccel.trace.schema import SCHEMA_VERSION, TEXTS, CommandSite, TraceHeader
 from simaccel.trace.store import Parts
-from simaccel.trace.superblock import ClosedFile, closed_superblock, is_open, read_superblock
 
 if TYPE_CHECKING:
     from simaccel.mapping.tree import Mapping
@@ -112,7 +118,7 @@ class RunRecord:
 
     def mapping(self) -> Mapping:
         """Load the mapping of the run."""
-        from simaccel.mapping.files import parse_mapping  # noqa: PLC0415 - few need it
+        from simaccel.mapping.documents import parse_mapping  # noqa: PLC0415 - few need it
 
         self._require_present()
         with self._parsing("mapping"):

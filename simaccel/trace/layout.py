@@ -1,4 +1,4 @@
-"""Checks of the parts of a trace file before any of them is read.
+"""Checks of the parts of a trace file before any of them is read, and of the sums of its rows.
 
 A file may declare more than it holds, and link to other files. Nothing is followed or allocated
 here: only what HDF5 says of a part.
@@ -7,7 +7,7 @@ here: only what HDF5 says of a part.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,17 +15,20 @@ import h5py
 import numpy as np
 
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
+from simaccel.trace.guard import FORMAT, MAX_CYCLE, TraceError, damaged_error, no_trace
 from simaccel.trace.schema import (
+    CAUSES,
     COLUMNS,
     EVENT,
     OPENED,
     SCHEMA_VERSION,
     SEGMENT_FIELDS,
+    SERVED,
     TABLES,
     TEXTS,
 )
 from simaccel.trace.store import Parts
+from simaccel.trace.track import ChainTrack
 
 MAX_PART_BYTES: Final = 64 * 2**20
 """The largest part that is read whole; a column of events is read in blocks."""
@@ -207,3 +210,32 @@ def _length_faults(parts: Parts) -> Iterator[str]:
     for name, part in parts.items():
         if name.startswith(("sites/", "segments/", "tables/")) and part.shape[0] > MAX_ENTRIES:
             yield f"{name} has {part.shape[0]} entries, more than {MAX_ENTRIES}"
+
+
+def tiling_faults(track: ChainTrack, cycles: int) -> list[str]:
+    """Return where a lane's rows don't tile the run."""
+    faults = list(track.faults())
+    if (track.start, track.end) != (0, cycles):
+        faults.append(f"its rows go from cycle {track.start} to {track.end}, not 0 to {cycles}")
+    total = int(track.total[: len(CAUSES)].sum())
+    if total != cycles:
+        faults.append(f"busy + stalls + idle = {total}, not {cycles}")
+    return faults
+
+
+def cycle_faults(track: ChainTrack, counted: Sequence[int]) -> list[str]:
+    """Compare an engine's cycles by cause with what the run counted."""
+    pairs = zip(CAUSES, track.total.tolist(), counted, strict=False)
+    return [
+        f"its rows have {found} cycles of {cause}, the run counted {total}"
+        for cause, found, total in pairs
+        if found != total
+    ]
+
+
+def service_faults(track: ChainTrack, counted: int) -> list[str]:
+    """Compare a channel's cycles of service with what the run counted."""
+    served = int(track.total[SERVED])
+    if served == counted:
+        return []
+    return [f"its rows served {served} cycles, the run counted {counted}"]

@@ -18,10 +18,15 @@ from simaccel.trace.datasets import File
 from simaccel.trace.events import Event, decode, frame
 from simaccel.trace.figures import read_figures
 from simaccel.trace.forest import RepeatedSegment, make_track, nest, stretches
+from simaccel.trace.guard import TraceError, damaged_error
 from simaccel.trace.header import RunRecord, open_file, read_header, read_texts
-from simaccel.trace.integrity import cycle_faults, service_faults, tiling_faults
-from simaccel.trace.layout import code_of, require_layout
-from simaccel.trace.opening import TraceError, damaged_error, require_hdf5
+from simaccel.trace.layout import (
+    code_of,
+    cycle_faults,
+    require_layout,
+    service_faults,
+    tiling_faults,
+)
 from simaccel.trace.questions import BY, Stall, account, window
 from simaccel.trace.rows import EventColumns, reading
 from simaccel.trace.schema import (
@@ -127,12 +132,10 @@ class TraceReader(RunRecord):
 
         """
         path = Path(path)
-        with reading(path):
-            require_hdf5(path)
-            with ExitStack() as stack:
-                trace = cls(path, stack.enter_context(open_file(path)))
-                trace._closing = stack.pop_all()
-                return trace
+        with reading(path), ExitStack() as stack:
+            trace = cls(path, stack.enter_context(open_file(path)))
+            trace._closing = stack.pop_all()
+            return trace
 
     def close(self) -> None:
         """Close the file."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simaccel.trace.datasets import File
-from simaccel.trace.opening import damaged_error
+from simaccel.trace.guard import damaged_error
 from simaccel.trace.schema import (
     COLUMNS,
     EVENT,

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.trace.opening import TraceError
+from simaccel.trace.guard import TraceError
 from simaccel.units import Cause
 
 SCHEMA_VERSION: Final = 3

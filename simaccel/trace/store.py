@@ -25,7 +25,7 @@ from simaccel.trace.datasets import (
     write_array,
     write_texts,
 )
-from simaccel.trace.opening import FORMAT
+from simaccel.trace.guard import FORMAT
 from simaccel.trace.schema import (
     CAUSES,
     COLUMNS,

@@ -351,7 +351,7 @@ class RepeatTrack:
 def visit(
     tracks: Iterable[ChainTrack], look: Callable[[RowTrack], object], start: int, end: int
 ) -> None:
-    """Look at the leaves of several lanes in a window by block, so that each is read once."""
+    """Visit the leaves of several lanes in a window by block, so that each is read once."""
     leaves = [leaf for track in tracks for leaf in track.leaves(start, end)]
     for leaf in sorted(leaves, key=lambda leaf: leaf.block):
         look(leaf)

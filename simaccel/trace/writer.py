@@ -15,8 +15,7 @@ from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
-from simaccel.trace.interrupts import defer_interrupts
-from simaccel.trace.opening import MAX_CYCLE, TraceError
+from simaccel.trace.guard import MAX_CYCLE, TraceError, create, defer_interrupts, settle, take
 from simaccel.trace.schema import (
     BLOCK_ROWS,
     COLUMNS,
@@ -26,7 +25,6 @@ from simaccel.trace.schema import (
     USE,
     TraceHeader,
 )
-from simaccel.trace.space import create, take
 from simaccel.trace.store import (
     BlockIndex,
     block_index,
@@ -37,7 +35,6 @@ from simaccel.trace.store import (
     write_index,
     write_more,
 )
-from simaccel.trace.superblock import cut
 from simaccel.units import Cause
 
 _BUSY, _IDLE = int(Cause.BUSY), int(Cause.IDLE)
@@ -375,7 +372,7 @@ class TraceWriter:
         try:
             with defer_interrupts():
                 self._file.close()
-            cut(self._partial)
+            settle(self._partial)
             require_target(self.path, force=self._force)
             self._partial.replace(real_path(self.path))
         except (OSError, RuntimeError) as error:

@@ -100,7 +100,7 @@ class Trace(trace.TraceReader):
         return f"<Trace {self.title}: {self.cycles:,} cycles, {self.n_rows:,} rows{partial}>"
 
     def diagnose(self, operator: str | None = None, *, what_if: bool = True) -> StallReport:
-        """Say where the cycles went and why; ``what_if`` also what freeing a resource would gain.
+        """Return cycles by cause, and with ``what_if`` the gain if a resource were infinitely fast.
 
         Raises:
             InputError: the run has no such operator.

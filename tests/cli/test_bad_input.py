@@ -526,6 +526,16 @@ def test_a_trace_that_is_no_trace_is_refused(cli: Call, tmp_path: Path) -> None:
     assert "has schema version 99, of a newer simaccel; allowed: schema version" in message
 
 
+@pytest.mark.parametrize(
+    "option", ["--set {}=1", "--objective {}", "--shape {}=1", "--workload {}"]
+)
+def test_a_long_value_makes_a_short_message(cli: Call, option: str) -> None:
+    beside = "" if option.startswith("--workload") else "--workload gemm"
+    ran = cli(f"run --hw edge {beside} {option.format('a' * 5000)}")
+    assert ran.exit_code == 2
+    assert len(ran.stderr) < 1400
+
+
 def test_unknown_options_get_a_suggestion(cli: Call) -> None:
     result = cli(f"run {BERT} --seqlen 5")
     assert result.exit_code == 2

@@ -363,6 +363,7 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
         ("--stationarity ws,xs", "'xs' is not one of"),
         ("--exhibit roofline --hw toy,edge", "--accelerator: got 'a list'; allowed: one value"),
         ("--exhibit roofline --metric reads", "nothing beside --exhibit"),
+        ("--metric tokens/s", "--metric: got 'tokens/s'; allowed: nothing but with a"),
     ],
 )
 def test_lists_that_are_wrong_are_named(cli: Call, given: str, text: str) -> None:
@@ -400,7 +401,7 @@ def test_stages_of_a_pipeline_are_a_list(cli: Call) -> None:
     assert rows[0]["cycles"] == run["cycles"]
     found = METRICS["energy/token"].value(rows[0], 2)
     assert found == pytest.approx(run["token_energy_pj"])
-    assert "--pipeline-parallel: stages: got 4; allowed: a number" in rows[1]["error"]
+    assert "--pipeline-parallel: stages: got 4; allowed: a number" in rows[1]["problem"]
     wrong = cli(f"compare {of} --dataflow naive --micro-batches 2")
     assert "--micro-batches: got 2; allowed: nothing without --pipeline-parallel" in wrong.stderr
     assert "takes a list." in cli(f"run {of} --pipeline-parallel 1,2").stderr

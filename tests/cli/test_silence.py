@@ -28,7 +28,7 @@ from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
 from simaccel.search.mapspace.space import STRATEGIES
-from simaccel.trace.interrupts import defer_interrupts
+from simaccel.trace.guard import defer_interrupts
 from simaccel.verbs import comparing
 
 Call = Callable[[str], Result]

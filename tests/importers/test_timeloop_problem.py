@@ -146,6 +146,12 @@ def test_densities_are_not_taken_and_refused_where_something_runs(tmp_path: Path
         found.account.require_modelled()
 
 
+@pytest.mark.parametrize("dense", ["1.0", "{A: 1.0, Z: {distribution: fixed, density: 1}}"])
+def test_densities_of_one_are_dense(tmp_path: Path, dense: str) -> None:
+    text = MATMUL.replace("K: 64}", f"K: 64, densities: {dense}}}")
+    load_workload(_write(tmp_path, text)).account.require_modelled()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "name"),
     [

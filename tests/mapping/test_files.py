@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 
 from simaccel.errors import InputError
-from simaccel.mapping.files import _Reader as Reader
+from simaccel.mapping.documents import MappingReader
 from simaccel.mapping.files import load_mapping, mapping_text, require_same, save_mapping
 from simaccel.mapping.space import NotThisWorkloadError
 from simaccel.mapping.text import tree_text
@@ -47,7 +47,7 @@ groups:
 @given(MAPPINGS)
 @settings(max_examples=14 * DRAWS)
 def test_any_mapping_comes_back(one: Mapping) -> None:
-    reader = Reader("f.yaml")
+    reader = MappingReader("f.yaml")
     assert reader.mapping(yaml.safe_load(mapping_text(one))) == one
     assert reader.faults == []
 

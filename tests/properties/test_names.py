@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from simaccel import Trace, load_accelerator, record
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.files.documents import parse_document
-from simaccel.mapping.files import mapping_text, parse_mapping
+from simaccel.mapping.documents import parse_mapping
+from simaccel.mapping.files import mapping_text
 from simaccel.mapping.text import parse_text, tree_text
 from simaccel.program.lowering import lower
 from simaccel.program.program import Program

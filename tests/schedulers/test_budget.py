@@ -17,6 +17,7 @@ from simaccel.search.mapspace.search import Effort
 from simaccel.workload import build, conv2d, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
+from tests.trees import einsum, workload
 
 _DATAFLOWS = ("flex", "flash", *("flat", "best") * (DRAWS > 1))
 _NONE = Effort(budget_seconds=1e-9)
@@ -41,6 +42,20 @@ def test_dataflows_run_a_candidate_of_each_group(dataflow: str, objective: str) 
     fastest = _ran(dataflow, _NONE, objective=objective, tolerance=0.0)
     assert all(one.ran <= 4 for one in fastest)  # resident rows: L, softmax, A and all together
     assert all(one.ran <= 12 for one in hurried)  # and what is about as fast
+
+
+def test_nothing_more_is_held_between_groups_once_it_is_over() -> None:
+    """Two products, the second of what the first made, on a chip that holds it by default."""
+    chain = workload(
+        einsum("one", "T m n", "X m k", "A k n", m=64, k=64, n=64),
+        einsum("two", "Y m p", "T m n", "B n p", m=64, n=64, p=64),
+    )
+    edge = load_accelerator("edge")
+    hurried, patient = (
+        make_mapping(chain, edge, "flex", Options(effort=effort)) for effort in (_NONE, Effort())
+    )
+    assert len(hurried.body) == 2
+    assert len(patient.body) == 1
 
 
 def test_operators_of_a_mapspace_share_it() -> None:

@@ -5,13 +5,14 @@
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
 (tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm), ms (coral*). Empty
-where the model can't say a row.
+where the model can't say a row; a line on standard error says why.
 """
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +54,22 @@ SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
 """What predicts a set, and the columns that it reads."""
 
 
+def predict_each(
+    predict: Predict, rows: Sequence[Row]
+) -> tuple[Sequence[float | None], Mapping[int, str]]:
+    """Return what rows are predicted to take, and by number why some are not."""
+    with suppress(LookupError, TypeError, ValueError, SimaccelError):
+        return predict(rows), {}
+    predicted, left = list[float | None](), dict[int, str]()
+    for number, row in enumerate(rows):
+        try:
+            predicted += predict([row])
+        except (LookupError, TypeError, ValueError, SimaccelError) as error:
+            predicted.append(None)
+            left[number] = str(error)
+    return predicted, left
+
+
 @click.command(help=__doc__)
 @click.argument("name", metavar="SET", type=click.Choice(list(SETS)))
 @click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -66,10 +83,9 @@ def main(name: str, rows: Path, out: Path) -> None:
     missing = [column for column in needed if column not in columns]
     if missing:
         raise click.ClickException(f"{rows}: no column {', '.join(missing)}; has {columns}")
-    try:
-        predicted = predict(found)
-    except (ValueError, SimaccelError) as error:
-        raise click.ClickException(f"{rows}: {error}") from None
+    predicted, left = predict_each(predict, found)
+    for number, why in left.items():
+        click.echo(f"{rows}: row {number + 1} is not predicted: {why}", err=True)
     with out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*columns, "predicted"])

@@ -176,7 +176,7 @@ class FusedGroup:
         return [tile for tile in sizes if tile < size]
 
     def fits(self) -> bool:
-        """Say whether this can be one group: each has a tensor of those before; few windows."""
+        """Return whether this can be one group: each reads one of those before; few windows."""
         linked, known = True, set[str]()
         for seen in self.space.operators:
             names = {view.name for _, view in seen.uses}

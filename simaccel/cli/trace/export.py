@@ -16,7 +16,7 @@ from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError, suggest
 from simaccel.files.targets import STDOUT, require_target, writing_text
 from simaccel.report.units import cycles_text
-from simaccel.trace.opening import MAX_CYCLE
+from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.trace import TraceReader

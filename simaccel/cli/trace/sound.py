@@ -18,12 +18,10 @@ def require_files(*files: str) -> None:
         TraceError: the first that is none.
 
     """
-    from simaccel.trace.opening import require_hdf5
-    from simaccel.trace.superblock import require_named
+    from simaccel.trace.guard import require_named
 
     for file in files:
         with suppress(OSError):  # which reading the trace reports
-            require_hdf5(Path(file))
             require_named(Path(file))
 
 

@@ -16,7 +16,7 @@ from simaccel.cli.trace.title import run_title
 from simaccel.cli.workload_options import number
 from simaccel.errors import Fault, InputError
 from simaccel.report.units import cycles_text
-from simaccel.trace.opening import MAX_CYCLE
+from simaccel.trace.guard import MAX_CYCLE
 
 if TYPE_CHECKING:
     from simaccel.experiment.diagnosis import Diagnosis

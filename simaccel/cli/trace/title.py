@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def run_title(trace: TraceReader) -> str:
-    """Say what ran on what; of a trace without these texts, its path."""
+    """Return the title of a run; its path for a trace without these texts."""
     texts = (trace.header.workload, trace.header.accelerator, trace.header.mapping)
     if not all(texts):
         return str(trace.path)

@@ -67,7 +67,7 @@ class AreaSpec(Spec):
         return {n: value for n, value in found.items() if value is not None and n not in unread}
 
     def areas(self, node: Node = NODE) -> UnitAreas:
-        """Give all areas; ``node``: where this section has none.
+        """Return all areas; ``node``: that of sections without one.
 
         >>> AreaSpec(number="int8").areas().mac_um2, AreaSpec(mac_um2=1).areas().mac_um2
         (419.0, 1.0)
@@ -85,7 +85,7 @@ class AreaSpec(Spec):
         )
 
     def table_source(self, node: Node = NODE) -> str:
-        """Say where the figures of the tables come from."""
+        """Return the source of the figures in the tables."""
         node = self.node or node
         return f"{node}. {SOURCE}{'' if node == NODE else SCALED}"
 
@@ -122,7 +122,7 @@ def area_um2(
 
 
 def has_buffer(array: object) -> bool:
-    """Say whether anything passes the buffer."""
+    """Return whether any bytes go through the buffer."""
     every = {"input", "weight", "output"}
     return not (isinstance(array, SpatialArraySpec) and set(array.bypass_buffer) == every)
 

@@ -161,7 +161,7 @@ class DramPart(Spec):
         return self.page_bytes * self.banks
 
     def origin(self, field: str) -> str:
-        """Tell where a figure comes from."""
+        """Return the source of a figure."""
         if field == "stream_permille":
             return f"measured: simaccel dram measured --part {self.name}"
         origins = {name: origin for names, origin in self.origins for name in names.split()}

@@ -85,7 +85,7 @@ class EnergySpec(Spec):
     def prices(
         self, capacity_bytes: int | None, part: str | None, shared: float | None = None
     ) -> EnergyPrices | None:
-        """Give all prices, of a buffer's capacity and a DRAM part; ``None``: that of DRAM is open.
+        """Return all prices for a buffer's capacity and a DRAM part; None if DRAM has none.
 
         ``shared``: pJ of a byte of a buffer that cores share, where that is said.
 

@@ -82,6 +82,8 @@ class WorkloadBuilder:
     bits: Mapping[str, int]
     constants: Collection[str] = ()
     splits: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    """Of constants that repeat others, how many elements differ."""
     made_bits: int = 16
     """Bits of an element that the node at hand makes."""
     views: dict[str, SlotView] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class WorkloadBuilder:
     def loose(self, name: str, label: str) -> SlotView | None:
         """Return a tensor from outside as a view, if its shape is known."""
         if name not in self.views and self.shapes.get(name):
-            root = self.root(label, self.kind_of(name), bits=self.bits_of(name))
+            root = self._alike(name, self.root(label, self.kind_of(name), bits=self.bits_of(name)))
             self.views[name] = fresh(root, self.shapes[name], (), self.splits)
         return self.views.get(name)
 
@@ -173,6 +175,14 @@ class WorkloadBuilder:
         view = self.view(source)
         if view is not None and view.repeats:
             root.distinct = view.elements
+        return self._alike(source, root)
+
+    def _alike(self, source: Source, root: StoredTensor) -> StoredTensor:
+        """Note that a constant repeats others, if it does."""
+        if isinstance(source, str) and source in self.distinct:
+            count = root.distinct = self.distinct[source]
+            why = f"{count} elements, read as the {math.prod(self.shapes[source])} that they become"
+            self.notes.append(AccountEntry(root.name, "not taken", why, "tensor", 0, count))
         return root
 
     def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
@@ -271,13 +281,17 @@ class WorkloadBuilder:
                 name,
                 -(-root.bits // BYTE),
                 root.final_kind(),
-                packed=root.bits == PACKED_BITS,
+                packed=root.bits <= PACKED_BITS,
                 inside=root.inside(),
                 distinct=root.distinct,
             )
             for name, root in self.roots.items()
             if name in stored
         }
+        for name, tensor in tensors.items():
+            if (bits := self.roots[name].bits) != tensor.bits:
+                why = f"elements of {bits} bits, moved as {tensor.bits}"
+                self.notes.append(AccountEntry(name, "not taken", why, "tensor", 0))
         return operators, tensors
 
     # -- vector operators
@@ -374,27 +388,3 @@ class WorkloadBuilder:
             one.slot: (((ranks[span], 1),), 0) for span, one in new.items()
         }
         return SlotView(root, dims, tuple(new[span] for span in view.fixed)), SlotUse(root, slots)
-
-    def reduction(self, name: str, read: Given, axes: Collection[int], *, keeps: bool) -> SlotView:
-        """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
-        source, view = self.whole(name, read)
-        gone = {span for at in axes for span in view.dims[at]}
-        if not gone:  # dimensions of size 1: each element is its own mean
-            made = self.vector(name, "scale", read[1], [read])
-            left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
-            return SlotView(made.root, left, made.fixed)
-        if len(gone) == len(view.spans):  # what is made has a rank
-            if isinstance(source, str) and view.root is self.roots.get(f"{name}.I"):
-                self.views.pop(source, None)  # claimed just now, in another form
-            root = self.apart(f"{name}.I", source, "input")
-            whole = fresh(root, (1, *read[1]), (0,))
-            source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
-            gone = {span for dim in view.dims for span in dim}
-        ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
-        sizes = {rank: span.size for span, rank in ranks.items()}
-        dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
-        made, out = self.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
-        use = self.linked(source, ranks, view)
-        self.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
-        left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
-        return SlotView(made.root, left, made.dims[-1])

@@ -166,7 +166,7 @@ def graphs_of(node: Proto) -> Iterator[Proto]:
 
 
 def rename(graph: Proto, names: dict[str, str]) -> None:
-    """Give tensors of a graph other names, there and in the graphs inside."""
+    """Rename tensors of a graph and of the graphs inside it."""
     for inner in graphs_within(graph):
         for node in inner.node:
             for side in (node.input, node.output):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from simaccel.importers.onnx_files.building import Given, PendingOperator, WorkloadBuilder
 from simaccel.importers.onnx_files.views import SlotView, sizes_of
 
+_ONE = "_"
+"""The letter of a dimension of one element that is put before all others."""
 Lettered = tuple[Given, str]
 """A tensor, and a letter for each of its dimensions."""
 
@@ -19,10 +21,13 @@ def contraction(
     A dimension of size 1 is that of others of its letter, repeated. A letter that has several spans
     in what is stored is several ranks.
     """
+    if not output:  # what is made has a rank
+        ((source, shape), letters), *others = operands
+        made = contraction(building, name, [((source, (1, *shape)), _ONE + letters), *others], _ONE)
+        return SlotView(made.root, (), made.dims[0])
     whole = whole_sizes(operands)
     parts = _parts(building, operands, whole)
-    if not any(parts[letter] for letter in output):  # what is made has a rank
-        output = output or min(whole)
+    if not any(parts[letter] for letter in output):
         parts[output[0]] = [1]
     ranks = {
         letter: [letter if len(sizes) == 1 else f"{letter}{at}" for at in range(len(sizes))]

@@ -122,7 +122,31 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
 
 
 def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
-    return None if given[0] is None else (*given[0][:-1], int(attribute_of(node, "N", 0)))
+    columns = int(attribute_of(node, "N", 0))
+    return None if given[0] is None or not columns else (*given[0][:-1], columns)
+
+
+def _pooled(node: Proto, inputs: list[Shape | None]) -> Shape | None:
+    """Return what a pooling makes, of images whose channels stand second."""
+    image = inputs[0]
+    if image is None or attribute_of(node, "channels_last", 0):
+        return None
+    n_windows = len(image) - 2
+    if node.op_type == "QLinearGlobalAveragePool":
+        return (*image[:2], *(1,) * n_windows)
+    strides = attribute_of(node, "strides", [1] * n_windows)
+    pads = attribute_of(node, "pads", [0] * 2 * n_windows)
+    if str(attribute_of(node, "auto_pad", "NOTSET")).startswith("SAME"):
+        return (*image[:2], *(-(-n // step) for n, step in zip(image[2:], strides, strict=True)))
+    reach = attribute_of(node, "kernel_shape", [])
+    spare = attribute_of(node, "ceil_mode", 0)
+    made = (
+        (n + before + after - window + spare * (step - 1)) // step + 1
+        for n, before, after, window, step in zip(
+            image[2:], pads[:n_windows], pads[n_windows:], reach, strides, strict=True
+        )
+    )
+    return (*image[:2], *made)
 
 
 _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
@@ -130,6 +154,7 @@ _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pooled),
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }

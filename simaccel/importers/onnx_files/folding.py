@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.importers.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
-from simaccel.importers.onnx_files.extensions import made_by
+from simaccel.importers.onnx_files.extensions import attribute_of, made_by
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ _KEEPS: Final = frozenset(
 _NEVER: Final = ("Random", "Bernoulli", "Multinomial")
 """Beginnings of kinds that make something else each time."""
 _BITS: Final[Mapping[str, int]] = {
-    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2"), 4),
+    **dict.fromkeys(("INT2", "UINT2"), 2),
+    **dict.fromkeys(("INT4", "UINT4", "FLOAT4E2M1"), 4),
     **dict.fromkeys(("INT8", "UINT8", "BOOL", "FLOAT6E2M3", "FLOAT6E3M2", "FLOAT8E8M0"), 8),
     **dict.fromkeys(("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ"), 8),
     **dict.fromkeys(("FLOAT16", "BFLOAT16", "INT16", "UINT16"), 16),
@@ -53,7 +54,7 @@ _BITS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("DOUBLE", "INT64", "UINT64", "COMPLEX64"), 64),
     "COMPLEX128": 128,
 }
-"""Bits of an element as it is stored; what has fewer than 4, or 6, has a place of 4, or 8."""
+"""Bits of an element as the file stores it."""
 
 
 class ConstantFolder:
@@ -80,6 +81,8 @@ class ConstantFolder:
         )
         self._opsets = {opset.domain: opset.version for opset in model.opset_import}
         self._stored: dict[str, int] = {}
+        self.distinct: dict[str, int] = {}
+        self.scales: dict[str, int] = {}
         self._types: dict[str, int] = {}
         self._declared = self._forget(dims)
 
@@ -175,11 +178,25 @@ class ConstantFolder:
             return False
         self.values |= dict(zip(node.output, made or (), strict=False))
         self.constants.update(names)
-        if made is None and kind in _KEEPS:
-            bits = self._stored.get(inputs[0], self._bits(inputs[0]))
-            self._stored |= dict.fromkeys(names, bits) if bits else {}
+        if kind in _KEEPS:
+            self._keep_stored(node, inputs, names, shapes)
         self.folded[kind] = self.folded.get(kind, 0) + 1
         return True
+
+    def _keep_stored(
+        self, node: Proto, inputs: list[str], names: list[str], shapes: Mapping[str, Shape]
+    ) -> None:
+        """Note how a constant that another becomes is stored: the bits, elements that differ."""
+        bits = self._stored.get(inputs[0], self._bits(inputs[0]))
+        self._stored |= dict.fromkeys(names, bits) if bits else {}
+        sources = {*inputs} if node.op_type == "Concat" else {inputs[0]}
+        count = sum(self.distinct.get(n, math.prod(shapes.get(n, ()))) for n in sources)
+        if all(name in shapes for name in sources):
+            wide = [name for name in names if math.prod(shapes.get(name, ())) > count]
+            self.distinct |= dict.fromkeys(wide, count)
+        if node.op_type == "DequantizeLinear" and attribute_of(node, "block_size", 0):
+            blocks = {name: math.prod(shapes.get(name, ())) for name in inputs[1:]}
+            self.scales |= {name: size for name, size in blocks.items() if size > 1}
 
     def _bits(self, name: str) -> int:
         kind = self.onnx.TensorProto.DataType.Name(self._types.get(name, 0))

@@ -75,7 +75,9 @@ def _load(
 ) -> ImportedWorkload:
     network = read_network(Path(path), dict(dims))
     bits = network.bits if width is None else dict.fromkeys(network.bits, BYTE * width)
-    building = WorkloadBuilder(network.shapes, bits, network.weights, splits(network))
+    building = WorkloadBuilder(
+        network.shapes, bits, network.weights, splits(network), network.distinct
+    )
     importer = _Importer(network, building)
     rows = importer.rows()
     name = clean_name(Path(path).stem)
@@ -96,9 +98,14 @@ def _load(
         )
         for node in network.dead
     ]
-    account = FileAccount(
-        path, (*rows, *dead, *building.notes, *sparse, *_copies(network, building))
-    )
+    scales = [
+        AccountEntry(
+            name, "not taken", "scales and zero points of blocks are not moved", "tensor", 0, size
+        )
+        for name, size in network.scales.items()
+    ]
+    unmoved = (*building.notes, *sparse, *scales, *_copies(network, building))
+    account = FileAccount(path, (*rows, *dead, *unmoved))
     workload = Workload(name, tuple(operators), tensors, parameters=parameters, account=account)
     constants = sum(network.folded.values())
     return ImportedWorkload(workload, constants, tuple(sorted(building.parted)))
@@ -225,7 +232,13 @@ def _map_node(place: NodePlace) -> AccountEntry:
         return place.other("not taken", why, macs)
     if 0 in place.made:
         return place.other("harmless", "no elements")
-    return HANDLERS[kind](place)
+    before = len(place.building.pending)
+    try:
+        return HANDLERS[kind](place)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        del place.building.pending[before:]
+        works = None if kind in MULTIPLY else 0
+        return place.other("not taken", "inputs or attributes that no such node has", works)
 
 
 def _not_taken(place: NodePlace) -> tuple[str, int | None]:
@@ -248,15 +261,19 @@ def _not_taken(place: NodePlace) -> tuple[str, int | None]:
 def _copies(network: OnnxGraph, building: WorkloadBuilder) -> Iterator[AccountEntry]:
     """Yield an entry for each output of the graph that is a copy of what is stored, or repeats."""
     makers = {name: node.op_type for node in network.nodes for name in node.output}
+    known = [node for node in network.nodes if node.op_type in HANDLERS]
+    beside = {name for node in known for name in node.output[1:]}
     for name in network.outputs:
         view = building.views.get(name)
         stored = view if view is not None and view.root.made else None
+        count = math.prod(network.shapes.get(name, ()))
         if makers.get(name) in FREE and stored is None and name in network.shapes:
-            count = math.prod(network.shapes[name])
             why = "a copy of what is stored: not written"
             yield AccountEntry(name, "not taken", why, "output", 0, count)
+        elif name in beside and view is None and count > 1:
+            why = "made beside the first output: not written"
+            yield AccountEntry(name, "not taken", why, "output", 0, count)
         elif stored is not None and stored.repeats:
-            count = math.prod(stored.shape)
             why = f"{count} elements, written as the {stored.elements} that differ"
             yield AccountEntry(name, "not taken", why, "output", 0, count)
 

@@ -100,6 +100,33 @@ def conv(
     return SlotView(made.root, made.dims[:-1], made.dims[-1])
 
 
+def reduction(
+    building: WorkloadBuilder, name: str, read: Given, axes: Collection[int], *, keeps: bool
+) -> SlotView:
+    """Add the mean over whole dimensions, which the output has with size 1 or not at all."""
+    source, view = building.whole(name, read)
+    gone = {span for at in axes for span in view.dims[at]}
+    if not gone:  # dimensions of size 1: each element is its own mean
+        made = building.vector(name, "scale", read[1], [read])
+        left = tuple(dim for at, dim in enumerate(made.dims) if keeps or at not in axes)
+        return SlotView(made.root, left, made.fixed)
+    if len(gone) == len(view.spans):  # what is made has a rank
+        if isinstance(source, str) and view.root is building.roots.get(f"{name}.I"):
+            building.views.pop(source, None)  # claimed just now, in another form
+        root = building.apart(f"{name}.I", source, "input")
+        whole = fresh(root, (1, *read[1]), (0,))
+        source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
+        gone = {span for dim in view.dims for span in dim}
+    ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
+    sizes = {rank: span.size for span, rank in ranks.items()}
+    dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
+    made, out = building.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
+    use = building.linked(source, ranks, view)
+    building.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
+    left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
+    return SlotView(made.root, left, made.dims[-1])
+
+
 def fixed_ranks(view: SlotView) -> dict[SlotSpan, str]:
     """Return ranks for what no dimension has."""
     return {span: f"z{at}" for at, span in enumerate(view.fixed)}
@@ -263,7 +290,7 @@ def _second(
             return building.linked(source, ranks, view), [*columns.values()]
     columns_own = ["n"] if count > 1 or alone else []
     sizes |= dict.fromkeys(columns_own, count)
-    last = [[*dims[-1]], columns_own] if len(shape) > 1 else [[*dims[-1]]]
+    last = [[*dims[-1]], columns_own] if len(shape) > 1 or alone else [[*dims[-1]]]
     if second.turned:
         last.reverse()
     lead: list[list[str]] = [[] for _ in shape[: len(shape) - len(dims) - 1]]

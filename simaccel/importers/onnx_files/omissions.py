@@ -62,7 +62,7 @@ def unread(place: NodePlace) -> Iterator[AccountEntry]:
 
 
 def hidden(node: Proto) -> str:
-    """Say what nodes are inside of one with a body or branches.
+    """Return the nodes inside of one with a body or branches.
 
     >>> from onnx import helper
     >>> body = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "b", [], [])

@@ -40,7 +40,7 @@ class NodePlace:
         return name not in building.derived and self.network.readers(name) == 1
 
     def makes(self, view: SlotView | None, number: int = 0) -> None:
-        """Say what an output is a view of."""
+        """Set the view that an output is."""
         if view is not None and number < len(self.node.output):
             self.building.views[self.node.output[number]] = view
 

@@ -125,7 +125,7 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     bits = place.attribute("bits", 4)
     place.attribute("block_size")
     name = f"{place.name}.W"
-    root = place.building.root(name, "weight", bits=max(4, bits))
+    root = place.building.root(name, "weight", bits=bits)
     weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)
     factor = Factor(weights, "weight", turned=True)
     made = layers.product(place.building, place.name, place.given(0), factor)
@@ -213,7 +213,7 @@ def _of_one(place: NodePlace, operand: tuple[Given, str], output: str) -> Accoun
     gone = [at for at, letter in enumerate(letters) if letter not in output]
     view: SlotView | None
     if gone:
-        view = place.building.reduction(place.name, source, gone, keeps=False)
+        view = layers.reduction(place.building, place.name, source, gone, keeps=False)
     else:
         view = place.building.loose(place.node.input[0], f"{place.name}.I")
         view = place.building.view(place.node.input[0]) if view is None else view

@@ -47,7 +47,8 @@ class OnnxGraph:
     names of constants. ``bits``: of an element, as stored. ``folded``: nodes whose results are
     constants, by kind. ``outputs`` of the graph. ``opset``: the version of ONNX's operators.
     ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
-    output depends on, which ``nodes`` hasn't.
+    output depends on, which ``nodes`` hasn't. ``distinct``: of constants that repeat others, how
+    many elements differ; ``scales``: elements of the scales and zero points of blocks.
     """
 
     nodes: list[Any]
@@ -60,6 +61,8 @@ class OnnxGraph:
     opset: int = 1
     sparse: tuple[str, ...] = ()
     dead: tuple[Any, ...] = ()
+    distinct: dict[str, int] = field(default_factory=dict)
+    scales: dict[str, int] = field(default_factory=dict)
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -86,6 +89,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         opset = _opset(model)
+        _plain_concats(model.graph)
         constants = take_constants(onnx, model, path.parent)
         model.ir_version = max(model.ir_version, _IR_VERSION)
         _check(path, onnx, model, dims)
@@ -116,6 +120,8 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         opset,
         constants.sparse,
         dead,
+        folder.distinct,
+        folder.scales,
     )
 
 
@@ -161,6 +167,19 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
     onnx.checker.check_model(model, full_check=False)
     for kind in unknown:
         kind.ClearField("shape")
+
+
+def _plain_concats(graph: Proto) -> None:
+    """Make plain ones of ONNX Runtime's concatenations of quantised tensors.
+
+    Their inputs are scale and zero point of what is made, then each tensor with its own two.
+    """
+    for node in graph.node:
+        if node.op_type == "QLinearConcat" and node.domain == "com.microsoft":
+            tensors = list(node.input[2::3])
+            del node.input[:]
+            node.input.extend(tensors)
+            node.op_type, node.domain = "Concat", ""
 
 
 def _opset(model: Proto) -> int:

@@ -223,6 +223,8 @@ def pool(place: NodePlace) -> AccountEntry:
     if len(size) > layers.MOST_WINDOWS:
         return place.other("not taken", f"a pooling of {len(size)} dimensions")
     windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
+    for name in ("ceil_mode", "channels_last", "count_include_pad"):
+        place.attribute(name)
     place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
     return place.taken(kind)
 
@@ -234,6 +236,7 @@ def reduction(place: NodePlace) -> AccountEntry:
     if place.node.op_type.startswith("Arg"):
         axes = [int(place.attribute("axis", 0))]
     if "Global" in place.node.op_type:
+        place.attribute("channels_last")
         axes = list(range(2, count))
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
@@ -242,7 +245,7 @@ def reduction(place: NodePlace) -> AccountEntry:
         return place.taken("scale")
     axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.made) == count
-    reduced = place.building.reduction(place.name, place.given(0), axes, keeps=keeps)
+    reduced = layers.reduction(place.building, place.name, place.given(0), axes, keeps=keeps)
     place.makes(reduced if reduced.shape == place.made else None)
     return place.taken("average_pooling")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from simaccel.importers.onnx_files.places import NodePlace
@@ -10,9 +11,9 @@ from simaccel.importers.onnx_files.views import REPEATED, SlotSpan, SlotView
 
 
 def follow(place: NodePlace) -> bool:
-    """Say what the outputs are views of; return whether they are, where an input is one."""
+    """Set the views that outputs are; return whether they are views, where an input is one."""
     building, node = place.building, place.node
-    if node.op_type in _ONE or node.op_type == "Split":
+    if node.op_type in (*_ONE, "Split") or len({*node.input}) == 1:
         building.loose(node.input[0], f"{place.name}.I")
     if not any(name in building.views for name in node.input):
         return True
@@ -64,6 +65,8 @@ def _join_parts(place: NodePlace) -> SlotView | None:
     names = list(place.node.input)
     if len(names) == 1:
         return place.building.views[names[0]]
+    if len({*names}) == 1:
+        return _tile_node(place, place.building.views[names[0]])
     if any(place.network.readers(name) != 1 for name in names):
         return None
     axis = int(place.attribute("axis", 0)) % len(place.made)
@@ -106,13 +109,22 @@ def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
 
 
 def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
-    """Return one position of a dimension."""
+    """Return one position of a dimension, or positions in a row that are each repeated."""
     known = _numbers(place, 1, "indices")
     axis = int(place.attribute("axis", 0)) % len(view.dims)
-    if known is None or len(known) != 1:
+    if not known:
         return None
-    part = view.sliced(axis, known[0] % view.shape[axis], 1)
-    return None if part is None else part.reshaped(place.made)
+    had = view.shape[axis]
+    first, size = known[0] % had, len({*known})
+    each = len(known) // size
+    part = view.sliced(axis, first, size)
+    rows = [at % had - first for at in known]
+    if part is None or rows != [at // each for at in range(len(known))] or first + size > had:
+        return None
+    if each > 1:
+        wide = (*part.dims[axis], SlotSpan(REPEATED, 0, each))
+        part = replace(part, dims=(*part.dims[:axis], wide, *part.dims[axis + 1 :]))
+    return part if part.shape == place.made else part.reshaped(place.made)
 
 
 _ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {

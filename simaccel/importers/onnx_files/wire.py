@@ -16,7 +16,7 @@ _MOST_VARINT = 10
 
 
 def wire_fault(data: bytes) -> str:
-    """Say what is wrong with a message, or nothing: `onnx` finds the rest.
+    """Return the fault of a message, or None; `onnx` finds all others.
 
     >>> wire_fault(bytes((7 << 3 | 2, 2, 8, 1)))
     ''

@@ -197,11 +197,25 @@ def _entries(
         if name in sizes:
             yield AccountEntry(path, "taken", "a size")
         elif name in _DENSITIES:
-            yield AccountEntry(path, "not taken", "all is dense here", macs=None)
+            yield _density(path, value)
         elif name in _INPUT_SIZES:
             yield AccountEntry(path, "harmless", _INPUT_SIZES[name])
         elif value == 1:
             yield AccountEntry(path, "harmless", "1, of nothing that there is")
+
+
+def _density(path: str, density: Any) -> AccountEntry:  # noqa: ANN401 - a number, or a mapping
+    if _is_dense(density):
+        return AccountEntry(path, "harmless", "1.0: dense")
+    return AccountEntry(path, "not taken", "all is dense here", macs=None)
+
+
+def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of them
+    """Return whether a density is 1, or those of all data spaces are."""
+    if isinstance(density, Mapping):
+        parts = density if "density" not in density else {"": density["density"]}
+        return all(map(_is_dense, parts.values()))
+    return bool(density == 1)
 
 
 def _shape_entries(shape: Mapping[Any, Any]) -> Iterator[AccountEntry]:

@@ -73,7 +73,7 @@ def silent(seen: BoundOperator) -> str:
 
 
 def is_uneven(way: Sequence[object]) -> bool:
-    """Say whether tensors enter PEs at several depths: the levels take the outermost for all."""
+    """Return whether tensors enter PEs at several depths; the levels then use the outermost."""
     kept = [at for at, one in enumerate(way) if isinstance(one, Keep) and one.level == PE]
     between = way[kept[0] : kept[-1]] if kept else ()
     return any(isinstance(one, Loop) for one in between)

@@ -131,7 +131,7 @@ def draw_comparison(rows: Sequence[ComparisonRow], title: str) -> Figure:
 
 
 def legend_of(axes: Axes) -> tuple[list[Artist], list[str]]:
-    """Give handles and labels of a stack, in the order of stacks; the line across it comes last."""
+    """Return handles and labels of a stack, in the order of stacks; the line across it is last."""
     handles, labels = axes.get_legend_handles_labels()
     pairs = sorted(zip(handles, labels, strict=True), key=lambda pair: pair[1] == FILLED)
     return [handle for handle, _ in pairs], [label for _, label in pairs]

@@ -28,6 +28,8 @@ _SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
+_NAMED: Final = 6
+"""Points of a front that have figures beside them."""
 _KIB: Final = 1024
 
 
@@ -50,21 +52,27 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
         axes.plot(
             xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
-        for at in dict.fromkeys((0, len(xs) - 1)):
+        for at in _named(len(points)):
             axes.annotate(
-                f"{row.dataflow} {figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
+                f"{figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
                 (xs[at], ys[at]),
-                xytext=(4, 4) if at == 0 else (-4, 6),
+                xytext=(4, 4),
                 textcoords="offset points",
-                ha="left" if at == 0 else "right",
                 fontsize="x-small",
                 color=style.colour,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.4},
             )
     _scales(axes, drawn, x, y)
     figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     if drawn:
         figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure
+
+
+def _named(count: int) -> list[int]:
+    """Return which points have figures beside them: all, or some from end to end."""
+    most = min(count, _NAMED)
+    return sorted({round(at * (count - 1) / max(1, most - 1)) for at in range(most)})
 
 
 def _where(x: str) -> Literal["pre", "post"]:

@@ -27,6 +27,9 @@ _WIDTH: Final = 1.8 * SINGLE_COLUMN_INCHES
 _HEIGHT: Final = 3.2
 _MOST_NAMES: Final = 10
 _TERA: Final = 1e12
+_MINOR: Final = (2, 5)
+_NEAR: Final = 1.6
+"""By how much two slopes differ so that a name fits between them."""
 _LETTER, _LINE = 0.0105, 0.043
 """Parts of the axes that a letter of a name is wide, and a line of them high."""
 _PLACES: Final = tuple(
@@ -55,31 +58,50 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     floor = min([row["macs_per_cycle"] for row in finite] or [peak]) / 2.5 * hertz
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(floor, peak * 2 * hertz))
     axes.plot([low, high], [peak * hertz] * 2, color=LIMIT_COLOUR, linewidth=0.9)
-    axes.text(high, peak * 1.08 * hertz, "peak of the array ", ha="right", fontsize="small")
-    if rate:
-        text = rate_text(round(rate * accelerator.clock_hz))
-        _slope(axes, rate * hertz, peak * hertz, f"DRAM {text}", LIMIT_COLOUR, "-")
-    if isinstance(accelerator.array, ArraySpec):
-        loads = accelerator.array.cols * _bytes_of_weight(accelerator)
-        text = rate_text(round(loads * accelerator.clock_hz))
-        label = f"weights into the array {text}"
-        _slope(axes, loads * hertz, peak * hertz, label, SERIES_COLOURS[2], "--")
+    axes.text(low, peak * 1.08 * hertz, " peak of the array", fontsize="x-small")
+    loads = _loading_rate(accelerator)
+    for bytes_per_cycle, name, colour, line in (
+        (rate, "DRAM", LIMIT_COLOUR, "-"),
+        (loads, "weights into the array", SERIES_COLOURS[2], "--"),
+    ):
+        if bytes_per_cycle:
+            label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
+            beside = _beside(rate, loads, below=line == "--") / bytes_per_cycle
+            _slope(axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line, beside)
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
-    _name_points(axes, finite, hertz)
+    roofs = [peak * hertz, *([rate * hertz] if rate else [])]
+    _name_points(axes, finite, hertz, roofs)
     axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
     second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
     second.set_ylabel("TOPS")
     for axis in (axes.xaxis, axes.yaxis, second.yaxis):
         axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(_minor_text)
     figure.legend(loc="outside lower center", ncols=6)
     return figure
 
 
-def _bytes_of_weight(accelerator: Accelerator) -> float:
-    """Return the bytes of a weight as the accelerator has them."""
+def _loading_rate(accelerator: Accelerator) -> float | None:
+    """Return the bytes of weights that a systolic array takes in a cycle."""
+    if not isinstance(accelerator.array, ArraySpec):
+        return None
     given = accelerator.precision.weights
-    return 2.0 if given is None else BITS[given] / BYTE
+    return accelerator.array.cols * (2.0 if given is None else BITS[given] / BYTE)
+
+
+def _beside(rate: float | None, loads: float | None, *, below: bool) -> float:
+    """Return the slope that the name of a roof stands beside: of two near ones the outer one."""
+    slopes = [slope for slope in (rate, loads) if slope]
+    own = slopes[-1] if below else slopes[0]
+    near = max(slopes) < _NEAR * min(slopes)
+    return (min if below else max)(slopes) if near else own
+
+
+def _minor_text(value: float, _place: float) -> str:
+    """Write twice and five times a power of ten, between the powers themselves."""
+    digit = round(value / 10 ** math.floor(math.log10(value)))
+    return f"{value:g}" if digit in _MINOR else ""
 
 
 def _double_value(value: float) -> float:
@@ -90,8 +112,13 @@ def _halve_value(value: float) -> float:
     return value / 2
 
 
-def _slope(axes: Axes, rate: float, peak: float, label: str, colour: str, line: str) -> None:
-    """Draw the roof of a rate of bytes, as far as the peak; the name of a dashed one is below."""
+def _slope(
+    axes: Axes, rate: float, peak: float, label: str, colour: str, line: str, beside: float
+) -> None:
+    """Draw the roof of a rate of bytes, as far as the peak; the name of a dashed one is below.
+
+    ``beside``: how much steeper the slope is that the name stands beside.
+    """
     below = line == "--"
     low, _ = axes.get_xlim()
     floor, _ = axes.get_ylim()
@@ -99,12 +126,12 @@ def _slope(axes: Axes, rate: float, peak: float, label: str, colour: str, line: 
     if start * rate >= peak:
         return
     axes.plot([start, peak / rate], [start * rate, peak], line, color=colour, linewidth=0.9)
-    middle = math.sqrt(start * peak / rate)
+    middle = start * (peak / rate / start) ** (0.3 if below else 0.65)
     there = axes.transData.transform([(start, start * rate), (peak / rate, peak)])
     (x0, y0), (x1, y1) = there
     axes.text(
         middle,
-        middle * rate * (0.92 if below else 1.08),
+        middle * rate * beside * (0.92 if below else 1.08),
         label,
         rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
         rotation_mode="anchor",
@@ -135,14 +162,18 @@ def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: fl
         )
 
 
-def _name_points(axes: Axes, rows: Sequence[Row], hertz: float) -> None:
-    """Write the names of the operators with most work beside their points, none over another."""
+def _name_points(axes: Axes, rows: Sequence[Row], hertz: float, roofs: Sequence[float]) -> None:
+    """Write the names of the operators with most work beside their points, none over another.
+
+    ``roofs``: the peak, and the slope of the memory's; no name lies on either.
+    """
     places: dict[str, tuple[float, float]] = {}
     for row in sorted(rows, key=lambda row: -row["macs"]):
         if row["operator"] not in places and len(places) < _MOST_NAMES:
             point = (row["macs_per_byte"], row["macs_per_cycle"] * hertz)
-            x, y = axes.transAxes.inverted().transform(axes.transData.transform(point))
-            places[row["operator"]] = (float(x), float(y))
+            places[row["operator"]] = _place(axes, *point)[:2]
+    peak, *slopes = roofs
+    roof = [_place(axes, at, y) for at in _ticks(axes) for y in (peak, *(n * at for n in slopes))]
     taken: list[tuple[float, float, float]] = []
     for name, (x, y) in places.items():
         text = short_name(name, 18)
@@ -150,7 +181,9 @@ def _name_points(axes: Axes, rows: Sequence[Row], hertz: float) -> None:
         for right, up in _PLACES:
             left = x + 0.015 if right else x - 0.015 - width
             box = (left, y + up, width)
-            if left >= 0 and left + width <= 1 and not any(_over(box, other) for other in taken):
+            free = not any(_over(box, other) for other in taken)
+            free = free and not any(_over(box, other, _LINE / 2) for other in roof)
+            if left >= 0 and left + width <= 1 and free:
                 taken.append(box)
                 axes.text(
                     left, y + up, text, transform=axes.transAxes, va="center", fontsize="x-small"
@@ -158,7 +191,22 @@ def _name_points(axes: Axes, rows: Sequence[Row], hertz: float) -> None:
                 break
 
 
-def _over(one: tuple[float, float, float], other: tuple[float, float, float]) -> bool:
+def _ticks(axes: Axes) -> list[float]:
+    """Return places along the logarithmic x axis, a letter apart."""
+    low, high = axes.get_xlim()
+    count = round(1 / _LETTER)
+    return [float(low * (high / low) ** (at / count)) for at in range(count + 1)]
+
+
+def _place(axes: Axes, x: float, y: float) -> tuple[float, float, float]:
+    """Return where a point is in parts of the axes, as a box without width."""
+    left, up = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
+    return float(left), float(up), 0.0
+
+
+def _over(
+    one: tuple[float, float, float], other: tuple[float, float, float], apart_by: float = _LINE
+) -> bool:
     """Whether two names lie on each other: (left end, middle, width) of each."""
     apart = one[0] + one[2] < other[0] or other[0] + other[2] < one[0]
-    return not apart and abs(one[1] - other[1]) < _LINE
+    return not apart and abs(one[1] - other[1]) < apart_by

@@ -9,11 +9,15 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 
+from simaccel.analytic.native import mac_share
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.limits import operators_of
 from simaccel.report.figures.axes import cause_keys, cycle_unit, look, shorten_name, width_inches
+from simaccel.report.figures.comparison import FILLED
 from simaccel.report.figures.panel import Panel, ShownWindow, part_text
-from simaccel.report.figures.style import CAUSE_COLOURS, in_order
+from simaccel.report.figures.style import CAUSE_COLOURS, LIMIT_COLOUR, in_order
 from simaccel.report.units import cycles_text, short_share_text
 from simaccel.trace import TraceReader
 from simaccel.units import ARRAY, SFU
@@ -33,6 +37,7 @@ _AXES_SHARE: Final = 0.6
 _LETTERS_PER_INCH: Final = 5
 """Of an operator's name, for each inch of the figure's width."""
 _DARK: Final = 0.5
+_FILLED_POINTS: Final = 1.4
 _BEHIND: Final = 101.5
 """Percent at which the text behind a bar begins."""
 
@@ -123,12 +128,37 @@ def stalls_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw a bar for each operator, and one for all of them."""
     start, end = shown.whole
     stacks = stall_stacks(trace, shown.engine, start=start, end=end)
+    is_whole = (start, end) == (0, trace.cycles)
+    ideal = ideal_cycles(trace, stacks) if shown.engine == ARRAY and is_whole else {}
+    line = [Line2D([], [], color=LIMIT_COLOUR, linewidth=_FILLED_POINTS, label=FILLED)]
     return Panel(
         f"Cycles of {shown.engine} by operator, {part_text(trace, start, end)}",
         _FRAME_INCHES + _BAR_INCHES * len(stacks),
-        cause_keys(_causes_to_explain(stacks)),
-        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine),
+        [*cause_keys(_causes_to_explain(stacks)), *(line if ideal else [])],
+        lambda figure: draw_stall_stacks(figure.subplots(), stacks, shown.engine, ideal),
     )
+
+
+def ideal_cycles(trace: TraceReader, stacks: Sequence[StallStack]) -> dict[str, float]:
+    """Return the cycles that the MACs of each stack take on all PEs, by its name."""
+    of, on = trace.workload(), trace.accelerator()
+
+    def ideal(names: Sequence[str]) -> float:
+        macs = sum(of.operator(name).macs * of.times(name) for name in names)
+        return float(macs * mac_share(of, on, names) / on.pes)
+
+    every = [operator.name for operator in of.operators]
+    known = {
+        stack.name: operators_of(of, stack.name)
+        for stack in stacks
+        if set(operators_of(of, stack.name)) <= set(every)
+    }
+    by_name = {name: ideal(names) for name, names in known.items()}
+    of_these = sum(by_name.values())
+    total = ideal(every)
+    return {stack.name: by_name.get(stack.name, total - of_these) for stack in stacks} | {
+        TOTAL: total
+    }
 
 
 def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
@@ -143,8 +173,16 @@ def _causes_to_explain(stacks: Sequence[StallStack]) -> list[str]:
     )
 
 
-def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> None:
-    """Draw one bar per stack, in percent of its cycles; its cycles stand behind it."""
+def draw_stall_stacks(
+    axes: Axes,
+    stacks: Sequence[StallStack],
+    engine: str,
+    ideal: Mapping[str, float] | None = None,
+) -> None:
+    """Draw one bar per stack, in percent of its cycles; its cycles stand behind it.
+
+    ``ideal``: cycles by stack at which a line says how many of the PEs' MACs are used.
+    """
     run = stacks[-1].total
     size, unit = cycle_unit(run)
     for at, stack in enumerate(stacks):
@@ -154,6 +192,10 @@ def draw_stall_stacks(axes: Axes, stacks: Sequence[StallStack], engine: str) -> 
             axes.barh(at, share, _BAR_HEIGHT, left=left, label=cause, **look(cause))
             _label(axes, at, left, share, cause)
             left += share
+        if ideal:
+            filled = 100 * ideal[stack.name] / stack.total
+            ends = [at - _BAR_HEIGHT / 2, at + _BAR_HEIGHT / 2]
+            axes.plot([filled] * 2, ends, color=LIMIT_COLOUR, linewidth=_FILLED_POINTS)
         part = "" if at == len(stacks) - 1 else f" ({short_share_text(stack.total / run)})"
         cycles = f"{stack.total / size:#.3g}".rstrip(".") if size > 1 else cycles_text(stack.total)
         axes.text(_BEHIND, at, cycles + part, va="center", fontsize="small")

@@ -88,7 +88,7 @@ class ChainTable:
         return rows
 
     def numbers(self, rows: Factors) -> Ints:
-        """Give the numbers of chains, which are rows as of ``chains``; the last column is ignored.
+        """Return the numbers of chains, rows as of ``chains``; the last column is ignored.
 
         A row that is not in the table gets the number of a chain near it: level by level from the
         innermost the most pieces that are not more than the row's, else the fewest there are.

@@ -93,7 +93,7 @@ def _beats(one: Moves, other: Moves) -> bool:
 
 
 def moves(order: tuple[int, ...], tensors: tuple[Dependence, ...]) -> Moves:
-    """Say for each tensor which loops make it move, and along which window."""
+    """Return for each tensor the loops that move it, and the window that it moves along."""
     found: list[tuple[frozenset[int], int | None]] = []
     for tensor in tensors:
         at = max((i for i, rank in enumerate(order) if rank in tensor.ranks), default=-1)

@@ -198,7 +198,7 @@ class EinsumMapspace:
         )
 
     def blocks(self, block: int = 1 << 14) -> Iterator[tuple[int, TilingBatch]]:
-        """Give all mappings within the fan-outs, and how many were gone through, block by block."""
+        """Yield all mappings within the fan-outs by block, and the number of those examined."""
         for start in range(0, self.combinations, block):
             gone, genes, factors = self.block(start, min(start + block, self.combinations))
             yield gone, self.candidates(*self.in_all_orders(genes, factors))

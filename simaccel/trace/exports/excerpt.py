@@ -9,7 +9,7 @@ import numpy as np
 
 from simaccel.errors import suggest
 from simaccel.trace.events import Event
-from simaccel.trace.opening import TraceError
+from simaccel.trace.guard import TraceError
 from simaccel.trace.reader import TraceReader
 from simaccel.trace.schema import LANES, Events, WindowTooLargeError
 from simaccel.trace.track import NOTHING

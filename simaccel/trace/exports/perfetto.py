@@ -15,7 +15,7 @@ from typing import TextIO
 from simaccel.trace.events import Event
 from simaccel.trace.exports.arrows import FlowArrows, Json
 from simaccel.trace.exports.excerpt import Excerpt
-from simaccel.trace.opening import TraceError
+from simaccel.trace.guard import TraceError
 from simaccel.trace.schema import IN_PES
 from simaccel.units import CAUSES
 

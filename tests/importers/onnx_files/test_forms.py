@@ -201,6 +201,47 @@ DIFFER: dict[str, tuple[list[Any], dict[str, list[int]], dict[str, Any], int]] =
         {},
         5 + 7 + 35,
     ),
+    "a constant that is repeated": (
+        [
+            node("Shape", ["a"], ["s"]),
+            node("Expand", ["w", "s"], ["e"]),
+            node("Add", ["a", "e"], ["y"]),
+        ],
+        {"a": [4, 6, 8]},
+        {"w": _floats(1, 1, 8)},
+        192 + 8 + 192,
+    ),
+    "rows of a table that repeat": (
+        [node("Gather", ["t", "at"], ["b"]), node("Add", ["x", "b"], ["y"])],
+        {"x": [49, 3]},
+        {"t": _floats(13, 3), "at": _numbers(*(number * 5 % 13 for number in range(49)))},
+        147 + 13 * 3 + 147,
+    ),
+    "heads that a gather repeats": (
+        [node("Gather", ["v", "at"], ["w"], axis=1), node("MatMul", ["p", "w"], ["y"])],
+        {"p": [1, 4, 5, 9], "v": [1, 2, 9, 16]},
+        {"at": _numbers(-2, -2, -1, -1)},
+        4 * 5 * 9 + 2 * 9 * 16 + 4 * 5 * 16,
+    ),
+    "heads put behind themselves": (
+        [node("Concat", ["v", "v"], ["w"], axis=1), node("MatMul", ["p", "w"], ["y"])],
+        {"p": [1, 4, 5, 9], "v": [1, 2, 9, 16]},
+        {},
+        4 * 5 * 9 + 2 * 9 * 16 + 4 * 5 * 16,
+    ),
+    "the last row and the first": (
+        [node("Gather", ["v", "at"], ["w"]), node("MatMul", ["w", "m"], ["y"])],
+        {"v": [4, 8]},
+        {"at": _numbers(3, 0), "m": _floats(8, 3)},
+        16 + 24 + 6,
+    ),
+    "weights that are cast": (
+        [node("Cast", ["w"], ["c"], to=F32), node("MatMul", ["x", "c"], ["y"])],
+        {"x": [4, 8]},
+        {"w": np.zeros((8, 6), np.float16)},
+        32 + 24 + 24,
+    ),
+    "a vector times a vector": ([node("MatMul", ["a", "b"], ["y"])], {"a": [8], "b": [8]}, {}, 17),
     "a number squared, and slopes of channels": (
         [node("Mul", ["x", "x"], ["m"]), node("PRelu", ["m", "s"], ["y"])],
         {"x": [1, 4, 5, 5]},
@@ -276,6 +317,12 @@ CASES: dict[str, Case] = {
         {"g": _floats(4), "b": _floats(4)},
         ["InstanceNormalization_0: g", "InstanceNormalization_0: b"],
     ),
+    "scores that go out, too": (
+        [node("Attention", ["q", "k", "v"], ["y", "", "", "s"])],
+        {name: [1, 4, 6, 8] for name in "qkv"},
+        {},
+        ["s"],
+    ),
     "an output whose rows repeat": (
         [node("Tile", ["x", "t"], ["e"]), node("Relu", ["e"], ["y"])],
         {"x": [2, 8]},
@@ -294,7 +341,8 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES)
 def test_inputs_that_are_not_read_are_named(tmp_path: Path, case: str) -> None:
     nodes, inputs, constants, left = CASES[case]
-    workload = _made(tmp_path / "m.onnx", nodes, inputs, constants)
+    opset = 23 if nodes[0].op_type == "Attention" else 17
+    workload = _made(tmp_path / "m.onnx", nodes, inputs, constants, opset)
     assert [one.name for one in workload.account.of("not taken")] == left
     workload.account.require_modelled()
 

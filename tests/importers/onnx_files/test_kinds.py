@@ -245,6 +245,56 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
     assert {one.bits for one in load_onnx(path, {}, 1).workload.tensors.values()} == {8}
 
 
+def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path) -> None:
+    weights = helper.make_tensor("w", TensorProto.INT2, [64, 40], [0] * (64 * 40))
+    nodes = [
+        node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=32),
+        node("MatMul", ["x", "d"], ["y"]),
+    ]
+    constants = {"w": weights, "s": np.zeros((2, 40), np.float32)}
+    path = tmp_path / "m.onnx"
+    outputs: dict[str, Any] = {"y": (F32, [3, 40])}
+    save(path, nodes, {"x": (F32, [3, 64])}, outputs, constants, opset=25, ir_version=13)
+    workload = load_onnx(path).workload
+    left = {one.name: (one.why, one.elements) for one in workload.account.of("not taken")}
+    assert left == {
+        "MatMul_0.W": ("elements of 2 bits, moved as 4", 0),
+        "s": ("scales and zero points of blocks are not moved", 80),
+    }
+
+
+def test_quantised_nodes_of_the_runtime_are_followed(tmp_path: Path) -> None:
+    """Two images of 2 channels, joined, pooled to 3 x 3, in a convolution, and one mean each."""
+    scales = {"s": np.array(1, np.float32), "z": np.array(0, np.uint8)}
+    both = ["s", "z"]
+    own = {"domain": "com.microsoft"}
+    nodes = [
+        node("QLinearConcat", [*both, "a", *both, "b", *both], ["c"], axis=1, **own),
+        node(
+            "QLinearAveragePool",
+            ["c", *both, *both],
+            ["p"],
+            kernel_shape=[3, 3],
+            strides=[2, 2],
+            **own,
+        ),
+        node("QLinearConv", ["p", *both, "w", *both, *both], ["d"]),
+        node("QLinearGlobalAveragePool", ["d", *both, *both], ["y"], channels_last=0, **own),
+    ]
+    path = save(
+        tmp_path / "m.onnx",
+        nodes,
+        {"a": (U8, [1, 2, 8, 8]), "b": (U8, [1, 2, 8, 8])},
+        {"y": (U8, [1, 6, 1, 1])},
+        {**scales, "w": np.zeros((6, 4, 2, 2), np.uint8)},
+        domains={"com.microsoft": 1},
+    )
+    workload = load_onnx(path).workload
+    assert workload.macs == 6 * 2 * 2 * 4 * 4
+    assert not workload.account.of("not taken")
+    _runs(path)
+
+
 # -- kinds of nodes
 
 
@@ -297,6 +347,7 @@ def test_windows_of_three_dimensions(tmp_path: Path) -> None:
         ("mk,kn->mn", ([6, 8], [8, 10]), [6, 10], 480),
         ("bhqd,bhkd->bhqk", ([2, 3, 4, 5], [2, 3, 6, 5]), [2, 3, 4, 6], 6 * 4 * 5 * 6),
         ("...ij,...jk", ([2, 3, 4, 5], [5, 6]), [2, 3, 4, 6], 6 * 4 * 5 * 6),
+        ("ij,ij->", ([6, 8], [6, 8]), [], 48),
         ("bi,io,bo->b", ([2, 3], [3, 4], [2, 4]), [2], 2 * 3 * 4 + 2 * 4),
     ],
 )

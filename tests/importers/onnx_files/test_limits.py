@@ -127,3 +127,28 @@ def test_long_names_of_dimensions_make_short_messages(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_onnx(path)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "shape"),
+    [
+        ("MultiHeadAttention", ["x", "x", "x"], [2, 5, 64]),  # no number of heads
+        ("GroupQueryAttention", ["x"], [5, 64]),
+        ("MatMulNBits", ["x", "x", "x"], [5, 64]),
+        ("SkipLayerNormalization", ["x"], [5, 64]),
+        ("QLinearConv", ["x", "x"], [1, 4, 9, 9]),
+    ],
+)
+def test_a_node_that_lacks_inputs_or_attributes_is_named(
+    tmp_path: Path, kind: str, names: list[str], shape: list[int]
+) -> None:
+    nodes = [
+        node(kind, names, ["a"], domain="com.microsoft"),
+        node("Relu", ["x"], ["b"]),
+        node("Add", ["a", "b"], ["y"]),
+    ]
+    kinds: dict[str, Any] = {"x": (F32, shape)}
+    made: dict[str, Any] = dict.fromkeys(("a", "y"), (F32, shape))
+    path = save(tmp_path / "m.onnx", nodes, kinds, made, domains={"com.microsoft": 1})
+    account = load_onnx(path).workload.account
+    assert f"{kind}_0" in [one.name for one in account.of("not taken")]

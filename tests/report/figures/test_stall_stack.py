@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
@@ -12,6 +13,7 @@ from simaccel.report.figures.stall_stack import (
     MOST_OPERATORS,
     StallStack,
     draw_stall_stacks,
+    ideal_cycles,
     stall_stacks,
 )
 from simaccel.report.figures.style import CAUSE_COLOURS, new_figure, style
@@ -126,3 +128,16 @@ def test_a_long_name_keeps_its_end() -> None:
         axes = new_figure(3.3, 2).subplots()
         draw_stall_stacks(axes, [StallStack("layer_with_a_long_name_11", {"busy": 1})], "array")
     assert [label.get_text() for label in axes.get_yticklabels()] == ["layer_wi…name_11"]
+
+
+def test_the_lines_across_bars_are_utilisations(toy: TraceReader) -> None:
+    """L and A of the trace's attention on 4x4 PEs: their MACs by 16 a cycle."""
+    stacks = stall_stacks(toy)
+    macs = sum(one.macs * toy.workload().times(one.name) for one in toy.workload().operators)
+    ideal = ideal_cycles(toy, stacks)
+    assert ideal["L+softmax+A"] == pytest.approx(macs / 16)
+    with style():
+        axes = new_figure(4, 2).subplots()
+        draw_stall_stacks(axes, stacks, "array", ideal)
+    (line,) = axes.lines
+    assert np.array(line.get_xdata()) == pytest.approx([100 * macs / 16 / toy.cycles] * 2)
