@@ -327,12 +327,16 @@ def held_bytes(
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
     sides: Sides = (None, None),
+    pace: Fraction = ONE_CYCLE,
 ) -> Ints:
-    """Return the bytes of the accumulator that a block g, m, k, n takes: of one strip's sums."""
+    """Return the bytes of the accumulator that a block g, m, k, n takes: of one strip's sums.
+
+    ``pace``: cycles of a step, by which several arrays share the folds.
+    """
     accumulator = accelerator.systolic.accumulates(stationarity)
     if accumulator is None:
         return ints(0)
-    return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides)))
+    return ints(accumulator.n_bytes(_grid(accelerator, shape, stationarity, sides, pace)))
 
 
 def matmul_of(seen: BoundOperator, sizes: dict[str, Ints]) -> tuple[Ints, Ints, Ints, Ints]:

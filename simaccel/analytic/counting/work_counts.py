@@ -149,7 +149,7 @@ class WorkCounter:
         held = () if self.accelerator.systolic.accumulator is None else _HELD
         adding: list[Blocks] = list(blocks_of(cuts, seen.ranks, upto=upto))
         for count, sizes in adding:
-            self._hold_sums(path, cuts, count, matmul_of(seen, sizes))
+            self._hold_sums(path, cuts, seen, count, matmul_of(seen, sizes))
         starting: list[Blocks] = []
         if begins_sums(cuts, seen):
             starting += blocks_of(cuts, seen.ranks, seen.reduced, upto)
@@ -189,11 +189,14 @@ class WorkCounter:
             sums = ((counts * folded.figures).sum(axis=1) for folded in fold(sizes))
             yield ints(1), list(map(FoldFigures, sums))
 
-    def _hold_sums(self, path: TreePath, cuts: PathCuts, count: Ints, shape: Shape) -> None:
+    def _hold_sums(
+        self, path: TreePath, cuts: PathCuts, seen: BoundOperator, count: Ints, shape: Shape
+    ) -> None:
         """Take the accumulator's room for the sums of a block g, m, k, n, if there is a block."""
         if self.accelerator.systolic.accumulator is None:
             return
-        need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts))
+        pace = self.units.pace(self.accelerator, path, seen)
+        need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
         which = self.units.held(path)
         held = chosen_number(which, by_number(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
