@@ -191,7 +191,7 @@ class FrontSearch:
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
         for grid, number in (few[int(at)] for at in pick_evenly(np.arange(len(few)), _STARTS)):
-            family = grid.families[int(grid.family[number])]
+            family = grid.families[int(grid.family_of(number))]
             starts.setdefault(id(family), [family]).append(grid.alone(number))
             groups[id(family)] = grid.group
         sets = []

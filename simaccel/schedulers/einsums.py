@@ -16,7 +16,7 @@ from simaccel.mapping.space import BoundOperator, IterationSpace, joined
 from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
-from simaccel.workload import Vector
+from simaccel.workload import Einsum, Vector
 from simaccel.workload.matmul import Part, part_of
 from simaccel.workload.names import tensor_of
 from simaccel.workload.vectors import VECTORS
@@ -60,7 +60,8 @@ def roles(space: IterationSpace, seen: BoundOperator) -> RankRoles:
         if part is None:
             raise NotMappableError(f"{name}: rank {rank} is in one of its tensors only")
         by_part[part].append(rank)
-    if not (by_part["m"] or by_part["k"] or by_part["n"]) and by_part["g"]:
+    # the whole operator is asked: of a core's piece the batch may be all that is left
+    if isinstance(seen.operator, Einsum) and seen.operator.elementwise:
         raise NotMappableError(
             f"{name}: an elementwise product is no work for a systolic array; write it as a vector "
             f"operator of kind product"

@@ -171,7 +171,7 @@ def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int
     alone = share * sum(grid.bound(room) for grid in grids) + rest
     if search.goal.objective != "cycles" or alone == float("inf"):
         return alone
-    work = sum(min(int(totals.work().min()) for totals in grid.totals) for grid in grids)
+    work = sum(grid.least_work for grid in grids)
     return max(alone - _saved_cycles(search), work)
 
 
@@ -192,7 +192,7 @@ def _share(problem: AttentionProblem, search: TreeSearch, rows: int) -> tuple[fl
     if search.goal.objective != "cycles":
         return share, 0.0
     grids = [one.candidates for one, _ in _search_apart(problem, search, rows)]
-    work = sum(min(int(one.work().min()) for one in grid.totals) for grid in grids)
+    work = sum(grid.least_work for grid in grids)
     return share, (1 - share) * work
 
 

@@ -243,7 +243,8 @@ def _pick(
         for number in walk.numbers()[:1]:
             scored, good = walk.scored(number), result.good
             if good is not None and (best is None or scored.rank < best.scored.least.rank):
-                at, scored = settled_among(walk.candidates, number, scored)
+                chosen, scored = settled_among(walk.candidates, number, scored)
+                at = int(walk.candidates.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
                 best = _Picked(mapped_as(target, picked_result), scored)
         refused = refused or judge.refusal

@@ -101,7 +101,7 @@ def with_one_slot(tree: Tree) -> Tree:
 
 @dataclass(eq=False)
 class CandidateSet:
-    """All candidates of some families of one group, in one row; they run when needed.
+    """All different candidates of some families of one group, in one row; they run when needed.
 
     ``group``: without a tree. ``allows``: which candidates of a family are as a user constrains
     them. ``tolerance``: of the best objective, what may be given up (`near_ties`).
@@ -122,7 +122,8 @@ class CandidateSet:
         """Count all candidates."""
         self.limits = self.limits or [limits_of(family) for family in self.families]
         columns: list[list[npt.NDArray[Any]]] = []
-        again, allowed = [], []
+        self.size = self.same = self.excluded = 0
+        works: list[int] = []
         priced = self.objective in ("energy", "edp") or (
             self.tolerance > 0 and not self.accelerator.unknown_energies
         )
@@ -133,25 +134,35 @@ class CandidateSet:
             bound = totals.bound
             energy = totals.energy(bound) if priced else np.zeros(())
             space = np.where(totals.fits(), totals.buffer_bytes(), UNLIMITED + 1)
+            again = repeats(family, shape)
+            may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
+            allowed = np.broadcast_to(may, shape).ravel()
+            places = np.flatnonzero(~again & allowed)
             rows = [
-                np.broadcast_to(column, shape).ravel()
+                np.broadcast_to(column, shape).ravel()[places]
                 for column in (bound, totals.dram_bytes, space, energy)
             ]
-            size = rows[0].size
-            columns.append([*rows, np.full(size, number), np.arange(size)])
-            again.append(repeats(family, shape))
-            may = self.allows(family) if self.allows else np.ones((), dtype=np.bool_)
-            allowed.append(np.broadcast_to(may, shape).ravel())
-        self.bounds, self.dram, self.space, self.energy, self.family, self.place = (
+            columns.append([*rows, places])
+            self.size += again.size
+            self.same += int(np.count_nonzero(again & allowed))
+            self.excluded += int(np.count_nonzero(~allowed))
+            works.append(int(totals.work().min()))
+        self.bounds, self.dram, self.space, self.energy, self.place = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
-        self.again, self.allowed = np.concatenate(again), np.concatenate(allowed)
-        self.first = np.flatnonzero(~self.again & self.allowed)
+        self._ends = np.cumsum([places.size for *_, places in columns])
+        self.least_work = min(works)
+        if self.accelerator.cores.count == 1:  # only sets of cuts for cores are put together
+            self.totals = []
         self._alone: dict[int, tuple[Family, Tree]] = {}
 
     def __len__(self) -> int:
-        """Count the candidates."""
+        """Count the different candidates that are allowed."""
         return len(self.bounds)
+
+    def family_of(self, which: Ints | int) -> Ints:
+        """Return the numbers of the families that candidates are from."""
+        return ints(np.searchsorted(self._ends, which, side="right"))
 
     @property
     def accelerator(self) -> Accelerator:
@@ -183,8 +194,7 @@ class CandidateSet:
 
     def fitting(self, room: int) -> Ints:
         """Return the numbers of the different candidates that fit into ``room`` bytes."""
-        found: Ints = self.first[self.space[self.first] <= room]
-        return found
+        return np.flatnonzero(self.space <= room)
 
     def values(self, which: Ints, cycles: Ints | Values) -> Values:
         """Return the objective of candidates that take so many cycles."""
@@ -266,7 +276,7 @@ class CandidateSet:
 
     def _taken(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
-            family = self.families[int(self.family[number])]
+            family = self.families[int(self.family_of(number))]
             one = take(family, index_of(self.place[number : number + 1], family.shape))
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
@@ -330,9 +340,9 @@ class CandidateSet:
             NothingFitsError: no candidate fits the array's accumulator and the staging of memories.
 
         """
-        if not self.first.size:
+        if not len(self):
             raise NothingFitsError(f"{self.group.name}: no candidate is as --constrain asks for")
-        n_bytes = int(self.space[self.first].min())
+        n_bytes = int(self.space.min())
         if n_bytes > UNLIMITED:
             raise NothingFitsError(
                 f"{self.accelerator.name}: {_SMALL[bool(self.accelerator.staging)]} of no tile; "

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from simaccel.analytic.family import Family, FamilyLoops, branches_of, ints
 from simaccel.hardware import STATIONARITIES, Accelerator, Stationarity
 from simaccel.mapping.tree import Group
@@ -241,7 +239,7 @@ def search(
     other = search(fewer, goal, name=name)
     trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
     account = together(name, [result.account, other.account])
-    account = replace(account, space=len(grid), left=result.account.left)
+    account = replace(account, space=grid.size, left=result.account.left)
     least = min(trees, key=lambda tree: tree.rank, default=None)
     return SearchResult(least, account, (*result.sets, *other.sets))
 
@@ -290,8 +288,10 @@ class _Climb:
         walk = self._walk(self.grid, room, self.goal.stopping(self.grid, room))
         promising = [*walk.numbers(), *map(int, walk.first)]
         starts = _different(self.grid, promising, _STARTS)
-        for family in dict.fromkeys(int(self.grid.family[number]) for number in starts):
-            beam = [self.grid.alone(n) for n in starts if self.grid.family[n] == family]
+        families = self.grid.family_of(ints(starts)).tolist()
+        for family in dict.fromkeys(families):
+            pairs = zip(starts, families, strict=True)
+            beam = [self.grid.alone(number) for number, of in pairs if of == family]
             for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
                 limits = self.grid.limits[family]
                 near = neighbours(beam, limits, self.goal.accelerator)
@@ -332,11 +332,11 @@ class _Climb:
         return SearchAccount(
             name=name,
             operators=grid.group.operators,
-            space=len(grid),
+            space=grid.size,
             pruned={
-                SAME: int(np.count_nonzero(grid.again & grid.allowed)),
-                ASKED: int(np.count_nonzero(~grid.allowed)),
-                ROOM: len(grid.first) - fits,
+                SAME: grid.same,
+                ASKED: grid.excluded,
+                ROOM: len(grid) - fits,
                 BOUND: fits - len(of_grid),
             },
             ran=len(of_grid) + self.near,

@@ -165,7 +165,7 @@ def within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree 
 
 def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None:
     """Return the neighbours of a candidate; None if nothing in it may vary."""
-    limits = candidates.limits[int(candidates.family[number])]
+    limits = candidates.limits[int(candidates.family_of(number))]
     family = neighbours([candidates.alone(number)], limits, candidates.accelerator)
     return None if family is None else candidates.others(family, limits)
 

@@ -117,7 +117,7 @@ class CandidateWalk:
         about = np.floor((bounds - bounds.min()) / width)
         order = np.lexsort((-space, moved, about))
         if candidates.is_shared:
-            family = candidates.family[fits[order]]
+            family = candidates.family_of(fits[order])
             few = [np.flatnonzero(family == number)[:_OF_EACH] for number in np.unique(family)]
             each = np.sort(np.concatenate(few))
             order = np.concatenate([order[each], np.delete(order, each)])
@@ -137,7 +137,7 @@ class CandidateWalk:
         candidates = self.candidates
         if not candidates.is_shared:
             return 0
-        _, counts = np.unique(candidates.family[fits], return_counts=True)
+        _, counts = np.unique(candidates.family_of(fits), return_counts=True)
         return int(np.minimum(counts, _OF_EACH).sum())
 
     def _take(self, fits: Ints, values: Values, most: int) -> None:

@@ -78,6 +78,15 @@ def test_more_cores_are_never_slower_than_fewer(seed: int) -> None:
     assert cycles == sorted(cycles, reverse=True)
 
 
+@pytest.mark.parametrize("dataflow", ["flat", "naive"])
+def test_a_piece_may_have_the_batch_alone(dataflow: str) -> None:
+    """Three cores with a column each of three batched 1 x 1 x 3 products: each has 1 x 1 x 1."""
+    of = workload(einsum("G", "C g n", "A g", "B g n", g=3, n=3), weights=["B"])
+    on = load_accelerator("toy", ["cores.count=3", "cores.noc.multicast=true"])
+    mapping = make_mapping(of, on, dataflow)
+    assert simulate(of, on, mapping).run.macs == 9
+
+
 def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
     """8 x 6 x 4 on 4 x 4 PEs, two bytes an element, one byte a cycle.
 
