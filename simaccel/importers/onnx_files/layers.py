@@ -141,14 +141,16 @@ def image(
 ) -> tuple[Source, SlotView]:
     """Return what windows go over, if it can be read so, or a tensor of the reader's own.
 
-    ``channels``: groups and the channels of each, where both are several.
+    ``channels``: groups and the channels of each, where both are several. Channels that are
+    repeated are a tensor of the reader's own: filters have weights for each.
     """
     source, shape = operand
     view = building.view(source)
     if view is not None and view.shape == shape:
         pairs = zip(view.dims[2:], windows, strict=True)
         split = not channels or sizes_of(view.dims[1]) == [*channels]
-        if split and all(_fits(view, dim, window) for dim, window in pairs):
+        once = all(span.slot != REPEATED for span in view.dims[1])
+        if once and split and all(_fits(view, dim, window) for dim, window in pairs):
             return source, view
     return _own_image(building, name, operand, windows, channels=channels)
 
