@@ -25,7 +25,12 @@ from validation.silicon.kernels import (
 ON_CHIP: Final = "memories.weight.bandwidth_bytes_per_second=unlimited"
 BYTES: Final = 2
 LANES: Final = 128
-_BINARY: Final = ("add", "multiply")
+_OPERANDS: Final = {
+    **dict.fromkeys(("add", "multiply"), 2),
+    **dict.fromkeys(("binary_step", "elu", "identity", "leaky_relu", "parametric_relu"), 1),
+    **dict.fromkeys(("relu", "selu", "sigmoid", "tanh"), 1),
+}
+"""Arrays that an operator of the source reads."""
 
 
 def predict_gemm(rows: Sequence[Mapping[str, str]]) -> list[float]:
@@ -40,12 +45,18 @@ def predict_vector(rows: Sequence[Mapping[str, str]]) -> list[float]:
 
     An element is turned into a number of the unit, or back, in a pass for each operand and for the
     result; arrays are laid out in tiles of 8 x 128.
+
+    Raises:
+        ValueError: an operator that the source hasn't.
+
     """
     on = load_accelerator("tpu_v4")
     found = []
     for row in rows:
         elements = padded([int(size) for size in row["shape"].split("x")])
-        reads = 1 + (row["operator"] in _BINARY)
+        if row["operator"] not in _OPERANDS:
+            raise ValueError(f"operator {row['operator']}; allowed: {', '.join(_OPERANDS)}")
+        reads = _OPERANDS[row["operator"]]
         cycles = vector_cycles(on, elements, reads=reads, passes=reads + 1, n_bytes=BYTES)
         found.append(1e6 * on.seconds(cycles))
     return found

@@ -27,7 +27,12 @@ TILE_ROWS: Final = 16
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
-    """Return the nanoseconds of attention of each row: columns phase, chunk, kv, batch."""
+    """Return the nanoseconds of attention of each row: columns phase, chunk, kv, batch.
+
+    Raises:
+        ValueError: another phase than prefill and decode, or a prefill of no token.
+
+    """
     on = load_accelerator("tpu_v6e")
     return [1e9 * on.seconds(_attention(on, row)) for row in rows]
 
@@ -37,6 +42,10 @@ def _attention(on: Accelerator, row: Mapping[str, str]) -> int:
     inside, start = _inside(), on.groups.start_cycles
     if row["phase"] == "decode":
         return start + _decode(batch, keys)
+    if row["phase"] != "prefill" or chunk < 1:
+        raise ValueError(
+            f"{row['phase']} of {chunk} tokens; allowed: decode, prefill of 1 and more"
+        )
     side, total = on.array.rows, start
     for first in range(0, chunk, side):
         some = min(side, chunk - first)
