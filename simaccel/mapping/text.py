@@ -32,6 +32,7 @@ Made = TypeVar("Made")
 def tree_text(mapping: Mapping) -> str:
     r"""Print a mapping, one node a line (keeps side by side on one), two spaces a level.
 
+    >>> from simaccel.mapping.tree import Group, WorkloadReference
     >>> one = Group(operators=("A",), tree=parse_tree("loop q 64\nkeep Z buffer\ndo A array ws"))
     >>> of = WorkloadReference("bert", "0123")
     >>> print(tree_text(Mapping(workload=of, dataflow="flex", body=(one,))), end="")
