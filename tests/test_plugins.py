@@ -173,7 +173,7 @@ def test_nothing_is_looked_for_where_simaccel_has_the_names(
     def scanned(*_: object) -> None:
         raise AssertionError("entry points were looked for")
 
-    monkeypatch.setattr("simaccel.plugins._scanned", scanned)
+    monkeypatch.setattr("simaccel.plugins._scan_group", scanned)
     assert _run(f"run --hw toy {GEMM} --dataflow flat").exit_code == 0
     line = "compare --hw toy --workload bert --seq-len 4 --scope la --dataflow naive-m --jobs 1"
     assert _run(line).exit_code == 0

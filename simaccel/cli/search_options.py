@@ -60,7 +60,7 @@ class SearchOptions:
         """Return the options that were given."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
-            if value not in (None, (), False):
+            if value is not False and value not in (None, ()):  # a number may be 0
                 yield names.get(name, f"--{name.replace('_', '-')}"), value
 
     def refuse(self, allowed: str) -> None:

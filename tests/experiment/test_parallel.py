@@ -263,8 +263,8 @@ def test_the_first_process_never_sees_ctrl_c_either() -> None:
     code = """
 import signal
 from multiprocessing import resource_tracker
-from simaccel.experiment.cluster import _undisturbed
-with _undisturbed():
+from simaccel.experiment.cluster import _defer_signals
+with _defer_signals():
     resource_tracker.ensure_running()
     assert {signal.SIGINT, signal.SIGTERM} <= signal.pthread_sigmask(signal.SIG_BLOCK, [])
 """
