@@ -140,9 +140,9 @@ class GroupTotals:
     @cached_property
     def _crossings(self) -> dict[Level, dict[str, Ints]]:
         """Bytes by level and tensor, then by the link of the cores' NoC that they cross."""
-        cores, found = self.accelerator.cores, dict[Level, dict[str, Ints]]()
+        cores, crossings = self.accelerator.cores, dict[Level, dict[str, Ints]]()
         if cores.noc.topology is None:
-            return found
+            return crossings
         for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
                 if not leaves_core(level):
@@ -151,10 +151,10 @@ class GroupTotals:
                 for readers in share.readers(level, name):
                     ways = (cores.links(core, write=level in WRITES) for core in readers)
                     links.update({link for way in ways for link in way})
-                crossed = found.setdefault((level, name), {})
+                crossed = crossings.setdefault((level, name), {})
                 for link, times in links.items():
                     crossed[link] = crossed.get(link, ints(0)) + times * ints(n_bytes)
-        return found
+        return crossings
 
     @cached_property
     def links(self) -> dict[str, Ints]:
@@ -194,16 +194,13 @@ class GroupTotals:
     def bound(self) -> Ints:
         """Cycles that no run is below: core 0's way, or the busiest resource of all."""
         first = self.every[0].totals
-        found = first.bound()
-        for work in self.links.values():
-            found = np.maximum(found, work + first.start_cycles)
-        if len(self.every) == len(self.every[0].cores) == 1:
-            return ints(found)
-        for share in self.every:
-            for name, work in share.totals.resources.items():
-                busiest = self._shared.get(name, work) + first.start_cycles
-                found = np.maximum(found, busiest)
-        return ints(found)
+        busiest, works = first.bound(), list(self.links.values())
+        if len(self.every) > 1 or len(self.every[0].cores) > 1:
+            resources = (share.totals.resources.items() for share in self.every)
+            works += [self._shared.get(name, work) for each in resources for name, work in each]
+        for work in works:
+            busiest = np.maximum(busiest, work + first.start_cycles)
+        return ints(busiest)
 
     def work(self) -> Ints:
         """Return the cycles that an array or SFU works at least, whatever is on chip already."""

@@ -99,25 +99,25 @@ class CoreNocSpec(Spec):
             return ()
         if self.topology == "bus":
             return (f"{CORE_NOC}_bus",)
-        end = f"{CORE_NOC}_{'from' if write else 'to'}{core}"
+        own = f"{CORE_NOC}_{'from' if write else 'to'}{core}"
         if self.topology == "crossbar":
-            return (end,)
+            return (own,)
         route = [*self._route(core, 0, count)] if write else [*self._route(0, core, count)]
-        between = [f"{CORE_NOC}_{here}_{there}" for here, there in pairwise(route)]
-        return (end, *between) if write else (*between, end)
+        between = [f"{CORE_NOC}_{start}_{end}" for start, end in pairwise(route)]
+        return (own, *between) if write else (*between, own)
 
     def _route(self, start: int, end: int, count: int) -> Iterator[int]:
         """Yield the routers from one to another, both included."""
         yield start
         if self.topology == "ring":
-            up = (end - start) % count
-            step = 1 if up <= count - up else -1
-            yield from ((start + step * at) % count for at in range(1, min(up, count - up) + 1))
+            upwards = (end - start) % count
+            step, hops = min((1, upwards), (-1, count - upwards), key=lambda way: way[1])
+            yield from ((start + step * at) % count for at in range(1, hops + 1))
             return
-        cols = (self.shape or squarest(count))[1]
-        (row, col), (last_row, last_col) = divmod(start, cols), divmod(end, cols)
-        yield from (row * cols + at for at in _steps(col, last_col))
-        yield from (at * cols + last_col for at in _steps(row, last_row))
+        columns = (self.shape or squarest(count))[1]
+        (row, column), (last_row, last_column) = divmod(start, columns), divmod(end, columns)
+        yield from (row * columns + at for at in _steps(column, last_column))
+        yield from (at * columns + last_column for at in _steps(row, last_row))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
         """Energy of the links in pJ (``hops``); NaN where nobody gives it.
