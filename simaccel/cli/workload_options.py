@@ -127,16 +127,19 @@ class WorkloadOptions:
             InputError: names the transformers.
 
         """
-        from simaccel.importers.hugging_face.config import load_config
         from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
-        from simaccel.workload.files import load_transformer
 
         kind = kind_of_file(self.name)
         if kind == "config":
+            from simaccel.importers.hugging_face.config import load_config
+
             return load_config(self.name)[0], {}
-        if kind == "document" and (of_file := load_transformer(self.name)):
-            return of_file
+        if kind == "document":
+            from simaccel.workload.files import load_transformer
+
+            if (of_file := load_transformer(self.name)) is not None:
+                return of_file
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
