@@ -10,7 +10,7 @@ import click
 
 from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.faults import fault, require_none, require_stdout_free
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
 from simaccel.cli.workload_options import WorkloadOptions
@@ -133,11 +133,13 @@ def bound(
     outputs = _Outputs(
         table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
     )
-    _, workload, accelerator, room, _ = gather(
-        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
+    from simaccel.experiment.precision import gather_placed
+
+    workload, accelerator, room, *_ = gather_placed(
         asked.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer, output),
+        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
         lambda: _fusion(fuse, bypass=bypass),
     )
     require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})

@@ -9,7 +9,7 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import gather, require_stdout_free
+from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
@@ -117,9 +117,10 @@ def _show_outlook(asked: ExperimentOptions, read: Inputs, wanted: MapOptions) ->
 
 def _nest_inputs(asked: ExperimentOptions) -> NestInputs:
     """Read what the search of a mapspace needs."""
+    from simaccel.experiment.precision import gather_placed
     from simaccel.hardware.dataflow import parse_constraints
 
-    workload, accelerator, strategy, constraints, _ = gather(
+    workload, accelerator, strategy, constraints, _ = gather_placed(
         asked.workload.read,
         asked.accelerator,
         asked.sought.strategy,

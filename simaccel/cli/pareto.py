@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simaccel.cli.choices import FRONT_FIGURES
-from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
@@ -97,15 +97,16 @@ def compare_fronts(
     if length is not None and "," in length:
         wrong.append(fault("--seq-len", length, several))
     require_none(wrong)
-    _, figures, workload, accelerator, names = gather(
-        files.require,
-        lambda: read_front(text),
+    from simaccel.experiment.precision import gather_placed
+
+    workload, accelerator, figures, names, _ = gather_placed(
         asked.workload.read,
         asked.accelerator,
+        lambda: read_front(text),
         lambda: asked.names(several=True),
+        files.require,
     )
     from simaccel.experiment.parallel import run_with
-    from simaccel.experiment.precision import placed_on
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
@@ -115,7 +116,6 @@ def compare_fronts(
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
-    workload = placed_on(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
         rows = run_with(team, _run, tasks, bar.show, lost=_lost)
