@@ -55,7 +55,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     objective = options.effort.aim
-    told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
+    told.draw(objective, title, wanted.files)
     vectors = _vectors(workload, accelerator, mapping)
     if wanted.as_json:
         show_json(
