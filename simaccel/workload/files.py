@@ -96,7 +96,6 @@ from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
-from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import ModelDimensions, attention, attention_model
 from simaccel.workload.building import require_taken
 from simaccel.workload.conv import conv2d
@@ -357,20 +356,11 @@ def _einsums(form: EinsumsForm) -> Workload:
     return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
 
 
-def _number(name: str, number: str, given: TensorForm) -> str:
-    bits = PACKED_BITS if given.packed else BYTE * said_bytes(given.bytes_per_element)
-    if bits != BITS[number]:
-        allowed = f"elements of {BITS[number]} bits; these have {bits}"
-        raise InputError([Fault("workload", f"tensors.{name}.number", number, allowed)])
-    return number
-
-
 def _tensor(name: str, given: TensorForm) -> Tensor:
     inside = tuple((first, last) for first, last in given.inside or ())
     said, kind = given.bytes_per_element, given.kind
-    marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct}
-    if given.number is not None:
-        marks["number"] = _number(name, given.number, given)
+    number = given.checked_number(f"tensors.{name}.number")
+    marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct, "number": number}
     if given.packed:
         return Tensor(name, said or 1, kind, packed=True, **marks)
     return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)
