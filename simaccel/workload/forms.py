@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from simaccel.errors import InputError, suggest
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import Model, Scope, find_model
 from simaccel.workload.einsum import Kind
 from simaccel.workload.language import CAUSAL_BLOCKS, Transformer, find_transformer
@@ -14,6 +15,7 @@ from simaccel.workload.language.model import Activation, NormKind
 from simaccel.workload.language.phase import PhaseName
 from simaccel.workload.networks import Network, find_network
 from simaccel.workload.sizes import (
+    ASSUMED_BYTES,
     MAX_BYTES_PER_ELEMENT,
     MAX_LAYER_SIZE,
     MAX_OPERATORS,
@@ -331,6 +333,19 @@ class TensorForm(Document):
     packed: bool | None = None
     inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None
     distinct: Size | None = None
+
+    def checked_number(self, field: str) -> str:
+        """Return the number, empty if it has none.
+
+        Raises:
+            InputError: a number of other bits than its elements.
+
+        """
+        bits = PACKED_BITS if self.packed else BYTE * (self.bytes_per_element or ASSUMED_BYTES)
+        if self.number is not None and bits != BITS[self.number]:
+            allowed = f"elements of {BITS[self.number]} bits; these have {bits}"
+            raise InputError([Fault("workload", field, self.number, allowed)])
+        return self.number or ""
 
 
 class OperandForm(Document):
