@@ -42,7 +42,7 @@ def core_totals(
     around: Sequence[Keep],
     bits: Mapping[str, int],
 ) -> tuple[CoreTotals, ...]:
-    """Return what cores do of a group, that of core 0 first, which has a full piece.
+    """Return what cores do of a group, that of its first one first, which has a full piece.
 
     ``around`` and ``bits``: as of ``family_of``.
     """
@@ -52,7 +52,11 @@ def core_totals(
         return family_of(space_of(workload, piece), piece, tuple(around), bits)
 
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
-    return tuple(_totals(cut, family, accelerator))
+    first = 0 if group.place is None else group.place.start
+    return tuple(
+        replace(one, cores=tuple(first + core for core in one.cores))
+        for one in _totals(cut, family, accelerator)
+    )
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:

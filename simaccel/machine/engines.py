@@ -13,6 +13,7 @@ import simpy
 
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import READS
+from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
@@ -67,6 +68,7 @@ class Engine(StatefulPart):
         "needed",
         "meeting",
         "early",
+        "storers",
         "boundaries",
     )
 
@@ -92,6 +94,8 @@ class Engine(StatefulPart):
         self.meeting: OperatorBarrier
         self.early: Mapping[str, int] = {}
         """What is added to sites of the next operator while one drains, by operator."""
+        self.storers: Mapping[str, StallAccount] = {}
+        """By operator the books of who stores its results, on the first of its cores."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
@@ -177,6 +181,7 @@ class Engine(StatefulPart):
                 yield from self._meet(op)
             elif act is gate:
                 yield from self._wait_for_end()
+                yield from self._wait_for_others(op)
                 yield from self._start(op)
             elif not op.depths or self._is_last(op):
                 self._hand_on(op, tokens[at])
@@ -239,6 +244,15 @@ class Engine(StatefulPart):
                 cause = Cause.LINK if self.behind_links else Cause.DRAIN
                 self.account.switch(self.clock.cycle, cause)
             yield event
+
+    def _wait_for_others(self, op: Instruction) -> Waiting:
+        """Wait for operators of other cores that an operator depends on."""
+        while awaited := self.meeting.awaited(op.operator):
+            account, other, now = self.account, self.storers[awaited], self.clock.cycle
+            account.enter(now, op.site)
+            account.follow(now, other, Wait(awaited, "end", other.engine))
+            yield self.meeting.depend(self.name, op.operator)
+            account.unfollow(other)
 
     def _start(self, op: Instruction) -> Waiting:
         """Wait until an operator whose turn it is has been set up."""

@@ -200,6 +200,8 @@ def direct_text(wait: Stall) -> str:
     """Return what an engine waits for directly."""
     if not wait.tile:
         return "the end of the operator" if wait.cause == "drain" else "its own access"
+    if wait.kind == "end":
+        return f"the end of {wait.tile}, on {wait.waits_for}"
     if wait.kind == "free":
         return f"a free slot of {wait.tile}, held by {wait.waits_for}"
     return f"{wait.tile} from {wait.waits_for}"

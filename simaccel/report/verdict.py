@@ -163,13 +163,14 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
     wait = scene.part.longest_wait(scene.engine, cause)
     if wait is None or not wait.tile:
         return ""
+    if wait.kind == "end":
+        return f" for the end of {wait.tile} on other cores"
     if wait.kind == "free":
         return f" for a free slot of {wait.tile}, held by {engine_text(wait.waits_for)}"
     if is_sums(wait.tile):
         return f" for {wait.tile} tiles, partial sums that come back from DRAM"
-    if wait.waits_for in _ENGINES:
-        return f" for {wait.tile} tiles from {engine_text(wait.waits_for)}"
-    return f" for {wait.tile} tiles"
+    by = f" from {engine_text(wait.waits_for)}" if wait.waits_for in _ENGINES else ""
+    return f" for {wait.tile} tiles{by}"
 
 
 def _where(scene: VerdictFigures, cause: str) -> str:
