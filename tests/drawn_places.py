@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import with_values
-from simaccel.mapping.checks import faults
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import Group, Mapping, Spread
 from simaccel.workload import Operator, Workload
@@ -93,5 +92,3 @@ def _placed(draw: Random, of: Workload, on: Accelerator, group: Group) -> Group:
         spread = Spread(rank, draw.randint(1, sizes[rank]), "cores")
         group = replace(group, tree=(spread, *group.tree))
     return group
-
-

@@ -215,6 +215,14 @@ def _step(
         made.update(dict.fromkeys(group.stored, (core, end)))
 
 
+def _alone(part: PlacedGroup | LinkWork) -> Counter[str]:
+    """Return the cycles of a group's first core from its start to its end, at least."""
+    if isinstance(part, LinkWork):
+        return Counter(part.path)
+    start = Counter({"start": part.totals.start_cycles})
+    return start + Counter(part.totals.path_terms())
+
+
 def _edges(place: range | None) -> tuple[int, ...]:
     """Return the first core of a place and the first one behind it: one of each kind."""
     return (0,) if place is None else (0, place.start, place.stop)
@@ -225,14 +233,15 @@ def one_after_the_other(
 ) -> Counter[str]:
     """Return the cycles, by term, of groups that wait for the end of those before on their cores.
 
-    Of each group its bound where it runs alone.
+    Of each group its bound where it runs alone, from when the first of its cores is there. In a
+    layer that is repeated, the ways of cores through the groups of which they are the first.
     """
     zero: Counter[str] = Counter()
     edges = {edge for part, _ in placed for edge in _edges(part.place)}
     ends = dict.fromkeys(sorted(edges), zero)
     made: dict[str, Counter[str]] = {}
     for times, run in groupby(placed, lambda one: one[0].times):
-        more = dict.fromkeys(ends, zero)
+        more: dict[int, Counter[str]] = {core: Counter() for core in ends}
         for part, bound in run:
             cores = [core for core in ends if part.place is None or core in part.place]
             starts = [min((ends[core] for core in cores), key=total_of)]
@@ -242,7 +251,7 @@ def one_after_the_other(
             ends.update(dict.fromkeys(cores, end or zero))
             if isinstance(part, PlacedGroup):
                 made.update(dict.fromkeys(part.stored, end or zero))
-            more.update({core: more[core] + bound for core in cores})
+            more[first_core(part)] += _alone(part)
         ends = {core: end + _multiply_terms(more[core], times - 1) for core, end in ends.items()}
     return max(ends.values(), key=total_of)
 

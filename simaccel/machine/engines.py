@@ -138,14 +138,8 @@ class Engine(StatefulPart):
     def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
         """Walk the plan from the first step to the last."""
         ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
-        end, command, loop, meet, gate = (
-            Action.END,
-            Action.COMMAND,
-            Action.LOOP,
-            Action.MEET,
-            Action.GATE,
-        )
-        claim, wait = Action.CLAIM, Action.WAIT
+        end, command, loop = Action.END, Action.COMMAND, Action.LOOP
+        meet, gate, claim, wait = Action.MEET, Action.GATE, Action.CLAIM, Action.WAIT
         while self.at < len(ops):
             at = self.at
             op = ops[at]
@@ -187,6 +181,7 @@ class Engine(StatefulPart):
                 self._hand_on(op, tokens[at])
             self.at += 1
         yield from self._wait_for_end()
+        self.account.enter(self.clock.cycle, 0)
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 

@@ -131,7 +131,7 @@ def _walk(
             unknown = own.loads - own.weights - made
             for other, now in seen.items():
                 before = uses[other]
-                hidden = unknown and (own.around or before.around)
+                hidden = unknown and not (now and before.around == own.around)
                 if (hidden or own.meets(before)) and not own.is_behind(before):
                     waits = found[node.name]
                     waits[other] = waits.get(other, False) or now
