@@ -128,7 +128,14 @@ def draw_accelerator(draw: Random, *, spatial: bool) -> Accelerator:
         array=array,
         buffer={"read_bytes_per_second": rate(), "write_bytes_per_second": rate()},
         noc={"distribution": {**pipe(), "multicast": draw.random() < 0.7}, "collection": pipe()},
-        sfu={"lanes": draw.randint(1, 4), "passes": draw.choice([2, 3]), "latency_cycles": 3},
+        sfu={
+            "lanes": draw.randint(1, 4),
+            "passes": draw.choice([2, 3]),
+            "latency_cycles": 3,
+            "operations": {
+                name: apart.choice([1, 1, 3]) for name in ("exp", "rsqrt", "divide", "reduce")
+            },
+        },
         dram={
             "bandwidth_bytes_per_second": rate(),
             "latency_cycles": draw.choice([0, 7, 40]),

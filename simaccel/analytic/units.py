@@ -53,6 +53,11 @@ class UnitCosts(BitWidths):
         """Return the passes of a step on this accelerator's SFU."""
         return self.accelerator.sfu.chosen(step, step.merged)
 
+    def rows(self, seen: BoundOperator, sizes: dict[str, Ints]) -> Ints:
+        """Return the rows along its axis that a block of a vector operator has."""
+        axis = self.family.space.axes.get(seen.name)
+        return math.prod((sizes[rank] for rank in seen.ranks if rank != axis), start=ints(1))
+
     def vector_bytes(
         self, path: TreePath, seen: BoundOperator, step: VectorStep
     ) -> Iterator[tuple[str, int, Cost]]:
@@ -78,12 +83,13 @@ class UnitCosts(BitWidths):
         self, path: TreePath, seen: BoundOperator, step: VectorStep
     ) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a block of a step."""
-        accelerator, passes = self.accelerator, self.cost(step).passes
+        accelerator, work = self.accelerator, self.cost(step)
         parts = [(level, cost) for level, _, cost in self.vector_bytes(path, seen, step)]
 
         def sfu(sizes: dict[str, Ints]) -> Ints:
+            rows = self.rows(seen, sizes)
             elements = math.prod((sizes[rank] for rank in seen.ranks), start=ints(1))
-            return ints(accelerator.sfu.cycles(passes, elements))
+            return ints(accelerator.sfu.cycles(work, elements, rows))
 
         def read(sizes: dict[str, Ints]) -> Ints:
             total = sum((cost(sizes) for level, cost in parts if "read" in level), start=ints(0))
@@ -96,7 +102,7 @@ class UnitCosts(BitWidths):
 
     def correction_cycles(self, view: TensorView, step: VectorStep) -> dict[str, Cost]:
         """Return the cycles of SFU and ports for a step in place on sums."""
-        accelerator = self.accelerator
+        accelerator, work = self.accelerator, self.cost(step)
         read, write = (self.correction_bytes(view, n) for n in (step.reads[0], step.writes))
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
 
@@ -104,7 +110,7 @@ class UnitCosts(BitWidths):
             return math.prod((sizes[rank] for rank in ranks), start=ints(1))
 
         return {
-            SFU: lambda s: ints(accelerator.sfu.cycles(step.passes, elements(s))),
+            SFU: lambda s: ints(accelerator.sfu.cycles(work, elements(s), elements(s))),
             "buffer_read": lambda s: ints(accelerator.read_rate.cycles(read(s))),
             "buffer_write": lambda s: ints(accelerator.write_rate.cycles(write(s))),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simaccel.hardware import ArraySpec, FoldGrid, SfuSpec, SpatialArraySpec, Stationarity
 from simaccel.hardware.quantity import Amount
+from simaccel.hardware.sfu import InPasses
 
 
 class FreeArray(ArraySpec):
@@ -50,6 +51,6 @@ class FreePes(SpatialArraySpec):
 class FreeSfu(SfuSpec):
     """An SFU whose work takes no cycles; what its passes move through the ports stays."""
 
-    def cycles(self, passes: int, elements: Amount) -> Amount:  # noqa: ARG002
+    def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:  # noqa: ARG002
         """Nothing for any work."""
         return elements * 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, Self, TypeVar
+from collections.abc import Mapping
+from typing import ClassVar, Literal, Protocol, Self, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -11,13 +12,49 @@ from simaccel.hardware.spec import Spec
 
 
 class InPasses(Protocol):
-    """A piece of work in passes, in some of which each element is an exponential."""
+    """A piece of work: passes over all elements, and over one element of each row."""
 
-    def with_exponentials(self, passes: int) -> Self:
-        """Return it where an exponential takes so many passes."""
+    @property
+    def passes(self) -> int:
+        """Passes over all elements."""
+
+    @property
+    def row_passes(self) -> int:
+        """Passes over one element of each row."""
+
+    def priced(self, operations: Mapping[str, int]) -> Self:
+        """Return it where functions take so many operations."""
 
 
 Form = TypeVar("Form", bound=InPasses)
+
+
+class OperationsSpec(Spec):
+    """Operations of a lane for a function of one element; the first is the pass that has it.
+
+    ``rsqrt``: a root or its reciprocal; ``divide``: a quotient or a reciprocal. ``reduce``: what
+    the sum or maximum of a row takes on top of its pass, where lanes hold parts of it, counted as
+    operations of one lane. A norm has ``rsqrt`` and ``reduce`` once a row, a softmax ``reduce``.
+    """
+
+    exp: Count = 1
+    erf: Count = 1
+    tanh: Count = 1
+    sigmoid: Count = 1
+    rsqrt: Count = 1
+    divide: Count = 1
+    reduce: Count = 1
+
+    @model_serializer(mode="wrap")
+    def _without_ones(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value != 1}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Operations by function."""
+        names = (name for name in type(self).model_fields if name != "source")
+        return {name: getattr(self, name) for name in names}
 
 
 class SfuSpec(Spec):
@@ -25,32 +62,38 @@ class SfuSpec(Spec):
 
     ``passes`` of a whole softmax: 3 = maximum, exponential and sum, normalise; 2 = statistics
     that need one another are taken in one pass, here maximum and sum, for all kinds of work.
-    ``exponential_passes``: what an exponential (or tanh, erf) takes where it is made of additions
-    and multiplications; a pass of a softmax, of SiLU and of GELU is one of exponentials.
+    ``operations`` of functions that take more than one.
     """
+
+    REPLACED: ClassVar[Mapping[str, str]] = {
+        "exponential_passes": "operations: {exp: N, sigmoid: N, erf: N, tanh: N}, each its own"
+    }
 
     lanes: Count
     passes: Literal[2, 3] = 3
     latency_cycles: Cycles = 0
-    exponential_passes: Count = 1
+    operations: OperationsSpec = OperationsSpec()
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
-        if self.exponential_passes == 1:
-            del found["exponential_passes"]
+        if self.operations == OperationsSpec():
+            del found["operations"]
         return found
 
     def chosen(self, separate: Form, merged: Form | None) -> Form:
         """Return a piece of work as this unit does it: merged where it has such a form, or not."""
         apart = merged is None or self.passes > 2  # noqa: PLR2004 - merged
         form = separate if apart or merged is None else merged
-        return form.with_exponentials(self.exponential_passes)
+        return form.priced(self.operations.counts)
 
-    def cycles(self, passes: int, elements: Amount) -> Amount:
-        """Cycles for passes over ``elements`` elements, memory unlimited.
+    def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:
+        """Cycles of a piece of work on ``elements`` in so many rows, memory unlimited.
 
-        >>> SfuSpec(lanes=128, latency_cycles=10).cycles(3, 64 * 500)
+        >>> from simaccel.workload.vectors import Passes
+        >>> softmax = Passes(passes=3, reads=(3,), writes=2)
+        >>> SfuSpec(lanes=128, latency_cycles=10).cycles(softmax, 64 * 500, 64)
         760
         """
-        return passes * -(-elements // self.lanes) + self.latency_cycles
+        each, once = -(-elements // self.lanes), -(-rows // self.lanes)
+        return work.passes * each + work.row_passes * once + self.latency_cycles

@@ -247,10 +247,10 @@ def _sfu(step: Instruction, command: Sfu, accelerator: Accelerator) -> Instructi
         Action.COMMAND,
         site=step.site,
         operator=step.operator,
-        cycles=sfu.cycles(cost.passes, command.elements),
+        cycles=sfu.cycles(cost, command.elements, command.rows),
         read_cycles=accelerator.read_rate.cycles(sum(n_bytes for _, n_bytes in reads)),
         write_cycles=accelerator.write_rate.cycles(write_bytes),
-        elements=command.elements * cost.passes,
+        elements=cost.passes * command.elements + cost.row_passes * command.rows,
         amounts=(
             *((("buffer_read", name), n_bytes) for name, n_bytes in reads),
             (("buffer_write", command.out.view.name), write_bytes),

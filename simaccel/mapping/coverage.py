@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from simaccel.mapping.space import space_of
 from simaccel.mapping.structure import Finding
 from simaccel.mapping.tree import Loop, Node, Part, Spread
 from simaccel.mapping.tree import Mapping as Mapped
-from simaccel.mapping.walk import Site, Terms, TreeWalk, walk
+from simaccel.mapping.walk import Site, Terms, TreeStep, TreeWalk, walk
 from simaccel.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -106,15 +106,49 @@ def overlapping(site: Site, terms: Terms, start: int) -> bool:
     inside = site.steps[start:]
     if any(isinstance(step.node, Part) and step.cuts in dict(terms) for step in inside):
         return True
-    starts: Ints = np.zeros(1, dtype=np.int64)
-    sizes: Ints = np.ones(1, dtype=np.int64)
-    for rank, c in terms:
-        own = _cut_sizes(inside[0].sizes[rank], (step.node for step in inside), rank)
-        starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
-        sizes = (sizes[:, None] + c * (own - 1)).reshape(-1)
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], (starts + sizes)[order]
+    starts, spans = _blocks(terms, inside, inside[0].sizes)
+    ends = starts + spans
     return bool((starts[1:] < np.maximum.accumulate(ends)[:-1]).any())
+
+
+def leaves_gaps(maker: Site, reader: Site, terms: Terms) -> bool:
+    """Return whether a leaf reads positions of a sum of ranks that its maker's blocks leave out.
+
+    Both have the same block of each term where their ways part, and each cuts it on its own. A
+    block of a rank with a stride makes its positions and those between them, not those up to the
+    next block.
+    """
+    shared = maker.shared(reader)
+    if any(isinstance(step.node, Part) for step in (*maker.steps[shared:], *reader.steps[shared:])):
+        return False
+    made, read = (_covered(site, terms, shared) for site in (maker, reader))
+    return bool((read & ~made).any())
+
+
+def _covered(site: Site, terms: Terms, start: int) -> npt.NDArray[np.bool_]:
+    """Return which positions of a sum of ranks a leaf's blocks cover, cut from a step on."""
+    inside = site.steps[start:]
+    sizes = inside[0].sizes if inside else site.sizes
+    starts, spans = _blocks(terms, inside, sizes)
+    ends = np.zeros(2 + sum(c * (sizes[rank] - 1) for rank, c in terms), dtype=np.int64)
+    np.add.at(ends, starts, 1)
+    np.add.at(ends, starts + spans, -1)
+    return np.cumsum(ends) > 0
+
+
+def _blocks(terms: Terms, steps: Sequence[TreeStep], sizes: Mapping[str, int]) -> tuple[Ints, Ints]:
+    """Return the starts of all blocks of a sum of ranks that steps cut, in order, and their sizes.
+
+    ``sizes``: of the block of each rank before the first step.
+    """
+    starts: Ints = np.zeros(1, dtype=np.int64)
+    spans: Ints = np.ones(1, dtype=np.int64)
+    for rank, c in terms:
+        own = _cut_sizes(sizes[rank], (step.node for step in steps), rank)
+        starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
+        spans = (spans[:, None] + c * (own - 1)).reshape(-1)
+    order = np.argsort(starts, kind="stable")
+    return starts[order], spans[order]
 
 
 def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
@@ -122,19 +156,14 @@ def _spans(site: Site, terms: Terms) -> tuple[int, int, int]:
 
     All are those within the parts outside, up to where the next part begins.
     """
-    starts: Ints = np.zeros(1, dtype=np.int64)
-    sizes: Ints = np.ones(1, dtype=np.int64)
-    for rank, c in terms:
-        own = _sizes(site, rank)
-        starts = (starts[:, None] + c * (np.cumsum(own) - own)).reshape(-1)
-        sizes = (sizes[:, None] + c * (own - 1)).reshape(-1)
+    sizes = {rank: site.box[rank][1] for rank, _ in terms}
+    starts, spans = _blocks(terms, site.steps, sizes)
+    ends = starts + spans
     reach = sum(c * (site.box[rank][1] - 1) for rank, c in terms)
     behind = [c * site.box[rank][1] for rank, c in terms if _is_parted(site, rank)]
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], (starts + sizes)[order]
     before = np.maximum.accumulate(np.concatenate(([0], ends[:-1])))
     union = int(np.maximum(ends - np.maximum(starts, before), 0).sum())
-    return int(sizes.sum()), union, max(1 + reach, *behind, 0)
+    return int(spans.sum()), union, max(1 + reach, *behind, 0)
 
 
 def _is_parted(site: Site, rank: str) -> bool:

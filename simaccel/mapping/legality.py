@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from simaccel.hardware import PLACES
-from simaccel.mapping.coverage import overlapping
+from simaccel.mapping.coverage import leaves_gaps, overlapping
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.structure import Finding
@@ -155,6 +155,7 @@ def reads(walk: TreeWalk) -> Iterator[Finding]:
                 else:
                     yield from _find_unfinished(walk, site, maker, view)
                     yield from _partial(walk, site, maker, view)
+                    yield from _between(walk, site, maker)
 
 
 def _find_unfinished(
@@ -180,6 +181,23 @@ def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Itera
             rank = min(wrong)
             allowed = f"no loop {rank} around both: {view.name} is read in other pieces than made"
             yield site.place, node_text(site.do), allowed
+
+
+def _between(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
+    """Yield ranks with a stride of which a leaf reads positions between its maker's blocks."""
+    made = walk.seen(maker)
+    for rank in walk.seen(site).ranks:
+        terms = walk.space.derived.get(rank, ())
+        if rank not in made.ranks or max((c for _, c in terms), default=1) == 1:
+            continue
+        if leaves_gaps(maker, site, terms):
+            cut = " or ".join(term for term, c in terms if c > 1)
+            allowed = f"no loop {cut} inside of the branch of do {made.name}, or the same one here"
+            yield (
+                site.place,
+                node_text(site.do),
+                f"{allowed}: its pieces leave out some of {rank}, which {site.do.operator} reads",
+            )
 
 
 def homes(walk: TreeWalk) -> Iterator[Finding]:

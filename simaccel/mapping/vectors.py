@@ -17,8 +17,10 @@ def windows(walk: TreeWalk) -> Iterator[Finding]:
         seen = walk.seen(site)
         if not isinstance(seen.operator, Vector) or not VECTORS[seen.operator.kind].windows:
             continue
+        windows = [rank for rank in seen.ranks if rank not in seen.output.names]
+        inside = {term for rank in windows for term in walk.terms(rank)}
         for _, rank in site.cutting():
-            if rank in seen.ranks and rank not in seen.output.names:
+            if rank in inside:
                 allowed = f"no loop or part of {rank}: {seen.name} takes whole windows"
                 yield site.place, node_text(site.do), allowed
 

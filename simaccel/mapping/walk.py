@@ -129,10 +129,12 @@ class TreeWalk:
 
     def ranks_of(self, site: Site) -> frozenset[str]:
         """Return the ranks of the group that cut a leaf's work, those behind derived ones too."""
-        found: set[str] = set()
-        for rank in self.seen(site).ranks:
-            found |= {one for one, _ in self.space.derived.get(rank, ((rank, 1),))}
-        return frozenset(found)
+        ranks = self.seen(site).ranks
+        return frozenset(term for rank in ranks for term in self.terms(rank))
+
+    def terms(self, rank: str) -> tuple[str, ...]:
+        """Return the ranks that a rank is the sum of; itself, if it isn't derived."""
+        return tuple(term for term, _ in self.space.derived.get(rank, ((rank, 1),)))
 
     def dims(self, view: TensorView) -> tuple[Terms, ...]:
         """Return the dimensions of a view, with the terms of derived ranks in their place."""

@@ -181,6 +181,12 @@ class Sfu:
         """Elements that each pass touches."""
         return math.prod(self.shape)
 
+    @property
+    def rows(self) -> int:
+        """Rows of the block along its axis."""
+        pairs = zip(self.ranks, self.shape, strict=True)
+        return math.prod(size for rank, size in pairs if rank != self.axis)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reserve:

@@ -1,15 +1,34 @@
+from textwrap import dedent
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simaccel import load_accelerator, simulate
+from simaccel.errors import InputError
 from simaccel.hardware import SfuSpec
+from simaccel.hardware.sfu import OperationsSpec
+from simaccel.mapping.text import parse_text
+from simaccel.workload import Vector, Workload, operand
+from simaccel.workload.einsum import Tensor
 from simaccel.workload.vectors import VECTORS
 from simaccel.workload.vectors.kind import Passes
 
+EACH: dict[str, Any] = {
+    "exp": 13,
+    "erf": 9,
+    "tanh": 7,
+    "sigmoid": 15,
+    "rsqrt": 5,
+    "divide": 3,
+    "reduce": 8,
+}
 
-def _passes(passes: int, exponentials: int = 0) -> Passes:
-    return Passes(passes=passes, reads=(1,), writes=1, exponentials=exponentials)
+
+def _passes(passes: int, row_passes: int = 0) -> Passes:
+    return Passes(passes=passes, reads=(1,), writes=1, row_passes=row_passes)
 
 
 def test_work_is_merged_where_it_can_be_and_the_unit_does() -> None:
@@ -19,21 +38,80 @@ def test_work_is_merged_where_it_can_be_and_the_unit_does() -> None:
     assert SfuSpec(lanes=4, passes=2).chosen(separate, None) == separate
 
 
-def test_an_exponential_takes_as_many_passes_as_the_unit_says() -> None:
-    """Maximum, exponential and division: 1 + 13 + 1; without an exponential nothing changes."""
-    sfu = SfuSpec(lanes=4, exponential_passes=13)
-    assert sfu.chosen(_passes(3, exponentials=1), None).passes == 15
-    assert sfu.chosen(_passes(2), None).passes == 2
-    softmax = VECTORS["softmax"].steps["whole"]
-    assert sfu.chosen(softmax, softmax.merged).passes == 15
-    assert sfu.chosen(VECTORS["silu"].steps["whole"], None).passes == 13
-    norm = VECTORS["layer_norm"].steps["whole"]
-    assert sfu.chosen(norm, norm.merged).passes == 3
+@pytest.mark.parametrize(
+    ("kind", "step", "passes", "row_passes"),
+    [
+        # maximum; exponential and sum; division: 1 + 13 + 3; two reductions of a row
+        ("softmax", "whole", 17, 14),
+        ("softmax", "statistics", 13, 14),
+        ("softmax", "normalise", 15, 0),
+        ("softmax", "online", 14, 14),
+        ("softmax", "rescale", 1, 0),
+        ("softmax", "divide", 3, 0),
+        ("layer_norm", "whole", 3, 7 + 7 + 4),
+        ("layer_norm", "statistics", 1, 14),
+        ("layer_norm", "normalise", 1, 4),
+        ("rms_norm", "whole", 2, 7 + 4),
+        ("gelu", "whole", 9, 0),
+        ("silu", "whole", 15, 0),
+        ("soft_cap", "whole", 7, 0),
+        ("exp", "whole", 13, 0),
+        ("sqrt", "whole", 5, 0),
+        ("reciprocal", "whole", 3, 0),
+        ("divide", "whole", 3, 0),
+        ("residual", "whole", 1, 0),
+    ],
+)
+def test_functions_take_as_many_operations_as_the_unit_says(
+    kind: str, step: str, passes: int, row_passes: int
+) -> None:
+    found = VECTORS[kind].steps[step]
+    costs = SfuSpec(lanes=4, operations=OperationsSpec(**EACH)).chosen(found, found.merged)
+    assert (costs.passes, costs.row_passes) == (passes, row_passes)
+    plain = SfuSpec(lanes=4).chosen(found, found.merged)
+    assert (plain.passes, plain.row_passes) == (found.passes, 0)
+
+
+def test_an_operation_of_each_row_takes_a_cycle_for_as_many_rows_as_lanes() -> None:
+    """9 rows of 5 on 4 lanes: 2 passes of ceil(45 / 4) and 3 of ceil(9 / 4), and the pipeline."""
+    assert SfuSpec(lanes=4, latency_cycles=10).cycles(_passes(2, 3), 45, 9) == 10 + 2 * 12 + 3 * 3
+
+
+def test_norms_of_a_run_take_their_reductions() -> None:
+    """8 blocks of 4 rows of half of their axis on 4 lanes; 3 cycles of pipeline each time.
+
+    Statistics: 16 cycles and 2 x 7 of reductions; normalisation: 16 and 4 of roots.
+    """
+    norm = Vector(
+        "norm", "layer_norm", {"m": 16, "d": 32}, (operand("x m d"),), operand("y m d"), axis="d"
+    )
+    kinds = {"x": "input", "y": "output"}
+    tensors = {name: Tensor(name, 2, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    workload = Workload("norm", (norm,), tensors)
+    settings = [f"sfu.operations.{name}={count}" for name, count in EACH.items()]
+    mapping = parse_text(
+        dedent(f"""
+        mapping mine of norm {workload.fingerprint}
+          group norm
+            loop m 4
+            loop d 16
+            keep x buffer, y buffer
+            do norm sfu
+    """)
+    )
+    run = simulate(workload, load_accelerator("toy", settings), mapping).run
+    assert run.engines["sfu"].busy == 8 * (16 + 14 + 3 + 16 + 4 + 3)
+    assert run.elements == 8 * (64 + 4 * 14 + 64 + 4 * 4)
+
+
+def test_the_field_of_before_says_what_stands_in_its_place() -> None:
+    with pytest.raises(InputError, match=r"exponential_passes.*operations: \{exp: N"):
+        load_accelerator("toy", ["sfu.exponential_passes=13"])
 
 
 @pytest.mark.parametrize(("elements", "cycles"), [(1, 13), (4, 13), (5, 16), (8, 16), (9, 19)])
 def test_an_element_more_than_the_lanes_takes_a_cycle_per_pass(elements: int, cycles: int) -> None:
-    assert SfuSpec(lanes=4, latency_cycles=10).cycles(3, elements) == cycles
+    assert SfuSpec(lanes=4, latency_cycles=10).cycles(_passes(3), elements, 1) == cycles
 
 
 @given(st.integers(1, 64), st.integers(1, 3), st.integers(1, 500), st.integers(0, 9))
@@ -44,5 +122,6 @@ def test_cycles_equal_a_walk_over_the_elements(
     walked = latency
     for _ in range(passes):
         walked += len(range(0, elements, lanes))
-    assert sfu.cycles(passes, elements) == walked
-    assert sfu.cycles(passes, np.array([elements])).tolist() == [walked]
+    work, some = _passes(passes), np.array([elements])
+    assert sfu.cycles(work, elements, 1) == walked
+    assert sfu.cycles(work, some, some).tolist() == [walked]

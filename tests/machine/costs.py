@@ -83,8 +83,8 @@ class Costs:
         if isinstance(command, Compute) and isinstance(command.on, Steps):
             return command.on.steps * self._pace(command)
         if isinstance(command, Sfu):
-            passes = self.on.sfu.chosen(command.does, command.does.merged).passes
-            return self.on.sfu.cycles(passes, command.elements)
+            work = self.on.sfu.chosen(command.does, command.does.merged)
+            return self.on.sfu.cycles(work, command.elements, command.rows)
         return 0
 
     def _asked(self, command: Command) -> Iterator[Asked]:

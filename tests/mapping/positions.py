@@ -7,7 +7,7 @@ or run. Values play no part: of each element of a tensor it counts what was adde
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -257,7 +257,7 @@ class _Executed:
             raise WrongPositionsError(f"{root} is kept nowhere")
         _, outside = here.keeps[root]
         moving = self.moving(root)
-        key = tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
+        key = _iteration(here.loops[:outside], moving)
         known = self.tiles.get(tensor)
         if known is None or known[0] != key:
             fresh = np.zeros_like(self.dram[tensor])
@@ -270,7 +270,7 @@ class _Executed:
         """Return which tile of a tensor from DRAM it is: the iterations that load it anew."""
         moving = self.space.moves(view)
         _, outside = here.keeps.get(root, ("", 0))
-        return tuple((n, at) for n, rank, at in here.loops[:outside] if rank in moving)
+        return _iteration(here.loops[:outside], moving)
 
     def moving(self, root: str) -> set[str]:
         """Return the ranks whose loops move a tile, as who makes it sees it, or else who reads."""
@@ -283,6 +283,15 @@ class _Executed:
                 if use == root:
                     return set(self.space.moves(view))
         return set()
+
+
+def _iteration(loops: Sequence[tuple[str, str, int]], moving: Container[str]) -> Loops:
+    """Return the iteration of the innermost loop that moves a tile: each has a new one.
+
+    That loop runs anew in each iteration of all loops outside, also where it has but one.
+    """
+    last = max((n for n, (_, rank, _) in enumerate(loops, 1) if rank in moving), default=0)
+    return tuple((place, at) for place, _, at in loops[:last])
 
 
 def _parts(node: Part, here: _Here) -> Iterator[Range]:

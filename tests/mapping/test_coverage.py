@@ -222,3 +222,55 @@ def test_what_leaves_a_group_is_made_once() -> None:
     (found,) = faults(of, mapping(of, body.rstrip() + behind))
     allowed = "no loop or part of n outside: one hasn't got it, and T, which leaves the group, is"
     assert found.allowed == f"{allowed} made once"
+
+
+BETWEEN = workload(
+    vector("square", "product", "T p", "I p", "I p", p=7),
+    vector("relu", "relu", "U p", "T p", p=7),
+    einsum("conv", "O m p", "U 2*p+r", "W m r", m=2, p=3, r=3),
+)
+"""Of each r, a convolution with a stride reads every second position; an operator between all."""
+
+
+@pytest.mark.parametrize(("tile", "inner", "is_legal"), [(2, 3, False), (2, 2, True), (3, 3, True)])
+def test_what_a_stride_leaves_out_is_not_read(tile: int, inner: int, *, is_legal: bool) -> None:
+    """By hand, r = 0: blocks of two make positions 0 to 2 and 4, and one of three reads 3, too."""
+    body = f"""
+        group square+relu+conv
+          keep O buffer
+          loop r 1
+          keep I buffer, T buffer, U buffer, W buffer
+          fork
+            | loop p2 {tile}
+              do square sfu
+            | loop p2 {inner}
+              do relu sfu
+            | do conv array ws
+    """
+    one = mapping(BETWEEN, body)
+    assert not judged(BETWEEN, one, EDGE).wrong
+    assert [fault.allowed.partition(":")[0] for fault in faults(BETWEEN, one)] == (
+        [] if is_legal else ["no loop p2 inside of the branch of do square, or the same one here"]
+    )
+
+
+def test_a_window_over_a_sum_of_ranks_is_whole() -> None:
+    """A mean takes all positions at once, also where they are those of a convolution's windows."""
+    mean = vector("mean", "average_pooling", "M", "T p", p=4)
+    conv = einsum("conv", "O m p", "T 2*p+r", "W m r", m=2, p=2, r=2)
+    of = workload(vector("square", "product", "T p", "I p", "I p", p=4), conv, mean)
+    body = """
+        group square+conv+mean
+          keep M buffer, W buffer
+          loop p2 1
+          keep I buffer, T buffer, O buffer
+          fork
+            | do square sfu
+            | do conv array ws
+            | do mean sfu
+    """
+    one = mapping(of, body)
+    assert not judged(of, one, EDGE).wrong
+    assert [fault.allowed for fault in faults(of, one)] == [
+        "no loop or part of p2: mean takes whole windows"
+    ]

@@ -66,9 +66,8 @@ def _work(on: Accelerator, one: Case) -> dict[str, int]:
         if isinstance(command, Compute):
             work["array"] += _array_cycles(on, command)
         elif isinstance(command, Sfu):
-            work["sfu"] += on.sfu.cycles(
-                on.sfu.chosen(command.does, command.does.merged).passes, command.elements
-            )
+            passes = on.sfu.chosen(command.does, command.does.merged)
+            work["sfu"] += on.sfu.cycles(passes, command.elements, command.rows)
     return work
 
 

@@ -115,9 +115,11 @@ class WorkCounter:
             self.found.work(name, cycles)
             if name == SFU:
                 self.found.alone(seen.name, cycles)
-        passes = self.units.cost(step).passes
-        elements = elements_of(cuts, seen.ranks)
-        self.found.elements = self.found.elements + passes * elements
+        work, elements = self.units.cost(step), elements_of(cuts, seen.ranks)
+        self.found.elements = self.found.elements + work.passes * elements
+        if work.row_passes:
+            rows = over_pieces(cuts, seen.ranks, lambda sizes: self.units.rows(seen, sizes))
+            self.found.elements = self.found.elements + work.row_passes * rows
 
     def _correct(
         self,
@@ -132,7 +134,7 @@ class WorkCounter:
         ranks = tuple(rank for dim in view.terms for rank, _ in dim)
         name = self.family.aliases.get(view.name, view.name)
         elements = over_pieces(cuts, ranks, lambda s: product(s, ranks), first) * sign
-        self.found.elements = self.found.elements + step.passes * elements
+        self.found.elements = self.found.elements + self.units.cost(step).passes * elements
         for way, times in (("read", step.reads[0]), ("write", step.writes)):
             n_bytes = over_pieces(cuts, ranks, self.units.correction_bytes(view, times), first)
             self.found.move(f"{BUFFER}_{way}", name, n_bytes * sign)

@@ -15,27 +15,33 @@ from simaccel.importers.onnx_files.views import SlotView
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
+    "Swish": "silu",
+    **dict.fromkeys(("Exp", "Elu", "Celu", "Selu", "Softplus", "Mish"), "exp"),
+    "Erf": "erf",
+    "Tanh": "tanh",
+    **dict.fromkeys(("Sigmoid", "QLinearSigmoid"), "sigmoid"),
+    "Sqrt": "sqrt",
+    **dict.fromkeys(("Reciprocal", "Softsign"), "reciprocal"),
     **dict.fromkeys(("Gelu", "FastGelu", "QuickGelu", "BiasGelu"), "gelu"),
     **dict.fromkeys(
         (
             *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil"),
-            *("Celu", "Clip", "Cos", "Cosh", "CumProd", "CumSum", "Elu", "Erf", "Exp", "Floor"),
-            *("HardSigmoid", "HardSwish", "IsInf", "IsNaN", "LeakyRelu", "Log", "Mish", "Neg"),
-            *("Not", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid"),
-            *("Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh"),
-            *("ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
-            *("QLinearSigmoid", "QLinearLeakyRelu"),
+            *("Clip", "Cos", "Cosh", "CumProd", "CumSum", "Floor", "HardSigmoid", "HardSwish"),
+            *("IsInf", "IsNaN", "LeakyRelu", "Log", "Neg", "Not", "Round", "Shrink", "Sign"),
+            *("Sin", "Sinh", "Tan", "ThresholdedRelu", "Trilu", "DynamicQuantizeLinear"),
+            "QLinearLeakyRelu",
         ),
         "scale",
     ),
 }
-"""One pass over the elements of the output; `scale` stands for functions of equal cost."""
+"""One pass over the elements of the output; a kind stands for functions of equal cost."""
 BINARY: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Add", "Sub", "Max", "Min", "Sum", "Where", "Mod", "Pow"), "residual"),
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "residual"),
     **dict.fromkeys(("And", "Or", "Xor", "BitwiseAnd", "BitwiseOr", "BitwiseXor"), "residual"),
     **dict.fromkeys(("BitShift", "Mean", "QLinearAdd"), "residual"),
-    **dict.fromkeys(("Mul", "Div", "PRelu", "QLinearMul"), "product"),
+    **dict.fromkeys(("Mul", "PRelu", "QLinearMul"), "product"),
+    "Div": "divide",
 }
 """One pass over two tensors; `residual` and `product` stand for functions of equal cost."""
 REDUCTIONS: Final = (

@@ -9,7 +9,7 @@ passes there are follows from where the axis is cut: nowhere, in the operator's 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simaccel.hardware import Accelerator
@@ -23,7 +23,7 @@ from simaccel.maestro.analysis.ways import (
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.tree import Loop
 from simaccel.workload import VECTORS, Vector
-from simaccel.workload.vectors import Passes, VectorStep
+from simaccel.workload.vectors import Passes
 
 
 @dataclass(frozen=True)
@@ -58,22 +58,21 @@ def passes_of(
     )
     again, passes = repeats_of(space, seen, way), []
     for name in ["online"] if shared else names:
-        number = _passes(accelerator, steps[name])
+        cost: Passes = accelerator.sfu.chosen(steps[name], steps[name].merged)
         for sizes, blocks in sizes_of_blocks(space, seen, way):
             elements = math.prod(sizes[rank] for rank in seen.ranks)
-            passes.append(Pass(number, elements, again * blocks))
-    return passes + (list(_corrections(space, seen, way, steps)) if shared else [])
+            passes.append(Pass(cost.passes, elements, again * blocks))
+            if cost.row_passes:
+                passes.append(
+                    Pass(cost.row_passes, elements // sizes.get(axis or "", 1), again * blocks)
+                )
+    return passes + (list(_corrections(space, seen, way, accelerator)) if shared else [])
 
 
 def cycles_of(passes: Sequence[Pass], accelerator: Accelerator) -> int:
     """Return the cycles of passes over the lanes, one after the other."""
     lanes = accelerator.sfu.lanes
     return sum(one.blocks * one.passes * -(-one.elements // lanes) for one in passes)
-
-
-def _passes(accelerator: Accelerator, step: VectorStep) -> int:
-    one: Passes = accelerator.sfu.chosen(step, step.merged)
-    return one.passes
 
 
 def _common(one: Way, other: Way) -> int:
@@ -87,10 +86,14 @@ def _common(one: Way, other: Way) -> int:
 
 
 def _corrections(
-    space: IterationSpace, seen: BoundOperator, way: Way, steps: Mapping[str, VectorStep]
+    space: IterationSpace, seen: BoundOperator, way: Way, accelerator: Accelerator
 ) -> Iterator[Pass]:
     """Yield what an online operator does to sums that go on: rescale, and divide at the end."""
-    axis = space.axes[seen.name]
+    assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
+    axis, steps = space.axes[seen.name], VECTORS[seen.operator.kind].steps
+    rescale, divide = (
+        accelerator.sfu.chosen(steps[name], None).passes for name in ("rescale", "divide")
+    )
     for reader in space.operators:
         if seen.output.name not in reader.names or axis not in reader.reduced:
             continue
@@ -105,5 +108,5 @@ def _corrections(
                     further[size * more] = further.get(size * more, 0) + count * n
             elements = further
         for size, count in elements.items():
-            yield Pass(steps["rescale"].passes, size, count * (again - 1))
-            yield Pass(steps["divide"].passes, size, count)
+            yield Pass(rescale, size, count * (again - 1))
+            yield Pass(divide, size, count)

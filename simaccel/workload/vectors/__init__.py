@@ -2,6 +2,7 @@
 
 from simaccel.plugins import Plugin, Registry
 from simaccel.workload.vectors.average_pooling import AVERAGE_POOLING
+from simaccel.workload.vectors.functions import FUNCTIONS
 from simaccel.workload.vectors.gelu import GELU
 from simaccel.workload.vectors.kind import (
     MAKES_STATISTICS,
@@ -42,6 +43,7 @@ _KINDS = (
     MASK,
     SOFT_CAP,
     LARGEST,
+    *FUNCTIONS,
 )
 
 

@@ -33,23 +33,34 @@ class Passes:
 
     ``passes`` over all elements of the block (the product of its ranks); each element of the
     block of input i is read ``reads[i]`` times, each of the output's is written ``writes`` times.
-    In ``exponentials`` of the passes each element is an exponential (or tanh, erf).
+    ``functions``: what is evaluated at each element in one of the passes, ``row_functions``: once
+    for each row, that is for all elements along the axis; names are those of ``sfu.operations``.
+    ``row_passes``: over one element a row each, beside the passes.
     """
 
     passes: int
     reads: tuple[int, ...]
     writes: int
-    exponentials: int = 0
+    functions: tuple[str, ...] = ()
+    row_functions: tuple[str, ...] = ()
+    row_passes: int = 0
 
-    def with_exponentials(self, passes: int) -> Self:
-        """Return these passes where an exponential takes a unit so many.
+    def priced(self, operations: Mapping[str, int]) -> Self:
+        """Return these passes where a unit takes so many operations for functions, else one.
 
-        >>> Passes(passes=3, reads=(3,), writes=2, exponentials=1).with_exponentials(10).passes
+        The first operation of a function is its pass.
+
+        >>> softmax = Passes(passes=3, reads=(3,), writes=2, functions=("exp",))
+        >>> softmax.priced({"exp": 10}).passes
         12
         """
-        if passes == 1 or self.exponentials == 0:
+        more, in_rows = (
+            sum(operations.get(name, 1) - 1 for name in names)
+            for names in (self.functions, self.row_functions)
+        )
+        if not more and not in_rows:
             return self
-        return replace(self, passes=self.passes + self.exponentials * (passes - 1))
+        return replace(self, passes=self.passes + more, row_passes=self.row_passes + in_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +109,11 @@ def whole_scaled(made: Callable[..., Array]) -> Meaning:
     return lambda inputs, scale, _statistics: (made(scale, *inputs), ())
 
 
-def one_pass(meaning: Meaning, inputs: int = 1, exponentials: int = 0) -> Mapping[str, VectorStep]:
-    """Return the steps of a kind that passes once over its elements, its axis whole."""
-    reads = (1,) * inputs
-    step = VectorStep(passes=1, reads=reads, writes=1, exponentials=exponentials, meaning=meaning)
+def one_pass(meaning: Meaning, inputs: int = 1, function: str = "") -> Mapping[str, VectorStep]:
+    """Return the steps of a kind that passes once over its elements, its axis whole.
+
+    ``function``: what it evaluates at each.
+    """
+    reads, functions = (1,) * inputs, (function,) if function else ()
+    step = VectorStep(passes=1, reads=reads, writes=1, functions=functions, meaning=meaning)
     return {"whole": step}

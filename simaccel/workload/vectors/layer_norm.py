@@ -42,6 +42,9 @@ def _normalise(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[Ar
     return made, ()
 
 
+_ROW = ("reduce", "reduce", "rsqrt")
+"""Of a row: mean, variance, the root of it."""
+
 LAYER_NORM = VectorKind(
     name="layer_norm",
     optional=2,
@@ -51,10 +54,15 @@ LAYER_NORM = VectorKind(
             passes=3,
             reads=(3, 1, 1),
             writes=1,
-            merged=Passes(passes=2, reads=(2, 1, 1), writes=1),
+            row_functions=_ROW,
+            merged=Passes(passes=2, reads=(2, 1, 1), writes=1, row_functions=_ROW),
             meaning=_whole,
         ),
-        "statistics": VectorStep(passes=1, reads=(1,), writes=0, meaning=_statistics),
-        "normalise": VectorStep(passes=1, reads=(1, 1, 1), writes=1, meaning=_normalise),
+        "statistics": VectorStep(
+            passes=1, reads=(1,), writes=0, row_functions=("reduce", "reduce"), meaning=_statistics
+        ),
+        "normalise": VectorStep(
+            passes=1, reads=(1, 1, 1), writes=1, row_functions=("rsqrt",), meaning=_normalise
+        ),
     },
 )

@@ -39,8 +39,14 @@ RMS_NORM = VectorKind(
     optional=1,
     needs_axis=True,
     steps={
-        "whole": VectorStep(passes=2, reads=(2, 1), writes=1, meaning=_whole),
-        "statistics": VectorStep(passes=1, reads=(1,), writes=0, meaning=_statistics),
-        "normalise": VectorStep(passes=1, reads=(1, 1), writes=1, meaning=_normalise),
+        "whole": VectorStep(
+            passes=2, reads=(2, 1), writes=1, row_functions=("reduce", "rsqrt"), meaning=_whole
+        ),
+        "statistics": VectorStep(
+            passes=1, reads=(1,), writes=0, row_functions=("reduce",), meaning=_statistics
+        ),
+        "normalise": VectorStep(
+            passes=1, reads=(1, 1), writes=1, row_functions=("rsqrt",), meaning=_normalise
+        ),
     },
 )

@@ -8,4 +8,4 @@ def _silu(x: Array) -> Array:
     return x * np.exp(-np.logaddexp(0.0, -x))
 
 
-SILU = VectorKind(name="silu", steps=one_pass(whole(_silu), exponentials=1))
+SILU = VectorKind(name="silu", steps=one_pass(whole(_silu), function="sigmoid"))

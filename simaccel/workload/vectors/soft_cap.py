@@ -9,5 +9,5 @@ def _cap(scale: float, x: Array) -> Array:
 
 
 SOFT_CAP = VectorKind(
-    name="soft_cap", scaled=True, steps=one_pass(whole_scaled(_cap), exponentials=1)
+    name="soft_cap", scaled=True, steps=one_pass(whole_scaled(_cap), function="tanh")
 )

@@ -54,6 +54,10 @@ def _divide(inputs: Sequence[Array], _: float, known: Statistics) -> Made:
     return inputs[0] / known[1], ()
 
 
+_EACH = ("exp", "divide")
+_ROW = ("reduce", "reduce")
+"""Maximum and sum."""
+
 SOFTMAX = VectorKind(
     name="softmax",
     needs_axis=True,
@@ -64,16 +68,33 @@ SOFTMAX = VectorKind(
             passes=3,
             reads=(3,),
             writes=2,
-            exponentials=1,
-            merged=Passes(passes=2, reads=(2,), writes=1, exponentials=1),
+            functions=_EACH,
+            row_functions=_ROW,
+            merged=Passes(passes=2, reads=(2,), writes=1, functions=_EACH, row_functions=_ROW),
             meaning=_whole,
         ),
         "statistics": VectorStep(
-            passes=1, reads=(1,), writes=0, exponentials=1, meaning=_statistics
+            passes=1,
+            reads=(1,),
+            writes=0,
+            functions=("exp",),
+            row_functions=_ROW,
+            meaning=_statistics,
         ),
-        "normalise": VectorStep(passes=1, reads=(1,), writes=1, exponentials=1, meaning=_normalise),
-        "online": VectorStep(passes=2, reads=(2,), writes=1, exponentials=1, meaning=_online),
+        "normalise": VectorStep(
+            passes=1, reads=(1,), writes=1, functions=_EACH, meaning=_normalise
+        ),
+        "online": VectorStep(
+            passes=2,
+            reads=(2,),
+            writes=1,
+            functions=("exp",),
+            row_functions=_ROW,
+            meaning=_online,
+        ),
         "rescale": VectorStep(passes=1, reads=(1,), writes=1, meaning=_rescale),
-        "divide": VectorStep(passes=1, reads=(1,), writes=1, meaning=_divide),
+        "divide": VectorStep(
+            passes=1, reads=(1,), writes=1, functions=("divide",), meaning=_divide
+        ),
     },
 )
