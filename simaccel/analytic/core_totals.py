@@ -54,8 +54,8 @@ def core_totals(
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
     first = 0 if group.place is None else group.place.start
     return tuple(
-        replace(one, cores=tuple(first + core for core in one.cores))
-        for one in _totals(cut, family, accelerator)
+        replace(totals, cores=tuple(first + core for core in totals.cores))
+        for totals in _totals(cut, family, accelerator)
     )
 
 

@@ -240,7 +240,7 @@ def one_after_the_other(
     edges = {edge for part, _ in placed for edge in _edges(part.place)}
     ends = dict.fromkeys(sorted(edges), zero)
     made: dict[str, Counter[str]] = {}
-    for times, run in groupby(placed, lambda one: one[0].times):
+    for times, run in groupby(placed, lambda pair: pair[0].times):
         more: dict[int, Counter[str]] = {core: Counter() for core in ends}
         for part, bound in run:
             cores = [core for core in ends if part.place is None or core in part.place]

@@ -202,12 +202,12 @@ def _sum(
     """Add up the operators, which run within so many cycles."""
     causes = {engine: Counter[str]() for engine in engines}
     for part in operators:
-        for engine, one in part.engines.items():
-            causes[engine].update(one)
+        for engine, own in part.engines.items():
+            causes[engine].update(own)
     waits = sorted((w for part in operators for w in part.waits), key=lambda w: -w.cycles)
     cycles = min(sum(part.cycles for part in operators), most)
     return OperatorDiagnosis(
-        TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits)
+        TOTAL, cycles, {name: dict(own) for name, own in causes.items()}, tuple(waits)
     )
 
 

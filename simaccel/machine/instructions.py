@@ -240,16 +240,16 @@ def add_gates(
     items: Sequence[Item], engine: str, ahead: Collection[str], gate: Instruction
 ) -> list[Item]:
     """Insert waits of a loader for operators before, after tiles that are not ``ahead``."""
-    found: list[Item] = []
+    gated: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            found.append(replace(item, items=tuple(add_gates(item.items, engine, ahead, gate))))
+            gated.append(replace(item, items=tuple(add_gates(item.items, engine, ahead, gate))))
             continue
-        found.append(item)
+        gated.append(item)
         tokens = item.op.tokens if item.op.act is Action.POST else None
         if item.engine == engine and tokens is not None and tokens.tile not in ahead:
-            found.append(PlacedInstruction(engine, replace(gate), item.behind))
-    return found
+            gated.append(PlacedInstruction(engine, replace(gate), item.behind))
+    return gated
 
 
 def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import simpy
 
 from simaccel.machine.clock import Clock
 from simaccel.machine.stateful import Numbers, SkippedPeriods, StatefulPart
-from simaccel.program.dependences import Dependence
+from simaccel.program.dependences import CoreDependence
 
 
 class OperatorBarrier(StatefulPart):
@@ -33,15 +34,15 @@ class OperatorBarrier(StatefulPart):
         clock: Clock,
         members: Mapping[str, Sequence[str]],
         loaders: Collection[Collection[str]],
-        dependences: Mapping[str, Sequence[Dependence]],
+        dependences: Mapping[str, Sequence[CoreDependence]],
         close: Callable[[str], None],
     ) -> None:
         self.clock = clock
         self.members = {name: tuple(engines) for name, engines in members.items()}
-        self.engines = tuple(dict.fromkeys(one for own in self.members.values() for one in own))
+        self.engines = tuple(dict.fromkeys(chain.from_iterable(self.members.values())))
         self.loaders = {name: frozenset(core) for core in loaders for name in core}
         """By loader those of its core, which go on together."""
-        self.dependences = {name: tuple(some) for name, some in dependences.items() if some}
+        self.dependences = {name: tuple(others) for name, others in dependences.items() if others}
         self.close = close
         self.arrived: dict[str, set[str]] = {name: set() for name in self.members}
         """Who has come to the end of each operator, until all have."""
@@ -69,7 +70,7 @@ class OperatorBarrier(StatefulPart):
         )
         return where, tuple(self.coming.items()), apart
 
-    def _lead(self, operator: str, other: Dependence) -> int:
+    def _lead(self, operator: str, other: CoreDependence) -> int:
         """Return how often more than it has to an operator has ended that another depends on."""
         more = self.ended[other.operator] - other.needed(self.ended[operator])
         return more if other.common else min(more, 0) and -1
@@ -113,7 +114,7 @@ class OperatorBarrier(StatefulPart):
                 event = self.gated[engine] = self.clock.event()
             self.close(operator)
             self.ended[operator] += 1
-            waiting = {one: self.gated.pop(one) for one in arrived if one in self.gated}
+            waiting = {name: self.gated.pop(name) for name in arrived if name in self.gated}
             self.here -= arrived
             arrived.clear()
             self._let_go(waiting | self._free())

@@ -40,7 +40,7 @@ from simaccel.program.cores import (
     moving_ranks,
     part_of,
 )
-from simaccel.program.dependences import Dependence, dependences
+from simaccel.program.dependences import CoreDependence, dependences
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import rings
 from simaccel.program.overlap import Overlap, overlaps
@@ -81,7 +81,7 @@ class InstructionStreams:
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
     places: dict[str, range] = field(default_factory=dict)
     """The cores of each operator."""
-    dependences: Mapping[str, Sequence[Dependence]] = field(default_factory=dict)
+    dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
     """By operator those on other cores that it waits for."""
 
     @property
@@ -107,7 +107,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
     operators = [operator for operator, _ in operators_with_tiles(program.body)]
     every = range(accelerator.cores.count)
-    places = {one.name: every if one.cores is None else one.cores for one in operators}
+    places = {node.name: every if node.cores is None else node.cores for node in operators}
     walks = InstructionStreams(
         engines, overlaps=beside, places=places, dependences=dependences(program)
     )
@@ -121,7 +121,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
-            {one.name: digits_of(one, core - places[one.name].start) for one in operators}
+            {node.name: digits_of(node, core - places[node.name].start) for node in operators}
         )
     return walks
 

@@ -202,10 +202,10 @@ def parse_place(words: LineReader) -> range:
         first = last = words.number()
     else:
         words.need("cores")
-        found = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", words.word())
-        if found is None:
+        ends = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", words.word())
+        if ends is None:
             raise words.fault()
-        first, last = int(found[1]), int(found[2])
+        first, last = int(ends[1]), int(ends[2])
     if not 0 <= first <= last:
         raise words.fault()
     return range(first, last + 1)

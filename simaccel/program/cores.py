@@ -42,15 +42,17 @@ def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
 
     ``core``: as counted among those of the operator.
     """
-    found: list[int] = []
+    digits: list[int] = []
     node: ProgramLoop | Operator | None = operator
     while node is not None:
-        inner = (one for one in node.body if isinstance(one, ProgramLoop) and one.core is not None)
-        node = next((one for one in inner if core_inside(one, core) is not None), None)
+        inner = (
+            loop for loop in node.body if isinstance(loop, ProgramLoop) and loop.core is not None
+        )
+        node = next((loop for loop in inner if core_inside(loop, core) is not None), None)
         if node is not None:
-            found.append((core - (node.core or 0)) // node.cores_apart)
+            digits.append((core - (node.core or 0)) // node.cores_apart)
             core = core_inside(node, core) or 0
-    return tuple(found)
+    return tuple(digits)
 
 
 def moving_ranks(operator: Operator) -> dict[str, set[str]]:

@@ -1,4 +1,4 @@
-"""What an operator waits for on other cores: who makes what it reads, or uses what it writes.
+"""Dependences between operators of different cores: who makes what another reads or writes.
 
 Operators of one core come one after the other. Between those of different cores tensors are all
 that says who comes first. A layer that is repeated reads under one name what its last run wrote
@@ -28,7 +28,7 @@ WEIGHT = "weight"
 
 
 @dataclass(frozen=True)
-class Dependence:
+class CoreDependence:
     """An operator that has to have ended before another begins with what depends on it.
 
     ``now``: in the same iteration of the loops around both, else in the one before. ``trips`` and
@@ -45,13 +45,13 @@ class Dependence:
     def needed(self, ended: int) -> int:
         """Return how often it has to have ended when who waits for it has ``ended`` times.
 
-        >>> Dependence("A", now=True).needed(2), Dependence("A", now=False, own_trips=2).needed(3)
+        >>> CoreDependence("A", now=True).needed(2), CoreDependence("A", now=False, own_trips=2).needed(3)
         (3, 1)
         """
         return (ended // self.own_trips + self.now) * self.trips
 
 
-def dependences(program: Program) -> dict[str, tuple[Dependence, ...]]:
+def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
     """Return what each operator waits for on cores that it isn't on, or that do other things."""
     uses = dict(_uses(program.body, ()))
     found: dict[str, dict[str, bool]] = {name: {} for name in uses}
@@ -116,7 +116,7 @@ def _walk(
     body: Sequence[Node],
     seen: dict[str, bool],
     uses: Mapping[str, _Use],
-    found: dict[str, dict[str, bool]],
+    awaited: dict[str, dict[str, bool]],
 ) -> None:
     """Note what each operator waits for; ``seen``: those before, and whether in this iteration."""
     for node in body:
@@ -133,20 +133,20 @@ def _walk(
                 before = uses[other]
                 hidden = unknown and not (now and before.around == own.around)
                 if (hidden or own.meets(before)) and not own.is_behind(before):
-                    waits = found[node.name]
+                    waits = awaited[node.name]
                     waits[other] = waits.get(other, False) or now
             seen[node.name] = True
         elif isinstance(node, ProgramLoop):
-            _walk(node.body, seen, uses, found)
+            _walk(node.body, seen, uses, awaited)
             if node.trips > 1:
                 again = [n for n, use in uses.items() if (id(node), node.trips) in use.around]
                 seen.update(dict.fromkeys(again, False))
-                _walk(node.body, seen, uses, found)
+                _walk(node.body, seen, uses, awaited)
 
 
-def _dependence(other: _Use, own: _Use, now: bool) -> Dependence:  # noqa: FBT001 - one switch
+def _dependence(other: _Use, own: _Use, now: bool) -> CoreDependence:  # noqa: FBT001 - one switch
     pairs = zip(other.around, own.around, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     trips = math.prod(n for _, n in other.around[common:])
     own_trips = math.prod(n for _, n in own.around[common:])
-    return Dependence(other.operator.name, now, trips, own_trips, common > 0)
+    return CoreDependence(other.operator.name, now, trips, own_trips, common > 0)

@@ -43,12 +43,12 @@ def parse_block(
         ValueError: it is none.
 
     """
-    if found := _OPERATOR.fullmatch(line):
-        name, *ends = found.groups()
+    if match := _OPERATOR.fullmatch(line):
+        name, *ends = match.groups()
         cores = range(int(ends[0]), int(ends[1]) + 1) if ends[1] else None
         return Operator(name=name, body=body, tiles=tiles, cores=cores)
-    if found := _LOOP.fullmatch(line):
-        rank, trips, start, step, ahead, core, apart = found.groups()
+    if match := _LOOP.fullmatch(line):
+        rank, trips, start, step, ahead, core, apart = match.groups()
         return ProgramLoop(
             rank=rank,
             trips=int(trips),

@@ -89,22 +89,22 @@ class _Place:
 
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return what each operator may begin with early, by its name."""
-    places = {one.name: _Place(one) for one, _ in operators_with_tiles(program.body)}
+    places = {other.name: _Place(other) for other, _ in operators_with_tiles(program.body)}
     for core in _different_cores(program, accelerator.cores.count):
         _walk(program.body, {}, places, core)
     for name, others in dependences(program).items():
-        places[name].elsewhere = {one.operator: not one.now for one in others}
+        places[name].elsewhere = {other.operator: not other.now for other in others}
     for name, shared in fifos(program, accelerator).items():
         places[name].fifos = shared
     if not accelerator.groups.overlap:
         starts = accelerator.groups.start_cycles > 0
-        known = {n: Overlap() if one.awaited or starts else _FIRST for n, one in places.items()}
+        known = {n: Overlap() if other.awaited or starts else _FIRST for n, other in places.items()}
     else:
         rooms = _Rooms(program, accelerator)
         known = {name: _overlap(place, places, rooms) for name, place in places.items()}
     if all(place.operator.cores is None for place in places.values()):
         return known
-    return {name: replace(one, at_once=frozenset(places)) for name, one in known.items()}
+    return {name: replace(other, at_once=frozenset(places)) for name, other in known.items()}
 
 
 def _different_cores(program: Program, count: int) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simaccel.mapping.view import TensorView
-from simaccel.program.dependences import Dependence, dependences
+from simaccel.program.dependences import CoreDependence, dependences
 from simaccel.program.program import (
     Load,
     Node,
@@ -30,7 +30,7 @@ def _operator(name: str, reads: str, makes: str, cores: range | None, kind: str 
     return Operator(name=name, body=body, cores=cores)
 
 
-def _found(*body: Node) -> dict[str, tuple[Dependence, ...]]:
+def _found(*body: Node) -> dict[str, tuple[CoreDependence, ...]]:
     return dependences(Program(name="test", body=body))
 
 
@@ -39,15 +39,15 @@ ONE, TWO = range(1), range(1, 2)
 
 def test_who_reads_what_another_core_makes_waits_for_it() -> None:
     found = _found(_operator("a", "X", "T", ONE), _operator("b", "T", "U", TWO))
-    assert found == {"a": (), "b": (Dependence("a", now=True),)}
+    assert found == {"a": (), "b": (CoreDependence("a", now=True),)}
 
 
 def test_who_writes_what_another_core_reads_or_writes_waits_for_it() -> None:
     found = _found(
         _operator("a", "T", "U", ONE), _operator("b", "X", "T", TWO), _operator("c", "X", "U", TWO)
     )
-    assert found["b"] == (Dependence("a", now=True),)
-    assert found["c"] == (Dependence("a", now=True),)
+    assert found["b"] == (CoreDependence("a", now=True),)
+    assert found["c"] == (CoreDependence("a", now=True),)
 
 
 def test_nobody_waits_for_who_is_on_all_of_its_cores() -> None:
@@ -55,7 +55,7 @@ def test_nobody_waits_for_who_is_on_all_of_its_cores() -> None:
     a = _operator("a", "X", "T", None)
     assert _found(a, _operator("b", "T", "U", TWO))["b"] == ()
     a = _operator("a", "X", "T", TWO)
-    assert _found(a, _operator("b", "T", "U", None))["b"] == (Dependence("a", now=True),)
+    assert _found(a, _operator("b", "T", "U", None))["b"] == (CoreDependence("a", now=True),)
 
 
 def test_without_places_nobody_waits() -> None:
@@ -70,8 +70,8 @@ def _layers(*body: Node) -> ProgramLoop:
 def test_who_reads_what_nobody_in_its_layer_makes_waits_for_the_layer_before() -> None:
     """But for weights; and who writes waits for those that read it in the layer before."""
     found = _found(_layers(_operator("a", "X", "T", ONE), _operator("b", "T", "Y", TWO)))
-    before = Dependence("b", now=False, common=True)
-    assert found == {"a": (before,), "b": (Dependence("a", now=True, common=True),)}
+    before = CoreDependence("b", now=False, common=True)
+    assert found == {"a": (before,), "b": (CoreDependence("a", now=True, common=True),)}
     found = _found(_layers(_operator("a", "X", "T", ONE, "weight"), _operator("b", "T", "Y", TWO)))
     assert found["a"] == (before,)  # it reads what a writes again
     found = _found(_layers(_operator("a", "X", "T", ONE, "weight"), _operator("b", "Z", "Y", TWO)))
@@ -82,7 +82,7 @@ def test_who_is_behind_layers_waits_for_all_of_them() -> None:
     last = _operator("c", "T", "Z", TWO)
     found = _found(_layers(_operator("a", "X", "T", ONE)), last)
     (one,) = found["c"]
-    assert (one, one.needed(0)) == (Dependence("a", now=True, trips=3), 3)
+    assert (one, one.needed(0)) == (CoreDependence("a", now=True, trips=3), 3)
     found = _found(last, _layers(_operator("a", "Z", "T", ONE)))
     (one,) = found["a"]
     assert [one.needed(ended) for ended in range(3)] == [1, 1, 1]
