@@ -22,7 +22,7 @@ from tests.draws import DRAWS
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
     os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
-gc.set_threshold(50_000)  # as the command line does
+gc.set_threshold(50_000, 20, 50)  # as the command line does; what lives on in caches seldom
 TEST_SECONDS: Final = 300 * DRAWS
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""
 
@@ -61,7 +61,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Forget the mappings that were found."""
+    """Forget the mappings that were found.
+
+    pytest collects five times when all is done, each time all that caches hold: once is enough.
+    """
+    gc.collect()
+    gc.freeze()
     if _ALONE:
         shutil.rmtree(os.environ["SIMACCEL_CACHE"], ignore_errors=True)
 

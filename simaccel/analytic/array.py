@@ -81,6 +81,7 @@ def folded(
     stationarity: Stationarity,
     widths: tuple[int, int, int],
     *,
+    pace: Fraction = ONE_CYCLE,
     accumulate: bool,
     sides: Sides = (None, None),
     runs: Map[str, Ints] | None = None,
@@ -89,11 +90,12 @@ def folded(
 
     Bytes follow from reuse: the stationary operand is read once per fold, the streamed one
     once per strip of columns, partial sums once per row fold after the first (ws, is).
+    ``widths``: bits of an element; ``pace``: cycles of a step.
     ``sides``: rows and columns of a full fold, where they are not the array's. ``runs``: sizes of
     the innermost ranks, as of `runs_of`.
     """
     array, g = accelerator.systolic, shape[0]
-    grid = _grid(accelerator, shape, stationarity, sides, array.pace(widths[:2]), runs)
+    grid = _grid(accelerator, shape, stationarity, sides, pace, runs)
     high, wide, side, across = grid.high, grid.wide, grid.round_rows, grid.round_cols
     strips = ((wide // across, across), (ints(wide % across > 0), wide % across))
     full, edge = high // side, high % side

@@ -48,5 +48,6 @@ def _pace_einsums(
     """Yield the MACs of each einsum, or of those named, and the cycles of a step of theirs."""
     for operator in workload.operators:
         if isinstance(operator, Einsum) and (names is None or operator.name in names):
-            bits = (workload.tensors[given.tensor].bits for given in operator.inputs)
-            yield workload.times(operator.name) * operator.macs, accelerator.array.pace(bits)
+            tensors = (workload.tensors[given.tensor] for given in operator.inputs)
+            elements = ((tensor.bits, tensor.number) for tensor in tensors)
+            yield workload.times(operator.name) * operator.macs, accelerator.array.pace(elements)

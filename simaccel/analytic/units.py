@@ -139,7 +139,8 @@ class UnitCosts(BitWidths):
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
             widths = self.widths(path, seen)
-            fold = partial(folded, widths=(widths[0], widths[1], widths[-1]), accumulate=accumulate)
+            pace, of = self.pace(self.accelerator, path, seen), (widths[0], widths[1], widths[-1])
+            fold = partial(folded, widths=of, pace=pace, accumulate=accumulate)
             self.known[key] = self._by_held(fold, path, cuts, sizes)
         return self.known[key]  # type: ignore[return-value]
 

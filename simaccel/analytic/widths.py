@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
@@ -54,7 +55,10 @@ class BitWidths:
 
     def pace(self, accelerator: Accelerator, path: TreePath, seen: BoundOperator) -> Fraction:
         """Return the cycles of a step of what an operator's tiles hold."""
-        return accelerator.array.pace(self.widths(path, seen)[: len(seen.inputs)])
+        tensors = self.family.space.workload.tensors
+        numbers = (tensors[name].number for name in self.names(path, seen))
+        both = zip(self.widths(path, seen), numbers, strict=True)
+        return accelerator.array.pace(islice(both, len(seen.inputs)))
 
     def _around(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""

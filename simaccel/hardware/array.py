@@ -31,9 +31,11 @@ from simaccel.hardware.fold_grid import (
     smaller,
     spatial,
 )
+from simaccel.hardware.precision import MultipliedAsSpec as MultipliedAs
 from simaccel.hardware.precision import NarrowRatesSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import Amount, Count
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import Element
 
 
 class NotSystolicError(SimaccelError):
@@ -80,7 +82,7 @@ class ArraySpec(Spec):
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
     (``cycles_per_mac``). Without it all take one cycle. ``stationarity``: what the PEs can hold.
     ``macs_per_cycle``: of a PE, where both operands are narrow; so many steps of a stream
-    enter in the time of one.
+    enter in the time of one. ``multiplied_as``: numbers that go as those of another width.
     ``steps_per_cycle``: of a stream, below 1 where what feeds the array (conversions of numbers,
     vector loads) is slower than it.
     ``blocks``: instructions of a few positions each; without, a fold streams without a gap.
@@ -97,6 +99,7 @@ class ArraySpec(Spec):
     accumulator: AccumulatorSpec | None = None
     native_bits: NativeBits | None = None
     macs_per_cycle: NarrowRatesSpec | None = None
+    multiplied_as: MultipliedAs = MultipliedAs()
     stationarity: Literal["free"] | Stationarity = "free"
     steps_per_cycle: Annotated[float, Field(gt=0, le=1)] = 1.0
     blocks: BlocksSpec | None = None
@@ -115,27 +118,22 @@ class ArraySpec(Spec):
         for name in ("accumulator", "native_bits", "macs_per_cycle", "stationarity", "blocks"):
             if getattr(self, name) in (None, "free"):
                 found.pop(name, None)
+        if self.multiplied_as == MultipliedAs():
+            del found["multiplied_as"]
         for name in ("count", "steps_per_cycle"):
             if getattr(self, name) == 1:
                 found.pop(name, None)
         return found
 
-    def cycles_per_mac(self, bits: Iterable[int]) -> int:
-        """Cycles of a MAC of operands of so many bits."""
-        return cycles_per_mac(self.native_bits, bits)
+    def cycles_per_mac(self, elements: Iterable[Element]) -> int:
+        """Cycles of a MAC of such operands."""
+        return cycles_per_mac(self.native_bits, map(self.multiplied_as.bits, elements))
 
-    def rate(self, bits: Iterable[int]) -> int:
-        """Return the MACs of a PE a cycle, of operands of so many bits."""
-        return 1 if self.macs_per_cycle is None else self.macs_per_cycle.of(bits)
-
-    def pace(self, bits: Iterable[int]) -> Fraction:
-        """Return the cycles of a step of the stream, of operands of so many bits.
-
-        >>> ArraySpec(rows=8, cols=8, macs_per_cycle={"bits8": 2}).pace((8, 8))
-        Fraction(1, 2)
-        """
-        widths = tuple(bits)
-        return Fraction(self.cycles_per_mac(widths), self.rate(widths))
+    def pace(self, elements: Iterable[Element]) -> Fraction:
+        """Return the cycles of a step of the stream, of such operands."""
+        widths = [self.multiplied_as.bits(one) for one in elements]
+        rate = 1 if self.macs_per_cycle is None else self.macs_per_cycle.of(widths)
+        return Fraction(cycles_per_mac(self.native_bits, widths), rate)
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
         """Return the memory in which sums grow; output-stationary they grow in the PEs."""

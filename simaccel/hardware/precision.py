@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 from pydantic_core import PydanticCustomError
@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from simaccel.errors import suggest
 from simaccel.hardware.quantity import Count
 from simaccel.hardware.spec import Spec
-from simaccel.numbers import BITS, BYTE, PACKED_BITS
+from simaccel.numbers import BITS, BYTE, PACKED_BITS, Element
 
 
 def _number(value: object) -> object:
@@ -25,6 +25,42 @@ NumberName = Annotated[str, BeforeValidator(_number)]
 
 
 NativeBits = Annotated[int, Field(strict=True, ge=1, le=64)]
+
+
+_UNSAID: Final = {PACKED_BITS: "int4", BYTE: "int8"}
+"""What elements are taken for whose number nobody says, by their bits."""
+
+
+class MultipliedAsSpec(Spec):
+    """Numbers that an array multiplies as others: at their rate, in as many pieces as they have.
+
+    ``int4``, ``int8``: also elements of so many bits whose number nobody says.
+    """
+
+    int4: NumberName | None = None
+    int8: NumberName | None = None
+    fp4: NumberName | None = None
+    fp8: NumberName | None = None
+    int16: NumberName | None = None
+    int32: NumberName | None = None
+    tf32: NumberName | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        return {name: value for name, value in found.items() if value is not None}
+
+    def bits(self, element: Element) -> int:
+        """Return the bits of the number as which an element is multiplied.
+
+        >>> floats, integers = MultipliedAsSpec(fp8="bf16"), MultipliedAsSpec(int8="bf16")
+        >>> [one.bits(element) for one in (floats, integers) for element in ((8, "fp8"), (8, ""))]
+        [16, 8, 8, 16]
+        """
+        bits, number = element
+        name = number if number and BITS[number] == bits else _UNSAID.get(bits, "")
+        of: str | None = getattr(self, name) if name else None
+        return bits if of is None else BITS[of]
 
 
 def cycles_per_mac(native_bits: int | None, bits: Iterable[int]) -> int:

@@ -11,9 +11,10 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from simaccel.hardware.dataflow import ConstraintText
 from simaccel.hardware.fold_grid import Stationarity
 from simaccel.hardware.levels import ROLES, Role
-from simaccel.hardware.precision import NativeBits, cycles_per_mac
+from simaccel.hardware.precision import MultipliedAsSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
 from simaccel.hardware.spec import Spec
+from simaccel.numbers import Element
 
 Fan = Literal["rows", "cols", "vectors", "lanes"]
 
@@ -69,7 +70,7 @@ class SpatialArraySpec(Spec):
     roles that go between DRAM and PEs directly; if all do, there is no buffer. ``dataflow``:
     constraints on mappings, such as ``cols=Q,M``; ranks that an operator lacks don't matter.
     ``native_bits``: of the operands of a multiplier; wider ones take it several times
-    (``cycles_per_mac``).
+    (``cycles_per_mac``). ``multiplied_as``: numbers that go as those of another width.
     """
 
     count: ClassVar[int] = 1
@@ -85,25 +86,24 @@ class SpatialArraySpec(Spec):
     bypass_buffer: tuple[Role, ...] = ()
     dataflow: tuple[ConstraintText, ...] = ()
     native_bits: NativeBits | None = None
+    multiplied_as: MultipliedAsSpec = MultipliedAsSpec()
 
     @model_serializer(mode="wrap")
     def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = dump(self)
         if self.native_bits is None:
             found.pop("native_bits", None)
+        if self.multiplied_as == MultipliedAsSpec():
+            found.pop("multiplied_as", None)
         return found
 
-    def cycles_per_mac(self, bits: Iterable[int]) -> int:
-        """Cycles of a MAC of operands of so many bits."""
-        return cycles_per_mac(self.native_bits, bits)
+    def cycles_per_mac(self, elements: Iterable[Element]) -> int:
+        """Cycles of a MAC of such operands."""
+        return cycles_per_mac(self.native_bits, map(self.multiplied_as.bits, elements))
 
-    def rate(self, _bits: Iterable[int]) -> int:
-        """Return the MACs of a PE a cycle: one."""
-        return 1
-
-    def pace(self, bits: Iterable[int]) -> Fraction:
-        """Return the cycles of a step of the PEs, of operands of so many bits."""
-        return Fraction(self.cycles_per_mac(bits))
+    def pace(self, elements: Iterable[Element]) -> Fraction:
+        """Return the cycles of a step of the PEs, of such operands."""
+        return Fraction(self.cycles_per_mac(elements))
 
     @property
     def pes(self) -> int:

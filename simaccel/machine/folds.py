@@ -160,7 +160,7 @@ def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockF
     high, wide, stream = spatial(m, k, n, folds.stationarity)
     rows = _side(command, folds.rows, array.rows, "rows")
     cols = _side(command, folds.cols, array.cols, "cols")
-    pace = array.pace(tile.view.bits for tile in command.inputs)
+    pace = array.pace(tile.view.element for tile in command.inputs)
     run = streamed_run(command, folds.stationarity)
     grid = array.grid((high, wide, stream), (rows, cols), pace, folds.stationarity, g, run)
     apart = 1 if grid.gang is None else grid.gang.apart

@@ -219,7 +219,7 @@ def _pass(
     step: Instruction, command: Compute, work: Steps, accelerator: Accelerator
 ) -> Instruction:
     carried = pass_of(command, work, accelerator)
-    pace = accelerator.array.cycles_per_mac(tile.view.bits for tile in command.inputs)
+    pace = accelerator.array.cycles_per_mac(tile.view.element for tile in command.inputs)
     return Instruction(
         Action.COMMAND,
         site=step.site,

@@ -305,6 +305,7 @@ def _bind_operator(
             bytes_per_element=tensor.bytes_per_element,
             kind=tensor.lives if tensor.lives in _LIVE_APART else "",
             packed=tensor.packed,
+            number=tensor.number,
         )
 
     inputs, names = tuple(view(operand) for operand in operator.inputs), []

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from simaccel.numbers import BYTE, PACKED_BITS, in_bytes
+from simaccel.numbers import BYTE, PACKED_BITS, Element, in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class TensorView:
 
     A dimension may be a sum of ranks, such as ``2*p+r`` of a convolution's input. ``kind`` is the
     class of a tensor that may live elsewhere than in DRAM: ``weight`` or ``cache``; else empty.
-    ``packed``: its elements have 4 bits, and lie two in a byte.
+    ``packed``: its elements have 4 bits, and lie two in a byte. ``number``: as of a tensor.
     """
 
     name: str
@@ -25,6 +25,7 @@ class TensorView:
     bytes_per_element: int
     kind: str = ""
     packed: bool = False
+    number: str = ""
 
     @property
     def n_bytes(self) -> int:
@@ -35,6 +36,11 @@ class TensorView:
     def bits(self) -> int:
         """Bits of an element."""
         return PACKED_BITS if self.packed else BYTE * self.bytes_per_element
+
+    @property
+    def element(self) -> Element:
+        """Bits of an element, and its number."""
+        return self.bits, self.number
 
     def as_wide(self, bits: int) -> TensorView:
         """Return the view with elements of so many bits."""

@@ -73,7 +73,7 @@ def require_sums_fit(program: Program, accelerator: Accelerator) -> None:
         folds, (g, m, k, n) = command.on, folded_shape(command)
         high, wide, stream = spatial(m, k, n, folds.stationarity)
         sides = folds.rows or array.rows, folds.cols or array.cols
-        pace = array.pace(tile.view.bits for tile in command.inputs)
+        pace = array.pace(tile.view.element for tile in command.inputs)
         grid = array.grid((high, wide, stream), sides, pace, folds.stationarity, g)
         accumulator = array.accumulates(folds.stationarity)
         need = 0 if accumulator is None else accumulator.n_bytes(grid)

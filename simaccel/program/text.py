@@ -48,7 +48,8 @@ def _view_text(view: TensorView) -> str:
     ranks = _sizes_text(view.ranks, view.shape, ",")
     kind = f" {view.kind}" if view.kind else ""
     width = "4b" if view.packed else f"{view.bytes_per_element}B"
-    return f"{view.name}[{ranks}] {width}{kind}"
+    number = f":{view.number}" if view.number else ""
+    return f"{view.name}[{ranks}] {width}{number}{kind}"
 
 
 def _tile_line(tile: Tile) -> str:
@@ -162,10 +163,10 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     return lines
 
 
-_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?: (weight|cache|shared))?")
+_VIEW = re.compile(r"(\S+)\[(\S*)\] (4b|\d+B)(?::(\w+))?(?: (weight|cache|shared))?")
 _OPERAND = re.compile(r"([^\s\[]+)(?:\[(\S*)\])?")
 _SIZES = r"((?:\S+=\d+(?: \S+=\d+)*)?)"
-_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?: weight| cache| shared)?)"
+_TENSOR = r"(?!tile )(\S+ (?:4b|\d+B)(?::\w+)?(?: weight| cache| shared)?)"
 _MOVES = r"(?: moves (\d+/\d+))?"
 _TILE = re.compile(r"tile (\S+) (\S+) x(\d+)(?: at (\S+))?(?: in (\S+)(?: (\d+)B each)?)? of (.+)")
 _LOAD = re.compile(
@@ -247,7 +248,7 @@ def _pairs(text: str, separator: str) -> list[tuple[str, int]]:
 
 
 def _parse_view(text: str) -> TensorView:
-    tensor, ranks, width, kind = _match(_VIEW, text).groups()
+    tensor, ranks, width, number, kind = _match(_VIEW, text).groups()
     pairs = _pairs(ranks, ",")
     return TensorView(
         name=tensor,
@@ -256,6 +257,7 @@ def _parse_view(text: str) -> TensorView:
         bytes_per_element=1 if width == "4b" else int(width[:-1]),
         kind=kind or "",
         packed=width == "4b",
+        number=number or "",
     )
 
 

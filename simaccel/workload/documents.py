@@ -28,7 +28,8 @@ def _tensor(one: Tensor) -> dict[str, Any]:
     if one.assumed:
         return {"kind": one.kind, **inside, **distinct}
     width = {"bytes_per_element": one.bytes_per_element}
-    return {"kind": one.kind, **width, **packed, **inside, **distinct}
+    number = {"number": one.number} if one.number else {}
+    return {"kind": one.kind, **width, **packed, **number, **inside, **distinct}
 
 
 def _operator(one: Operator) -> dict[str, Any]:

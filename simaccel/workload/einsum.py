@@ -52,9 +52,7 @@ class AffineDimension:
         return len(self.terms) == 1 and self.terms[0][1] == 1
 
     def outermost(self, ranks: Mapping[str, int]) -> str | None:
-        """Return the rank whose pieces are pieces of the dimension; None if they'd overlap.
-
-        That is a single rank, or the first digit where the others count its positions.
+        """Return the rank, or the first digit, whose pieces are pieces of the dimension; or None.
 
         >>> AffineDimension((("s", 1), ("u", 4))).outermost({"u": 8, "s": 4})
         'u'
@@ -80,10 +78,10 @@ class AffineDimension:
 class Tensor:
     """A tensor's element size in bytes and its role in the workload; operands give its shape.
 
-    ``packed``: its elements have 4 bits, and lie two in a byte. ``assumed``: nobody said how large
-    they are, so that an accelerator's precision does. ``inside``: the first element of each
-    dimension and the one behind the last, where zeros stand around them; they are stored, but need
-    not come from anywhere. ``distinct``: how many elements differ. ``shared``: cores share it.
+    ``packed``: its elements have 4 bits, two in a byte. ``assumed``: an accelerator's precision
+    says how large they are. ``inside``: the first element of each dimension and the one behind
+    the last, where zeros stand around, stored but of no source. ``distinct``: how many differ.
+    ``shared``: cores share it. ``number``: what elements are, if one of `TOLD_APART`.
     """
 
     name: str
@@ -94,6 +92,7 @@ class Tensor:
     inside: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     distinct: int | None = field(default=None, compare=False)
     shared: bool = False
+    number: str = ""
 
     def __post_init__(self) -> None:
         """Refuse element sizes that are not 1 to 16 bytes; another than the assumed one is said."""

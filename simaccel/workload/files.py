@@ -83,7 +83,8 @@ einsums take `bytes_per_element` (2) and `bytes_by_tensor`, a mapping of excepti
 tensors of convolutions and of the layers of a network are I, W and O; of transformers there are
 classes, too: weights, activations, cache. All kinds take `precision`, the numbers of these classes
 (`{weights: int4, activations: int8, cache: fp8}`), which goes before element sizes. A tensor of
-einsums may be `packed: true`: of 4 bits, two in a byte.
+einsums may be `packed: true`: of 4 bits, two in a byte; `number`: fp4, fp8, int16, int32 or
+tf32, for arrays that tell them apart.
 """
 
 from collections.abc import Callable, Mapping
@@ -95,6 +96,7 @@ from pydantic import ValidationError
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
+from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import ModelDimensions, attention, attention_model
 from simaccel.workload.conv import conv2d
 from simaccel.workload.documents import einsums_document
@@ -320,10 +322,20 @@ def _einsums(form: EinsumsForm) -> Workload:
     return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
 
 
+def _number(name: str, number: str, given: TensorForm) -> str:
+    bits = PACKED_BITS if given.packed else BYTE * said_bytes(given.bytes_per_element)
+    if bits != BITS[number]:
+        allowed = f"elements of {BITS[number]} bits; these have {bits}"
+        raise InputError([Fault("workload", f"tensors.{name}.number", number, allowed)])
+    return number
+
+
 def _tensor(name: str, given: TensorForm) -> Tensor:
     inside = tuple((first, last) for first, last in given.inside or ())
     said, kind = given.bytes_per_element, given.kind
     marks: dict[str, Any] = {"inside": inside, "distinct": given.distinct}
+    if given.number is not None:
+        marks["number"] = _number(name, given.number, given)
     if given.packed:
         return Tensor(name, said or 1, kind, packed=True, **marks)
     return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)

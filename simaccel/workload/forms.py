@@ -322,10 +322,11 @@ Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 class TensorForm(Document):
     """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros.
 
-    ``distinct``: how many elements differ, where others repeat them.
+    ``distinct``: how many elements differ, where others repeat them. ``number``: what they are.
     """
 
     kind: Kind
+    number: Literal["fp4", "fp8", "int16", "int32", "tf32"] | None = None
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
     inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS
+from simaccel.numbers import BITS, BYTE, PACKED_BITS, SUMS, TOLD_APART
 from simaccel.workload.einsum import Tensor
 from simaccel.workload.language.graph import CLASSES, class_of
 from simaccel.workload.workload import Workload
@@ -112,4 +112,5 @@ def _as(tensor: Tensor, precision: Precision) -> Tensor:
         bytes_per_element=-(-bits // BYTE),
         packed=bits == PACKED_BITS,
         assumed=False,
+        number=number if number in TOLD_APART else "",
     )

@@ -170,7 +170,8 @@ def canonical_text(workload: Workload) -> str:
         lines.append(f"{operator} with {ranks}")
     for name, tensor in sorted(workload.tensors.items()):
         size = "4 bits" if tensor.packed else f"{tensor.bytes_per_element} bytes"
-        lines.append(f"{tensor.kind} {name}, {size} per element")
+        number = f" of {tensor.number}" if tensor.number else ""
+        lines.append(f"{tensor.kind} {name}, {size} per element{number}")
     return "\n".join(lines)
 
 

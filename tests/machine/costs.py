@@ -205,7 +205,9 @@ class Costs:
             first = in_bytes(m * k, widths[0]) * (1 if lines or kind == "is" else cols)
             second = in_bytes(k * n, widths[1])
             second *= 1 if lines or kind == "ws" else cols if kind == "is" else rows
-            rate = Fraction(str(on.systolic.steps_per_cycle)) * on.systolic.rate(widths[:2])
+            rates = on.systolic.macs_per_cycle
+            narrow = rates.bits8 if rates and max(widths[:2]) <= 8 else 1
+            rate = Fraction(str(on.systolic.steps_per_cycle)) * narrow
             pace = math.ceil(steps * grid.cycles_per_mac / rate)
             longest = max(
                 longest,

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from simaccel import load_accelerator, simulate
+from simaccel.errors import InputError
 from simaccel.experiment.run import energy_pj
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
-from simaccel.workload import build
+from simaccel.program.text import parse_program, program_text
+from simaccel.workload import build, parse_workload
+from simaccel.workload.documents import einsums_document
 from tests.agreement import assert_counts, assert_exact
 from tests.machine.accelerators import accelerator
 from tests.machine.systolic_reference import Ints, gemm, stream_gemm
@@ -98,6 +101,59 @@ def test_narrow_operands_stream_as_half_as_many(
 
     sizes = {"m": 6, "k": 7, "n": 9, streamed: long}
     assert cycles(8, **sizes) == cycles(16, **(sizes | {streamed: ceil(long / 2)}))
+
+
+@pytest.mark.parametrize(
+    ("array", "precision", "as_if"),
+    [
+        # half of the cycles for int8; fp8 as bf16; of both the slower
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "fp8"), 1),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("int8", "int8"), 0.5),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"fp8": "bf16"}}, ("fp8", "int8"), 1),
+        # a chip whose int8 is no faster and whose fp8 is
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("fp8", "fp8"), 0.5),
+        ({"macs_per_cycle": {"bits8": 2}, "multiplied_as": {"int8": "bf16"}}, ("int8", "int8"), 1),
+        # f32 as four products of bf16, tf32 as one
+        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("fp32", "fp32"), 4),
+        ({"native_bits": 16, "multiplied_as": {"tf32": "bf16"}}, ("tf32", "tf32"), 1),
+    ],
+)
+def test_numbers_go_as_those_as_which_they_are_multiplied(
+    array: dict[str, object], precision: tuple[str, str], as_if: float
+) -> None:
+    """As many rows stream as bf16 would have on an array that knows no numbers."""
+    numbers = dict(zip(("weights", "activations"), precision, strict=True))
+
+    def cycles(array: dict[str, object], m: int, numbers: dict[str, str]) -> int:
+        of = build("gemm", shape=f"M={m},K=4,N=4", precision=numbers)
+        on, one = accelerator(array=array), mapping(of, BODY.format(kind="ws").replace("E", "gemm"))
+        run = assert_counts(of, one, on)
+        assert_exact(of, one, on, run)
+        return run.cycles
+
+    plain = {"weights": "bf16", "activations": "bf16"}
+    assert cycles(array, 8, numbers) == cycles({}, int(8 * as_if), plain)
+
+
+def test_a_number_is_part_of_a_workload_and_its_program() -> None:
+    fp8 = build("gemm", shape="M=8,K=4,N=4", precision="weights=fp8,activations=fp8")
+    int8 = build("gemm", shape="M=8,K=4,N=4", precision="weights=int8,activations=int8")
+    assert fp8 != int8
+    assert fp8.fingerprint != int8.fingerprint
+    document = einsums_document(fp8.name, fp8.operators, fp8.tensors.values())
+    assert parse_workload(document).tensors == fp8.tensors
+    program = lower(fp8, mapping(fp8, BODY.format(kind="ws").replace("E", "gemm")))
+    text = program_text(program)
+    assert "B[b=1,k=4,n=4] 1B:fp8" in text
+    assert program_text(parse_program(text)) == text
+
+
+def test_a_number_of_other_bits_than_its_tensor_is_refused() -> None:
+    fp8 = build("gemm", shape="M=8,K=4,N=4", precision="weights=fp8,activations=fp8")
+    document = einsums_document(fp8.name, fp8.operators, fp8.tensors.values())
+    document["tensors"]["A"]["bytes_per_element"] = 2
+    with pytest.raises(InputError, match=r"tensors.A.number: got 'fp8'; allowed: elements of 8"):
+        parse_workload(document)
 
 
 def test_an_array_full_of_narrow_operands_is_used_whole() -> None:

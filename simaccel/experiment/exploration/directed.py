@@ -75,7 +75,7 @@ class DirectedSpace:
             l2_bytes=self.l2_bytes,
             element_bytes=width,
             lanes=base.simd_lanes,
-            cycles_per_mac=self.accelerator.array.cycles_per_mac((width * BYTE,) * 2),
+            cycles_per_mac=self.accelerator.array.cycles_per_mac(((width * BYTE, ""),) * 2),
             noc_latency=base.noc_latency[0],
             offchip_bandwidth=_elements(base.offchip_bandwidth, width),
         )

@@ -123,7 +123,7 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
         noc_latency=(accelerator.lead_latency_cycles,),
         offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip / ELEMENT_BYTES)),
         simd_lanes=array.vectors * array.lanes,
-        cycles_per_mac=array.cycles_per_mac((ELEMENT_BYTES * BYTE,) * 2),
+        cycles_per_mac=array.cycles_per_mac(((ELEMENT_BYTES * BYTE, ""),) * 2),
     )
 
 

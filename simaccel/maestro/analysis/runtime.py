@@ -116,7 +116,7 @@ def _clusters_time(
     silent = clusters.silent(seen)
     if silent:
         return OperatorTime(operator=seen.name, silent=silent)
-    pace = accelerator.array.cycles_per_mac(view.bits for view in seen.inputs)
+    pace = accelerator.array.cycles_per_mac(view.element for view in seen.inputs)
     cycles, ideal, blocks, largest = 0, 0, 0, ("", 0)
     for way, _ in leaves:
         border = max(
@@ -242,7 +242,7 @@ def _points(seen: BoundOperator, accelerator: Accelerator) -> list[DirectiveHard
     """Return the accelerator, and the same with a NoC that takes no time."""
     array = accelerator.array
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
-    pes, pace = array.pes, array.cycles_per_mac(view.bits for view in seen.inputs)
+    pes, pace = array.pes, array.cycles_per_mac(view.element for view in seen.inputs)
     return [
         DirectiveHardware(
             pes=pes,
