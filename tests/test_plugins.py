@@ -103,8 +103,8 @@ def test_a_broken_accelerator_is_named_in_the_list_of_all(
     assert "edge" in listed.stdout
     assert f"\nmine: " in listed.stdout  # noqa: F541
     rows = {one["name"]: one for one in json.loads(_run("hw list --json").stdout)}
-    assert problem in rows["mine"]["error"]
-    assert "error" not in rows["toy"]
+    assert problem in rows["mine"]["problem"]
+    assert "problem" not in rows["toy"]
     own = tmp_path / "own.yaml"
     own.write_text(template("own", ["edge"]))  # of which sections are those of others
     assert _run(f"hw show {own}").exit_code == 0

@@ -52,7 +52,7 @@ def list_hw(as_json: bool) -> None:
             {"name": accelerator.name, "description": accelerator.description}
             for accelerator in accelerators
         ]
-        show_json([*listed, *({"name": n, "error": why} for n, why in broken.items())])
+        show_json([*listed, *({"name": n, "problem": why} for n, why in broken.items())])
     else:
         show(accelerators_table(accelerators), *(f"{name}: {why}" for name, why in broken.items()))
 

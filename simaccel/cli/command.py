@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from simaccel.cli.faults import fault, require_none
+from simaccel.cli.progress import ProgressBar
 from simaccel.errors import Fault
 
 
@@ -72,6 +73,11 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             require_none(faults)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command, and show that it works where nothing else does for a while."""
+        with ProgressBar(ctx.info_name or "", quiet=bool(ctx.params.get("quiet")), waits=True):
+            return super().invoke(ctx)
 
 
 def _repeated_options(order: list[click.Parameter]) -> Iterator[Fault]:

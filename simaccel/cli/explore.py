@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
@@ -364,10 +365,10 @@ def explore_command(
         show_cost(space.designs(designs), plan, kept, as_json=as_json)
         return
     open_store(kept, _command(), seed)
-    with jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
-        exploration = explore(
-            space.dimensions, space.designs(designs), plan, team, store=kept, watch=_watch
-        )
+    with ExitStack() as bars, jobs.working(min(os.cpu_count() or 1, len(designs))) as team:
+        watch = partial(_watch, bars)
+        drawn = space.designs(designs)
+        exploration = explore(space.dimensions, drawn, plan, team, store=kept, watch=watch)
     outputs.show(exploration, space, as_json=as_json)
     ctx.exit(_exit_code(exploration))
 
@@ -382,8 +383,8 @@ def _read_wanted(
     return _Wanted(sizes=asked, sought=sought, where=where, objective=objective, **others)
 
 
-def _watch(label: str) -> Watch:
-    return ProgressBar(label).show
+def _watch(bars: ExitStack, label: str) -> Watch:
+    return bars.enter_context(ProgressBar(label)).show
 
 
 def _command() -> str:

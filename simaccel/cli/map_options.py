@@ -67,11 +67,11 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     objective = asked.objective
     wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
     if wanted.as_json:
-        searches = wanted.told.json() if wanted.told.explain else {}
+        searches = wanted.told.json(objective, accelerator) if wanted.told.explain else {}
         show_json({**mapping_document(mapping), **searches})
         return
     if wanted.told.explain:
-        show(title, wanted.told.table(objective))
+        show(title, wanted.told.table(objective, accelerator))
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:

@@ -66,15 +66,15 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
                 "accelerator": accelerator.name,
                 "objective": objective,
                 "seed": options.effort.seed,
-                **mapspace_json(workload, mapped, vectors),
+                **mapspace_json(workload, mapped, vectors, objective),
                 "mapspace": strategy,
-                **replace(told, explain=True).json(),
+                **replace(told, explain=True).json(objective, accelerator),
             }
         )
         return
     show(title, mapped_table(mapped, vectors))
     if told.explain:
-        show(told.table(objective))
+        show(told.table(objective, accelerator))
     for nest in mapped if told.explain else ():
         _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
+from simaccel.cli.progress import clear_for_output
 from simaccel.errors import SimaccelError
 from simaccel.numbers import plain
 
@@ -42,6 +43,7 @@ class _Output:
         return getattr(self.stream, name)
 
     def write(self, text: str) -> int:
+        clear_for_output()
         with _refusal():
             return self.stream.write(text)
 

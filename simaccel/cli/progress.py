@@ -1,7 +1,8 @@
 """Progress on stderr: only in a terminal, and only where something takes a while.
 
 A bar shows the part of the work that is done; above it stands a line for each part that is
-finished, a layer or a run.
+finished, a layer or a run. Every command has a bar of its own, for what no other bar tells of: it
+gives way to the others, and to the output.
 """
 
 from __future__ import annotations
@@ -17,16 +18,25 @@ if TYPE_CHECKING:
 
 SILENT_SECONDS = 1.0
 """What is over sooner shows no bar."""
+_open: list[ProgressBar] = []
+"""Bars that are open, the innermost last: the only one that is drawn."""
+
+
+def clear_for_output() -> None:
+    """Take away the bar of a command, as what it prints would stand behind it."""
+    if _open and _open[-1].waits:
+        _open[-1].pause()
 
 
 class ProgressBar:
     """A progress bar that appears after a second, whether it is told of anything or not.
 
-    A context manager.
+    A context manager. One that ``waits`` knows no part of the work that is done.
     """
 
-    def __init__(self, label: str, *, quiet: bool = False) -> None:
+    def __init__(self, label: str, *, quiet: bool = False, waits: bool = False) -> None:
         self.label = label
+        self.waits = waits
         self.hidden = quiet or sys.stderr is None or not sys.stderr.isatty()
         self.started = time.monotonic()
         self._progress: Progress | None = None
@@ -36,18 +46,36 @@ class ProgressBar:
         self._last = (0.0, "")
         """What was shown last, or would have been."""
         self._lock = threading.RLock()
-        self._timer = threading.Timer(SILENT_SECONDS, self._appear)
-        self._timer.daemon = True
+        self._timer: threading.Timer | None = None
 
     def __enter__(self) -> Self:
         if not self.hidden:
-            self._timer.start()
+            if _open:
+                _open[-1].pause()
+            _open.append(self)
+            self.resume()
         return self
+
+    def resume(self) -> None:
+        """Draw after a moment."""
+        self._timer = threading.Timer(SILENT_SECONDS, self._appear)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def pause(self) -> None:
+        """Draw nothing, until the bar inside of it has ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._timer = None
+            if self._progress is not None:
+                self._progress.stop()
+            self._progress = None
 
     def _appear(self) -> None:
         """Show what there is, where nobody tells of anything for a while."""
         with self._lock:
-            if not self.hidden:
+            if not self.hidden and self._timer is not None:
                 self.show(*self._last)
 
     def __exit__(
@@ -56,11 +84,12 @@ class ProgressBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._timer.cancel()
-        with self._lock:
-            self.hidden = True
-            if self._progress is not None:
-                self._progress.stop()
+        self.hidden = True
+        self.pause()
+        if self in _open:
+            _open.remove(self)
+            if _open:
+                _open[-1].resume()
 
     def line(self, text: str) -> None:
         """Print a line for a finished part above the bar, unless all is over soon."""
@@ -75,7 +104,7 @@ class ProgressBar:
     def show(self, done: float, note: str = "") -> None:
         """Show the part of the work that is done, from 0 to 1."""
         self._last = (done, note)
-        if self.hidden or (self._progress is None and not self._is_time()):
+        if self.hidden or self._timer is None or (self._progress is None and not self._is_time()):
             return
         with self._lock:
             progress = self._begun()
@@ -94,19 +123,26 @@ class ProgressBar:
         """Return the bar, which is drawn from now on."""
         if self._progress is None:
             from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
 
             columns = ("{task.description}", "{task.percentage:>5.1f}%", "{task.fields[note]}")
             description, percentage, text = map(TextColumn, columns)
+            known = (percentage, text, TimeRemainingColumn())
             self._progress = Progress(
                 description,
                 BarColumn(),
-                percentage,
-                text,
-                TimeRemainingColumn(),
+                *((TimeElapsedColumn(),) if self.waits else known),
                 console=Console(stderr=True),
                 transient=True,
+                redirect_stdout=not self.waits,
             )
-            self._task = self._progress.add_task(self.label, total=1.0, note="")
+            total = None if self.waits else 1.0
+            self._task = self._progress.add_task(self.label, total=total, note="")
             self._progress.start()
         return self._progress

@@ -127,7 +127,7 @@ def run(
     elif table != STDOUT:
         why = because(result) if asked.is_default else ""
         parts = [f"{result.title}{why}", *_shown(result, checks, estimates, top)]
-        parts += [told.table(asked.objective)] if told.explain else []
+        parts += [told.table(asked.objective, result.accelerator)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
         show(*parts, *_name_written_files({"trace": trace, "table": table, "plot": plot}))
@@ -306,7 +306,7 @@ def _json(
         **result_json(result),
         **pod_json(result),
         **_check_json(found),
-        **_told_json(told, asked),
+        **_told_json(told, asked, result),
     }
 
 
@@ -314,11 +314,12 @@ def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _told_json(told: SearchReport, asked: ExperimentOptions) -> dict[str, Any]:
+def _told_json(told: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
     from simaccel.report.objective_losses import given_up_json
 
     gave = given_up_json(told.gave, asked.objective)
-    return {**gave, **(told.json() if told.explain else {})}
+    searches = told.json(asked.objective, result.accelerator) if told.explain else {}
+    return {**gave, **searches}
 
 
 def _shown(

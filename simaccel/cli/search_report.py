@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.cli.jobs import Jobs
+    from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
     from simaccel.search.mapspace.costs import Objective
 
@@ -81,17 +82,18 @@ class SearchReport:
             figure = draw_convergence(curves, objective, title)
             save_figure(figure, self.plot, force=force, inputs=inputs)
 
-    def table(self, objective: Objective) -> Table:
+    def table(self, objective: Objective, accelerator: Accelerator) -> Table:
         """Tabulate the searches."""
         from simaccel.report.accounts import accounts_table
 
-        return accounts_table(self.accounts, objective)
+        return accounts_table(self.accounts, objective, accelerator)
 
-    def json(self) -> dict[str, Any]:
+    def json(self, objective: Objective, accelerator: Accelerator) -> dict[str, Any]:
         """Return the searches as JSON."""
-        from simaccel.report.accounts import account_json
+        from simaccel.report.accounts import account_json, objective_scale
 
-        return {"searches": [account_json(one) for one in self.accounts]}
+        scale = objective_scale(objective, accelerator)
+        return {"searches": [account_json(one, scale) for one in self.accounts]}
 
 
 def told_options(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from simaccel.cli.choices import GROUPED
 from simaccel.cli.faults import fault
-from simaccel.errors import Fault, InputError, suggest
+from simaccel.errors import Fault, InputError, require_none, suggest
 
 if TYPE_CHECKING:
     from simaccel.importers.onnx_files import ImportedWorkload
@@ -109,18 +109,19 @@ class WorkloadOptions:
             InputError: the workload is no transformer, or its options are wrong.
 
         """
-        self.require_transformer()
-        return _rename_fields(lambda: make(self._transformer(), self._of_transformer()))
+        model, document = self.require_transformer()
 
-    def _transformer(self) -> str | Transformer:
-        """Return the transformer of a configuration, or the name of one."""
-        from simaccel.importers.hugging_face.config import load_config
-        from simaccel.importers.workloads import kind_of_file
+        def made() -> Made:
+            sizes = self._of_transformer()
+            allowed = f"nothing with {self.name}; the file says it"
+            repeated = [name for name in sizes if name in document]
+            require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
+            return make(model, {**document, **sizes})
 
-        return load_config(self.name)[0] if kind_of_file(self.name) == "config" else self.name
+        return _rename_fields(made)
 
-    def require_transformer(self) -> None:
-        """Refuse what generates no tokens.
+    def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
+        """Return a transformer, or its name, and what its file says of a run; refuse all else.
 
         Raises:
             InputError: names the transformers.
@@ -129,14 +130,23 @@ class WorkloadOptions:
         from simaccel.importers.workloads import kind_of_file
         from simaccel.workload import TRANSFORMERS, transformer_names
 
-        if kind_of_file(self.name) == "config":
-            return
+        kind = kind_of_file(self.name)
+        if kind == "config":
+            from simaccel.importers.hugging_face.config import load_config
+
+            return load_config(self.name)[0], {}
+        if kind == "document":
+            from simaccel.workload.files import load_transformer
+
+            if (of_file := load_transformer(self.name)) is not None:
+                return of_file
         if self.name.lower() not in transformer_names():
             allowed = suggest(self.name.lower(), transformer_names())
             if not allowed.startswith("did"):
                 allowed = suggest("", [transformer.name for transformer in TRANSFORMERS])
             allowed = f"a transformer, as --generate is given; {allowed}"
             raise InputError([fault("--workload", self.name, allowed)])
+        return self.name, {}
 
     def _of_transformer(self) -> dict[str, Any]:
         from simaccel.workload import require_taken
@@ -209,8 +219,8 @@ class WorkloadOptions:
         dims: dict[str, Any] = {}
         for text in self.dims:
             name, equals, size = text.rpartition("=")
-            if not equals or not name.strip() or name.strip() in dims:
-                raise InputError([fault("--dim", text, "NAME=SIZE, each name once")])
+            if not equals or not name.strip():
+                raise InputError([fault("--dim", text, f"NAME=SIZE, as in {text or 'n'}=1")])
             dims[name.strip()] = number(size)
         return dims
 

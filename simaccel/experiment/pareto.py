@@ -95,7 +95,7 @@ def _ends(
 
 
 def figures_of(result: ExperimentResult) -> dict[Figure, float]:
-    """Return what a front may be made of: cycles, pJ, pJ cycles and bytes as the machine has them.
+    """Return what a front may be made of, as the machine has it: cycles, pJ, joule seconds, bytes.
 
     ``footprint`` is what the mapping reserves in the buffer.
     """
@@ -105,7 +105,7 @@ def figures_of(result: ExperimentResult) -> dict[Figure, float]:
         "cycles": run.cycles,
         "utilisation": result.utilisation,
         "energy": energy,
-        "edp": energy * run.cycles,
+        "edp": energy * 1e-12 * result.accelerator.seconds(run.cycles),
         "dram-bytes": dram_bytes(run.moved),
         "footprint": result.prediction.buffer_bytes,
     }

@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import Fault, InputError
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
@@ -24,6 +24,7 @@ from simaccel.report.units import (
     edp_text,
     power_text,
     seconds_text,
+    share_text,
     work_energy_text,
 )
 from simaccel.units import LIMITS
@@ -35,14 +36,19 @@ MOST_ROWS = 20
 """Designs in the table of a terminal; files have all."""
 _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "cycles": ("cycles", lambda n: cycles_text(round(n))),
+    "bound_cycles": ("bound", lambda n: cycles_text(round(n))),
     "seconds": ("time", seconds_text),
+    "utilisation": ("util.", share_text),
     "dram_bytes": ("DRAM", bytes_text),
+    "dram_bound_bytes": ("DRAM bound", bytes_text),
     "energy_pj": ("energy", work_energy_text),
     "edp_js": ("EDP", edp_text),
     "area_mm2": ("area", area_text),
     "power_mw": ("power", power_text),
     "buffer_bytes": ("reserved", bytes_text),
 }
+FIGURE_HEADS: Final = tuple(head for head, _ in _SHOWN.values())
+"""Headings of the figures that people read."""
 
 
 def exploration_title(found: ExploredDesigns, space: DesignSpace) -> str:
@@ -61,11 +67,10 @@ def exploration_table(found: ExploredDesigns) -> Table:
     """Tabulate the frontier, or else the designs that ran, by the objective."""
     shown = rows_shown(found)
     names = [one.name for one in found.dimensions]
-    heads = [head for head, _ in _SHOWN.values()]
-    table = make_table(names, heads, ("limit", ""))
+    table = make_table(names, FIGURE_HEADS, ("limit", ""))
     table.columns[-2].no_wrap = True
     for one in shown:
-        add_row(table, _cells(one), style="bold" if one.best else "")
+        add_row(table, row_cells(one), style="bold" if one.best else "")
     return table
 
 
@@ -78,7 +83,8 @@ def rows_shown(found: ExploredDesigns) -> list[ExploredPoint]:
     return some[:MOST_ROWS]
 
 
-def _cells(one: ExploredPoint) -> list[str]:
+def row_cells(one: ExploredPoint) -> list[str]:
+    """Write the row of a design: its settings, `FIGURE_HEADS`, what limits it, its mark."""
     figures = one.figures or {}
     texts = [setting.text for setting in one.design.settings]
     shown = [write(figures[name]) for name, (_, write) in _SHOWN.items()]

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from simaccel.experiment.exploration.explore import ExploredDesigns, ExploredPoint
 from simaccel.report.exploration import (
+    FIGURE_HEADS,
     columns,
     counted_lines,
-    mark,
+    row_cells,
     rows,
     rows_shown,
 )
 from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 from simaccel.report.figures.style import style, svg_text
-from simaccel.report.units import (
-    area_text,
-    bytes_text,
-    cycles_text,
-    power_text,
-    seconds_text,
-    work_energy_text,
-)
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -66,13 +58,12 @@ for (const head of document.querySelectorAll("div.all th")) head.onclick = () =>
 </script>
 </html>
 """
-_HEADS = ("cycles", "time", "energy", "area", "power", "buffer", "")
 
 
 def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     """Return the page, which needs nothing else."""
     names = [dimension.name for dimension in exploration.dimensions]
-    shown = [_cells(point) for point in rows_shown(exploration)]
+    shown = [row_cells(point) for point in rows_shown(exploration)]
     marks = [_class(point) for point in rows_shown(exploration)]
     asked = f"objective: {exploration.plan.objective}"
     limits = ", ".join(map(str, exploration.plan.limits))
@@ -87,26 +78,12 @@ def exploration_page(exploration: ExploredDesigns, title: str) -> str:
     return _PAGE.format(
         title=escape(title),
         lines="\n".join(f"<p>{escape(line)}</p>" for line in lines),
-        shown=_table([*names, *_HEADS], shown, marks),
+        shown=_table([*names, *FIGURE_HEADS, "limit", ""], shown, marks),
         designs=_table(
             columns(exploration), every, [_class(point) for point in exploration.points]
         ),
         **pictures,
     )
-
-
-def _cells(one: ExploredPoint) -> list[str]:
-    figures: dict[str, Any] = one.figures or {}
-    return [
-        *(setting.text for setting in one.design.settings),
-        cycles_text(round(figures["cycles"])),
-        seconds_text(figures["seconds"]),
-        work_energy_text(figures["energy_pj"]),
-        area_text(figures["area_mm2"]),
-        power_text(figures["power_mw"]),
-        bytes_text(figures["buffer_bytes"]),
-        mark(one),
-    ]
 
 
 def _class(one: ExploredPoint) -> str:

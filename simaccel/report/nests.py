@@ -8,14 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from simaccel.mapping.text import tree_lines
 from simaccel.mapping.tree import Loop, Spread
+from simaccel.report.accounts import convergence_json, objective_scale
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, energy_text, share_text, work_energy_text
+from simaccel.report.units import (
+    bytes_text,
+    cycles_text,
+    edp_text,
+    energy_text,
+    share_text,
+    work_energy_text,
+)
 from simaccel.search.mapspace.nests import NestResult
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.analytic.prediction import GroupPrediction
+    from simaccel.search.mapspace.costs import Objective
     from simaccel.workload import Workload
 
 
@@ -23,7 +32,7 @@ def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction
     """Tabulate the best mapping of each einsum, and the vector operators, which have no choice."""
     table = make_table(
         ("operator", "mapspace"),
-        ("cycles", "util.", "energy", "EDP (J cycles)", "mappings", "tried"),
+        ("cycles", "util.", "energy", "EDP", "mappings", "tried"),
         ("busiest", "search ended by"),
     )
     for layer in mapped:
@@ -35,7 +44,7 @@ def mapped_table(mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction
                 cycles_text(layer.cycles),
                 share_text(layer.utilisation),
                 work_energy_text(layer.energy_pj),
-                f"{layer.edp * 1e-12:.4g}" if layer.edp > 0 else "unknown",
+                edp_text(layer.edp_js),
                 _count(layer.found.size),
                 _count(layer.found.gone),
                 ", ".join(layer.bounds),
@@ -154,10 +163,13 @@ def fanouts_table(mapped: NestResult) -> Table:
 
 
 def mapspace_json(
-    workload: Workload, mapped: Sequence[NestResult], vectors: Sequence[GroupPrediction]
+    workload: Workload,
+    mapped: Sequence[NestResult],
+    vectors: Sequence[GroupPrediction],
+    objective: Objective,
 ) -> dict[str, Any]:
     """Return all operators with their sums, each as often as it runs."""
-    einsums = [mapped_json(nest) for nest in mapped]
+    einsums = [mapped_json(nest, objective) for nest in mapped]
     others = [_vector_json(vector) for vector in vectors]
     times = [*(workload.times(nest.target.einsum.name) for nest in mapped), *[1] * len(others)]
     rows = list(zip([*einsums, *others], times, strict=True))
@@ -166,7 +178,7 @@ def mapspace_json(
     return {
         "cycles": cycles,
         "energy_pj": energy,
-        "edp_j_cycles": energy * cycles * 1e-12,
+        "edp_js": energy * 1e-12 * mapped[0].target.accelerator.seconds(cycles),
         "operators": einsums,
         "vectors": others,
     }
@@ -182,8 +194,9 @@ def _vector_json(vector: GroupPrediction) -> dict[str, Any]:
     }
 
 
-def mapped_json(mapped: NestResult) -> dict[str, Any]:
+def mapped_json(mapped: NestResult, objective: Objective) -> dict[str, Any]:
     """Return a mapping and its figures as one JSON object."""
+    scale = objective_scale(objective, mapped.target.accelerator)
     search = mapped.found
     return {
         "operator": mapped.target.einsum.name,
@@ -195,12 +208,12 @@ def mapped_json(mapped: NestResult) -> dict[str, Any]:
         "ineffectual_macs": mapped.ineffectual,
         "utilisation": mapped.utilisation,
         "energy_pj": mapped.energy_pj,
-        "edp_j_cycles": mapped.edp * 1e-12,
+        "edp_js": mapped.edp_js,
         "mapspace_size": search.size,
         "mappings_tried": search.gone,
         "mappings_valid": search.valid,
         "search_ended_by": search.ended,
-        "convergence": [{"mappings": n, "objective": value} for n, value in search.curve],
+        "convergence": convergence_json(search.curve, scale),
         "accesses": _accesses(mapped),
         "instances": _instances(mapped),
         "mapping": {

@@ -15,7 +15,7 @@ from simaccel.mapping.documents import mapping_document
 from simaccel.numbers import plain
 from simaccel.pareto import Front, pick_evenly
 from simaccel.report.layout import add_row, make_table
-from simaccel.report.units import bytes_text, cycles_text, share_text, work_energy_text
+from simaccel.report.units import bytes_text, cycles_text, edp_text, share_text, work_energy_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +26,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "footprint": "footprint_bytes",
     "dram-bytes": "dram_bytes",
     "energy": "energy_pj",
-    "edp": "edp_pj_cycles",
+    "edp": "edp_js",
 }
 """What data calls the figures, with their units."""
 HEADINGS: Final[Mapping[str, str]] = {
@@ -35,9 +35,8 @@ HEADINGS: Final[Mapping[str, str]] = {
     "footprint": "buffer",
     "dram-bytes": "DRAM",
     "energy": "energy",
-    "edp": "EDP (J cycles)",
+    "edp": "EDP",
 }
-_JOULE: Final = 1e12
 SHOWN: Final = 16
 """Points of a dataflow in a table; files have all."""
 
@@ -93,7 +92,7 @@ def figure_text(name: str, value: float) -> str:
     if name == "energy":
         return work_energy_text(value)
     if name == "edp":
-        return f"{value / _JOULE:.4g}" if value > 0 else "unknown"
+        return edp_text(value)
     return bytes_text(int(value))
 
 

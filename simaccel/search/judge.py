@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
-from simaccel.program.lowering import lower
 from simaccel.search.mapspace.search import Each
 from simaccel.workload import Workload
 
@@ -82,6 +80,9 @@ class _Task:
 
 
 def _run(task: _Task) -> RunOutcome:
+    from simaccel.machine.machine import Machine  # noqa: PLC0415 - a dry run runs nothing
+    from simaccel.program.lowering import lower  # noqa: PLC0415
+
     try:
         machine = Machine(task.accelerator, lower(task.workload, task.mapping), accounts=False)
         cycles = machine.cycles_below(task.below)

@@ -98,6 +98,7 @@ from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
 from simaccel.files.schema import faults_of, read_yaml
 from simaccel.numbers import BITS, BYTE, PACKED_BITS
 from simaccel.workload.attention import ModelDimensions, attention, attention_model
+from simaccel.workload.building import require_taken
 from simaccel.workload.conv import conv2d
 from simaccel.workload.documents import einsums_document
 from simaccel.workload.einsum import (
@@ -127,7 +128,7 @@ from simaccel.workload.forms import (
     VisibleForm,
 )
 from simaccel.workload.gemm import gemm
-from simaccel.workload.language import transformer
+from simaccel.workload.language import Transformer, transformer
 from simaccel.workload.layers import layers_workload
 from simaccel.workload.networks import network, parse_network, whole_network
 from simaccel.workload.precision import NATIVE, parse_precision, with_native, with_precision
@@ -149,10 +150,12 @@ def load_document(
     *,
     bytes_per_element: int | None = None,
     bytes_by_tensor: Mapping[str, int] | None = None,
+    **sizes: Any,  # noqa: ANN401 - sizes
 ) -> Workload:
     """Return the workload of a YAML file; element sizes are taken where the file says none.
 
-    ``parse``: reads the file's document where that may be of another form, too.
+    ``parse``: reads the file's document where that may be of another form, too. ``sizes``: of a
+    transformer's run, where its file doesn't say them.
 
     Raises:
         InputError: every fault, each with the file.
@@ -161,15 +164,14 @@ def load_document(
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
+    require_taken(str(path), "config" if _is_transformer(document) else "document", sizes)
+    _require_unsaid(document, sizes, path)
+    document = {**document, **sizes}
     parsed = (parse or parse_workload)(document, str(path))
     if parsed.parameters["kind"] != "einsums":
         widths = bytes_document(bytes_per_element, bytes_by_tensor)
         said = {name: value for name, value in widths.items() if value}
-        require_none(
-            Fault("workload", name, value, f"nothing with {path}; the file says it")
-            for name, value in said.items()
-            if name in document
-        )
+        _require_unsaid(document, said, path)
         return parse_workload({**document, **said}, str(path)) if said else parsed
     asked = dict(bytes_by_tensor or {})
     if bytes_per_element is not None:
@@ -178,6 +180,41 @@ def load_document(
         if not free:
             asked["*"] = bytes_per_element
     return _size_elements(parsed, asked, str(path)) if asked else parsed
+
+
+def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any]] | None:
+    """Return the transformer of a YAML file, and its run as it says it; None for other kinds.
+
+    Raises:
+        InputError: every fault, each with the file.
+
+    """
+    document, faults = read_yaml(Path(path), "a mapping that describes a workload")
+    if faults:
+        raise InputError(faults)
+    if not _is_transformer(document):
+        return None
+    parse_workload(document, str(path))
+    form = KnownTransformerForm if "model" in document else OwnTransformerForm
+    without = {name: value for name, value in document.items() if name not in ("precision", NATIVE)}
+    names = [*TransformerForm.model_fields, "precision"]
+    run = {name: document[name] for name in names if name in document and name != "kind"}
+    return _transformer_of(form.model_validate(without)), run
+
+
+def _is_transformer(document: Mapping[Any, Any]) -> bool:
+    return document.get("kind") == "transformer"
+
+
+def _require_unsaid(
+    document: Mapping[Any, Any], given: Mapping[str, object], path: str | Path
+) -> None:
+    """Refuse sizes that the file of a document says."""
+    require_none(
+        Fault("workload", name, value, f"nothing with {path}; the file says it")
+        for name, value in given.items()
+        if name in document
+    )
 
 
 def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) -> Workload:
@@ -261,13 +298,17 @@ def _workload(form: Document) -> Workload:
     del parameters["kind"]
     if isinstance(form, KnownTransformerForm | OwnTransformerForm):
         run = {name: parameters[name] for name in TransformerForm.model_fields if name != "kind"}
-        model = form.transformer() if isinstance(form, OwnTransformerForm) else form.model
-        return transformer(model, **_drop_absent(run))
+        return transformer(_transformer_of(form), **_drop_absent(run))
     if isinstance(form, NetworkForm):
         return network(parameters.pop("model"), **parameters)
     if isinstance(form, GemmForm | ConvForm):
         return _operator_of_shape(form, parameters)
     return _attention(form, parameters)
+
+
+def _transformer_of(form: KnownTransformerForm | OwnTransformerForm) -> str | Transformer:
+    """Return the transformer of a form, or its name in the catalogue."""
+    return form.transformer() if isinstance(form, OwnTransformerForm) else form.model
 
 
 def _drop_absent(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -341,29 +382,13 @@ def _tensor(name: str, given: TensorForm) -> Tensor:
     return Tensor(name, said_bytes(said), kind, assumed=said is None, **marks)
 
 
-def _operator(name: str, operator_form: OperatorForm) -> Operator:
-    inputs, output = (
-        tuple(_operand(text) for text in operator_form.inputs),
-        _operand(operator_form.output),
-    )
-    if operator_form.kind != "einsum":
-        scale = 1.0 if operator_form.scale is None else operator_form.scale
-        seen = _visible(operator_form.visible)
-        return Vector(
-            name,
-            operator_form.kind,
-            operator_form.ranks,
-            inputs,
-            output,
-            operator_form.axis,
-            scale,
-            seen,
-        )
-    own = {
-        "axis": operator_form.axis,
-        "scale": operator_form.scale,
-        "visible": _visible(operator_form.visible),
-    }
+def _operator(name: str, form: OperatorForm) -> Operator:
+    inputs, output = tuple(map(_operand, form.inputs)), _operand(form.output)
+    if form.kind != "einsum":
+        scale = 1.0 if form.scale is None else form.scale
+        seen = _visible(form.visible)
+        return Vector(name, form.kind, form.ranks, inputs, output, form.axis, scale, seen)
+    own = {"axis": form.axis, "scale": form.scale, "visible": _visible(form.visible)}
     faults = [
         Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
         for field, value in own.items()
@@ -371,7 +396,7 @@ def _operator(name: str, operator_form: OperatorForm) -> Operator:
     ]
     if faults:
         raise InputError(faults)
-    return Einsum(name, operator_form.ranks, inputs, output)
+    return Einsum(name, form.ranks, inputs, output)
 
 
 def _operand(given: OperandForm) -> Operand:

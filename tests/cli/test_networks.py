@@ -50,6 +50,25 @@ def test_a_generation_has_times_rates_and_classes(cli: Call) -> None:
     assert quiet.startswith("time to first token")
 
 
+_OWN = "kind: transformer\nname: mine\nhidden: 64\nheads: 4\nff_size: 128\n"
+
+
+def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(_OWN)
+    asked = f"workload show {path} --json --phase decode --kv-len 8 --batch 2"
+    said = tmp_path / "said.yaml"
+    said.write_text(_OWN + "phase: decode\nkv_len: 8\nbatch: 2\n")
+    assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
+    refused = cli(f"workload show {said} --batch 3")
+    assert f"--batch: got 3; allowed: nothing with {said}; the file says it" in refused.stderr
+    run = f"run --hw toy --workload {path} --dataflow naive --generate 3 --prompt 4 --quiet"
+    batch = cli(f"{run} --batch 2")
+    assert batch.exit_code == 0, batch.stderr
+    said.write_text(_OWN + "batch: 2\n")
+    assert cli(run.replace(str(path), str(said))).stdout == batch.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -89,7 +108,7 @@ def test_an_onnx_model_is_shown_with_what_became_of_it(cli: Call, tmp_path: Path
     assert "; 0 of 1 tensors go from operator to operator" in ran
     for options, said in (
         ("", "--dim n: got nothing; allowed: n=SIZE, the size of dimension"),
-        ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE"),
+        ("--dim n", "--dim: got 'n'; allowed: NAME=SIZE, as in n=1"),
         ("--dim n=5 --batch 3", "--batch: got 3; allowed: nothing with"),
     ):
         failed = cli(f"run --hw edge --workload {path} {options}")

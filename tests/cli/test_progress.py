@@ -76,6 +76,40 @@ def test_nobody_is_told_outside_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -
     assert plain.getvalue() == ""
 
 
+def test_a_command_that_tells_of_nothing_shows_that_it_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bar of a bound, which has none of its own; it gives way to the output."""
+    terminal = _look(monkeypatch)
+    shown = len(terminal.getvalue())
+    real = ProgressBar.resume
+
+    def at_once(bar: ProgressBar) -> None:
+        real(bar)
+        bar.show(0.0)
+
+    monkeypatch.setattr(ProgressBar, "resume", at_once)
+    _called("bound --workload gemm --shape M=8,K=8,N=8")
+    assert any(line.startswith("bound ") for line in _lines(terminal)[shown:])
+    assert not progress._open
+
+
+def test_the_inner_of_two_bars_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _look(monkeypatch)
+    monkeypatch.setattr(ProgressBar, "_appear", lambda _: None)
+    with ProgressBar("outer", waits=True) as outer:
+        with ProgressBar("inner") as bar:
+            outer.show(0.5)
+            bar.show(0.5)
+        assert not any(line.startswith("outer") for line in _lines(terminal))
+        assert any(line.startswith("inner") for line in _lines(terminal))
+        outer.show(0.5)
+        assert any(line.startswith("outer") for line in _lines(terminal))
+        progress.clear_for_output()
+        outer.show(0.5)
+        assert _lines(terminal)[-1] == ""
+
+
 def test_a_comparison_tells_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _look(monkeypatch)
     _called(

@@ -80,7 +80,7 @@ def best(goal: MappingTarget, effort: Effort | None = None) -> NestResult:
 
 def edp(mapped: NestResult) -> float:
     """Give energy times delay in J cycles."""
-    return mapped.edp * 1e-12
+    return mapped.energy_pj * mapped.cycles * 1e-12
 
 
 def energy_uj(mapped: NestResult) -> float:

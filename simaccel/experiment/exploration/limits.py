@@ -18,8 +18,10 @@ DRAM_FIGURES: Final = (
     "dram_read_bytes",
     "dram_write_bytes",
     *(f"dram_{name}_bytes" for name in CLASSES),
+    "dram_bound_bytes",
+    "dram_compulsory_bytes",
 )
-"""DRAM bytes: all, by way, and by class of tensors."""
+"""DRAM bytes: all, by way, by class of tensors, and what a design moves at least."""
 FIGURES: Final = (
     "cycles",
     "bound_cycles",

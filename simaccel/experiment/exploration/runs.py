@@ -8,7 +8,13 @@ from typing import Any
 
 from simaccel.analytic.native import ideal_cycles
 from simaccel.errors import SimaccelError
-from simaccel.experiment.run import ExperimentResult, energy_pj, moved_tree, simulate
+from simaccel.experiment.run import (
+    ExperimentResult,
+    energy_pj,
+    floor_json,
+    moved_tree,
+    simulate,
+)
 from simaccel.experiment.store import result_key
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.hardware import Accelerator
@@ -77,9 +83,11 @@ def _simulate_key(asked: RunKey) -> Record:
 
 
 def _dram_bytes(result: ExperimentResult) -> Record:
-    """Return DRAM bytes: all, read, written, and of each class of tensors."""
+    """Return DRAM bytes: all, read, written, of each class of tensors, the bound, compulsory."""
     moved = result.run.moved
     ways = {way: sum(n.values()) for way, n in moved_tree(moved)["dram"].items()}
     classes = dram_by_class(result.workload, moved)
     named = {f"dram_{name}_bytes": n for name, n in (ways | classes).items()}
-    return {"dram_bytes": dram_bytes(moved), **named}
+    floor = floor_json(result.floor)
+    least = {f"dram_{name}": floor[name] for name in ("bound_bytes", "compulsory_bytes")}
+    return {"dram_bytes": dram_bytes(moved), **named, **least}

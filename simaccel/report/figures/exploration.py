@@ -27,7 +27,7 @@ _LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "seconds": ("time", seconds_text),
     "energy_pj": ("energy", energy_text),
     "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
-    "buffer_bytes": ("buffer needed", bytes_text),
+    "buffer_bytes": ("buffer reserved", bytes_text),
 }
 """What people read for a figure, and how its values are written."""
 _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))

@@ -21,10 +21,10 @@ LABELS: Final = {
     "footprint": "buffer (bytes)",
     "dram-bytes": "DRAM traffic (bytes)",
     "energy": "energy (J)",
-    "edp": "energy x delay (J cycles)",
+    "edp": "energy-delay product (Js)",
 }
 _TICKS: Final = 6
-_SCALE: Final = {"utilisation": 100.0, "energy": 1e-12, "edp": 1e-12}
+_SCALE: Final = {"utilisation": 100.0, "energy": 1e-12}
 _LOG_RATIO: Final = 8
 _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6

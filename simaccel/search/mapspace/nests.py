@@ -112,9 +112,9 @@ class NestResult:
         return sum(float(energy) for energy in by_level.values())
 
     @property
-    def edp(self) -> float:
-        """Energy times delay in pJ cycles."""
-        return self.energy_pj * self.cycles
+    def edp_js(self) -> float:
+        """Energy times delay in joule seconds."""
+        return self.energy_pj * 1e-12 * self.target.accelerator.seconds(self.cycles)
 
     @property
     def macs(self) -> int:

@@ -37,6 +37,8 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
         "dram_weights_bytes": cycles,
         "dram_activations_bytes": 2 * cycles,
         "dram_cache_bytes": 0,
+        "dram_bound_bytes": 2 * cycles,
+        "dram_compulsory_bytes": cycles,
         "buffer_bytes": buffer,
         "limit": "array" if cycles > 60 else "sfu",
     }
@@ -60,6 +62,7 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert found["buffer_bytes"] == 700
     assert found["dram_bytes"] == 3 * 350
     assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (2 * 350, 350)
+    assert (found["dram_bound_bytes"], found["dram_compulsory_bytes"]) == (2 * 350, 350)
     assert limit_of([_record(50, 20, 30, 700), _record(100, 40, 60, 512)]) == "array"
     assert found["utilisation"] == pytest.approx(10 / 16)
     assert found["area_mm2"] == pytest.approx((16 * 5824 + 1024 * 8.87 + 4 * 11884) * 1e-6)
