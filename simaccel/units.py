@@ -41,6 +41,7 @@ class Cause(IntEnum):
     DRAM_BANKS = 10
     START = 11
     LINK = 12
+    CORE_NOC = 13
 
 
 STALLS: Final = tuple(cause for cause in Cause if cause not in (Cause.BUSY, Cause.IDLE))
@@ -126,6 +127,9 @@ CAUSES: Final[Mapping[str, NamedCause]] = {
         "buffer port", "buffer ports", "the buffer's ports", "#009E73", "----", "yellow"
     ),
     "noc": NamedCause("NoC", "NoC", "the NoC", "#999933", "++++", "olive"),
+    "core_noc": NamedCause(
+        "NoC of cores", "NoC of cores", "the NoC between the cores", "#44AA99", "..", "rail_idle"
+    ),
     **{name: unit.cause for name, unit in UNITS.items()},
     "drain": NamedCause(
         "drain",
@@ -163,6 +167,7 @@ FREED: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "buffer_ports": ("buffer ports", "reads and writes of the buffer take no cycles"),
     "noc": ("NoC", "pipes without limit of width and without latency"),
+    "core_noc": ("NoC of cores", "links between memories and cores take no cycles"),
     **{name: (unit.cause.label, unit.freed) for name, unit in UNITS.items() if unit.freed},
     LOADING: (
         "loading of the array",

@@ -65,6 +65,13 @@ def _with_cores(draw: Random, on: Accelerator) -> Accelerator:
         "groups.overlap": draw.random() < 0.75,
         "buffer.capacity_bytes": draw.choice([512, 2048, "unlimited"]),
     }
+    topology = draw.choice([None, None, "bus", "ring", "crossbar"])
+    if topology is not None:
+        fields |= {
+            "cores.noc.topology": topology,
+            "cores.noc.link_bytes_per_cycle": draw.choice([1, 3, 16]),
+            "cores.noc.hop_cycles": draw.choice([0, 2]),
+        }
     return with_values(on, fields, "drawn")
 
 

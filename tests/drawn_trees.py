@@ -193,7 +193,7 @@ def over_cores(seed: int, case: Drawn) -> Drawn:
     draw = Random(f"cores {seed}")
     fields = {"cores.count": draw.randint(1, 4), "cores.noc.multicast": draw.random() < 0.5}
     case = _sharing(draw, case)
-    on = with_values(case.on, fields, "drawn")
+    on = with_values(case.on, fields | draw_core_noc(seed), "drawn")
     body = list(case.mapping.body)
     for at, group in enumerate(body):
         for _ in range(draw.choice([0, 4, 4])):
@@ -208,6 +208,20 @@ def over_cores(seed: int, case: Drawn) -> Drawn:
                 break
             body[at] = before
     return Drawn(case.of, on, replace(case.mapping, body=tuple(body)))
+
+
+def draw_core_noc(seed: int) -> dict[str, object]:
+    """Draw fields of links between memories and cores, for two machines of three."""
+    draw = Random(f"links {seed}")
+    topology = draw.choice([None, None, "bus", "crossbar", "ring", "mesh"])
+    if topology is None:
+        return {}
+    return {
+        "cores.noc.topology": topology,
+        "cores.noc.link_bytes_per_cycle": draw.choice([1, 3, 16]),
+        "cores.noc.hop_cycles": draw.choice([0, 1, 20]),
+        "cores.noc.pj_per_bit_hop": draw.choice([0.1, 1]),
+    }
 
 
 def _sharing(draw: Random, case: Drawn) -> Drawn:

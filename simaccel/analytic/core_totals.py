@@ -15,9 +15,10 @@ from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memo
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_core, without_core
-from simaccel.hardware.memory import READS
-from simaccel.mapping.cores import CoreCut, core_spreads, piece_of, shares
+from simaccel.hardware.memory import READS, WRITES, leaves_core
+from simaccel.mapping.cores import CoreCut, CoreSets, core_spreads, piece_of, shares
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Keep
 from simaccel.workload import Workload
@@ -31,8 +32,22 @@ class CoreTotals:
 
     cores: tuple[int, ...]
     totals: FamilyTotals
-    reads: Mapping[str, int]
-    """How often a tensor is loaded for all of them; what isn't here, by each of them."""
+    shared: Mapping[str, CoreSets]
+    """By tensor the cores that each read serves; what isn't here, each core reads for itself."""
+
+    def behind(self, first: int) -> CoreTotals:
+        """Return the counts on cores that are counted from ``first``."""
+        cores = tuple(first + core for core in self.cores)
+        shared = {
+            name: tuple(tuple(first + core for core in readers) for readers in sets)
+            for name, sets in self.shared.items()
+        }
+        return CoreTotals(cores, self.totals, shared)
+
+    def readers(self, level: str, tensor: str) -> CoreSets:
+        """Return the cores that each transfer at a level serves."""
+        alone = tuple((core,) for core in self.cores)
+        return self.shared.get(tensor, alone) if level in READS else alone
 
 
 def core_totals(
@@ -53,10 +68,7 @@ def core_totals(
 
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
     first = 0 if group.place is None else group.place.start
-    return tuple(
-        replace(totals, cores=tuple(first + core for core in totals.cores))
-        for totals in _totals(cut, family, accelerator)
-    )
+    return tuple(totals.behind(first) for totals in _totals(cut, family, accelerator))
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:
@@ -76,10 +88,10 @@ def _totals(
     """Yield the counts of each size of piece; ``family``: what a core does of one."""
     for share in shares(cut):
         piece = family(share.sizes)
-        reads: dict[str, int] = {}
+        reads: dict[str, CoreSets] = {}
         if accelerator.cores.noc.multicast:
             moving = _moving(piece.space).items()
-            reads = {name: share.reads(cut.spreads, ranks) for name, ranks in moving}
+            reads = {name: share.readers(cut.spreads, ranks) for name, ranks in moving}
         yield CoreTotals(share.cores, evaluate(piece, accelerator), reads)
 
 
@@ -127,10 +139,42 @@ class GroupTotals:
         moved: dict[Level, Ints] = {}
         for share in self.every:
             for (level, name), n_bytes in share.totals.counts.moved.items():
-                times = share.reads.get(name) if level in READS else None
-                more = (times or len(share.cores)) * ints(n_bytes)
+                more = len(share.readers(level, name)) * ints(n_bytes)
                 moved[level, name] = moved.get((level, name), ints(0)) + more
+        for (level, name), crossed in self._crossings.items():
+            way = HOPS_READ if level in READS else HOPS_WRITE
+            known = moved.get((way, name), ints(0))
+            moved[way, name] = known + sum(crossed.values(), start=ints(0))
         return moved
+
+    @cached_property
+    def _crossings(self) -> dict[Level, dict[str, Ints]]:
+        """Bytes by level and tensor, then by the link of the cores' NoC that they cross."""
+        cores, crossings = self.accelerator.cores, dict[Level, dict[str, Ints]]()
+        if cores.noc.topology is None:
+            return crossings
+        for share in self.every:
+            for (level, name), n_bytes in share.totals.counts.moved.items():
+                if not leaves_core(level):
+                    continue
+                links: Counter[str] = Counter()
+                for readers in share.readers(level, name):
+                    ways = (cores.links(core, write=level in WRITES) for core in readers)
+                    links.update({link for way in ways for link in way})
+                crossed = crossings.setdefault((level, name), {})
+                for link, times in links.items():
+                    crossed[link] = crossed.get(link, ints(0)) + times * ints(n_bytes)
+        return crossings
+
+    @cached_property
+    def links(self) -> dict[str, Ints]:
+        """Cycles that bytes take at least of each link of the cores' NoC, by name."""
+        total: dict[str, Ints] = {}
+        for crossed in self._crossings.values():
+            for link, n_bytes in crossed.items():
+                total[link] = total.get(link, ints(0)) + n_bytes
+        rate, order = self.accelerator.cores.noc.rate, self.accelerator.cores.every_link
+        return {link: ints(rate.cycles(total[link])) for link in order if link in total}
 
     @property
     def dram_bytes(self) -> Ints:
@@ -153,20 +197,20 @@ class GroupTotals:
                     work[on_core(core, name)] += int(cycles)
         own = {name: n for name, n in work.items() if without_core(name) not in self._shared}
         order = dict.fromkeys(self.every[0].totals.resources, 0)
-        return {**order, **own, **{name: int(n) for name, n in self._shared.items()}}
+        shared = {**self._shared, **self.links}
+        return {**order, **own, **{name: int(n) for name, n in shared.items()}}
 
     @cached_property
     def bound(self) -> Ints:
         """Cycles that no run is below: core 0's way, or the busiest resource of all."""
         first = self.every[0].totals
-        if len(self.every) == len(self.every[0].cores) == 1:
-            return first.bound()
-        found = first.bound()
-        for share in self.every:
-            for name, work in share.totals.resources.items():
-                busiest = self._shared.get(name, work) + first.start_cycles
-                found = np.maximum(found, busiest)
-        return ints(found)
+        busiest, works = first.bound(), list(self.links.values())
+        if len(self.every) > 1 or len(self.every[0].cores) > 1:
+            resources = (share.totals.resources.items() for share in self.every)
+            works += [self._shared.get(name, work) for each in resources for name, work in each]
+        for work in works:
+            busiest = np.maximum(busiest, work + first.start_cycles)
+        return ints(busiest)
 
     def work(self) -> Ints:
         """Return the cycles that an array or SFU works at least, whatever is on chip already."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
+from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.units import LINK
 
@@ -64,6 +65,7 @@ class LinkWork:
     def moved(self) -> dict[Level, int]:
         """Bytes by level and tensor, once."""
         exchange, moved = self.exchange, Counter[Level]()
+        hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, taken, given_away in exchange.chunks(self.accelerator):
             sent = self.accelerator.chips.sent_bytes(
                 exchange.kind, self._most(taken, given_away), exchange.rings
@@ -76,7 +78,13 @@ class LinkWork:
             moved["buffer_write", exchange.target] += trips * sent
             moved["buffer_read", exchange.target] += trips * exchange.n_bytes(given_away)
             moved["dram_write", exchange.target] += trips * exchange.n_bytes(given_away)
+            moved[HOPS_READ, exchange.source] += trips * exchange.n_bytes(taken) * hops_in
+            moved[HOPS_WRITE, exchange.target] += trips * exchange.n_bytes(given_away) * hops_out
         return {level: n for level, n in moved.items() if n}
+
+    def _links(self, *, write: bool) -> tuple[str, ...]:
+        """Return the links of the NoC between memories and core 0, whose queues it uses."""
+        return self.accelerator.cores.links(0, write=write)
 
     def _total(self, level: str) -> int:
         return sum(n for (where, _), n in self.moved.items() if where == level)
@@ -88,7 +96,12 @@ class LinkWork:
         parts = hardware.dram.channels
         loads = hardware.channel_read_rate.cycles(self._total("dram_read") // parts)
         stores = hardware.channel_rate.cycles(self._total("dram_write") // parts)
+        links: Counter[str] = Counter()
+        for way, write in (("dram_read", False), ("dram_write", True)):
+            cycles = hardware.cores.noc.rate.cycles(self._total(way))
+            links.update(dict.fromkeys(self._links(write=write), cycles))
         return {
+            **links,
             "dram": max(0, loads + stores - 1),
             "buffer_read": hardware.read_rate.cycles(self._total("buffer_read")),
             "buffer_write": hardware.write_rate.cycles(self._total("buffer_write")),

@@ -299,12 +299,13 @@ class BlockFills:
                 service = backing.channel_read_rate.cycles(spec.channel_bytes(n_bytes, 0))
                 name, served = self.accelerator.memory(view.kind), service * (entry.slots > 0)
                 once = use not in dict(inputs[:position])  # X + X needs one tile
-                known[name] = known.get(name, ints(spec.latency_cycles)) + served * once
-                alone = spec.latency_cycles + served + self._entering(path, cuts, block, position)
+                latency = spec.latency_cycles + self.accelerator.cores.latency_cycles(0)
+                known[name] = known.get(name, ints(latency)) + served * once
+                alone = latency + served + self._entering(path, cuts, block, position)
                 cycles = np.maximum(cycles, alone)
                 break
-        for latency in known.values():
-            cycles = np.maximum(cycles, latency + self._entering(path, cuts, block))
+        for there in known.values():
+            cycles = np.maximum(cycles, there + self._entering(path, cuts, block))
         return ints(cycles)
 
     @property

@@ -14,6 +14,7 @@ from simaccel.analytic.orojenesis.floor import floors_of, on_chip_bytes
 from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.errors import MistakeError
 from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import hop_bytes
 from simaccel.hardware.memory import dram_bytes, shared_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.chips.exchanges import Exchange
@@ -94,11 +95,13 @@ class RequiredWork:
         pairs = [pair for pair in both if pair[0].name not in self._sent]
         for group, (counted, ran) in zip(self.mapping.groups, pairs, strict=True):
             moved, shared = dram_bytes(counted.moved), shared_bytes(counted.moved)
+            hops = hop_bytes(counted.moved)
             for kind, expected, counts, machine in (
                 ("MACs", self._macs(group), counted.macs, ran.macs),
                 ("elements", counted.elements, counted.elements, ran.elements),
                 ("bytes with DRAM", moved, moved, dram_bytes(ran.moved)),
                 ("bytes with a shared buffer", shared, shared, shared_bytes(ran.moved)),
+                ("bytes times links of cores", hops, hops, hop_bytes(ran.moved)),
             ):
                 if not expected == counts == machine:
                     text = f"{expected} expected, {counts} counted, {machine} on the machine"

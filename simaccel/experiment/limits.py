@@ -18,6 +18,7 @@ from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.waiting import computing_unit
 from simaccel.experiment.what_if import FREED_UNITS, free, takes_time
 from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.machine.machine import Machine, OperatorRun, Run
 from simaccel.program.program import Program
@@ -40,7 +41,7 @@ _CASES: Final[Mapping[str, tuple[str, ...]]] = {
     "buffer_port": ("buffer_ports",),
     "dram_queue": ("dram_latency",),
     **{name: (name,) for name in ("dram_bandwidth", "dram_latency", "dram_banks", "noc")},
-    **{name: (name,) for name in (SFU, *FREED_UNITS)},
+    **{name: (name,) for name in (SFU, CORE_NOC, *FREED_UNITS)},
 }
 """What is freed to see what a limit costs."""
 
@@ -161,6 +162,8 @@ def next_limit(result: FinishedRun, limit: RunLimit) -> RunLimit:
 def _name_limit(accelerator: Accelerator, resource: str) -> str:
     if resource in accelerator.every_backing:
         return _of_memory(accelerator, resource)
+    if resource.startswith(CORE_NOC):
+        return CORE_NOC
     return _OF_RESOURCE[without_core(resource)]
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.units import ARRAY, COMPUTE_UNITS, SFU, UNITS
 
@@ -20,7 +21,7 @@ OF_UNIT: Final = (BUSY, IDLE)
 _DRAM: Final = ("dram_bandwidth", "dram_queue")
 _PORT: Final = ("buffer_port",)
 _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
-    "fill": ("dram_latency", "dram_bandwidth", "noc", "buffer_port", ARRAY),
+    "fill": ("dram_latency", "dram_bandwidth", CORE_NOC, "noc", "buffer_port", ARRAY),
     "between": (SFU, ARRAY, "noc", "drain"),
     "start": ("start",),
     "drain": ("drain", IDLE),
@@ -50,7 +51,8 @@ def waiting_by_cause(run: Run | OperatorRun, terms: Mapping[str, int]) -> dict[s
     if sum(terms.values()) > run.cycles:
         return {}
     for term in sorted(terms, key=lambda name: name != unit):
-        own = (BUSY,) if term == unit else _COVERED.get(term, _DRAM)
+        link = (CORE_NOC,) if term.startswith(CORE_NOC) else _DRAM
+        own = (BUSY,) if term == unit else _COVERED.get(term, link)
         _take(left, terms[term], (*own, BUSY))
     return {cause: n for cause, n in left.most_common() if n}
 

@@ -7,7 +7,7 @@ that share a resource in turns may come in another order, so a freed resource ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from simaccel.experiment.free_units import FreeArray, FreePes, FreeSfu
 from simaccel.experiment.loading import loading_cycles, without_loading
 from simaccel.hardware import Accelerator, ArraySpec, SpatialArraySpec
+from simaccel.hardware.core_noc import CORE_NOC, CoreNocSpec
 from simaccel.hardware.spatial import PeMemorySpec
 from simaccel.hardware.spec import Spec
 from simaccel.machine.accounts import EngineCycles
@@ -45,6 +46,7 @@ RESOURCES = (
     "dram_banks",
     "buffer_ports",
     "noc",
+    CORE_NOC,
     SFU,
     ARRAY,
     *FREED_UNITS,
@@ -59,6 +61,7 @@ CASES: tuple[tuple[str, ...], ...] = (
     ("dram_banks",),
     ("buffer_ports",),
     ("noc",),
+    (CORE_NOC,),
     (SFU,),
     (ARRAY,),
     (LOADING,),
@@ -116,13 +119,14 @@ def what_if(
     for a port of the buffer, ports that are freed change nothing, and nothing is run. ``progress``
     is called with the part that is done.
     """
-    possible = [tuple(case) for case in cases if takes_time(accelerator, case)]
-    if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
-        possible = [case for case in possible if "dram_banks" not in case]
-    if accelerator.chips.count == 1:
-        possible = [case for case in possible if LINK not in case]
+    absent = set(_absent(accelerator))
     if not any(loading_cycles(program, accelerator).values()):
-        possible = [case for case in possible if LOADING not in case]
+        absent.add(LOADING)
+    possible = [
+        tuple(case)
+        for case in cases
+        if takes_time(accelerator, case) and not absent.intersection(case)
+    ]
     freed: list[FreedRun] = []
     walks = make_walks(program, accelerator)
     for at, case in enumerate([(), *possible]):
@@ -141,6 +145,16 @@ def what_if(
         if progress is not None:
             progress((at + 1) / (len(possible) + 1))
     return WhatIfResult(freed[0], tuple(freed[1:]))
+
+
+def _absent(accelerator: Accelerator) -> Iterator[str]:
+    """Yield the resources that an accelerator doesn't have."""
+    if all(memory.dram.model == "channel" for memory in accelerator.every_backing.values()):
+        yield "dram_banks"
+    if accelerator.chips.count == 1:
+        yield LINK
+    if accelerator.cores.noc.topology is None:
+        yield CORE_NOC
 
 
 def waited_for_ports(engines: Mapping[str, EngineCycles]) -> bool:
@@ -227,6 +241,12 @@ def _noc(one: Accelerator) -> Accelerator:
     return _with(one, noc=_with(one.noc, **pipes))
 
 
+def _core_noc(one: Accelerator) -> Accelerator:
+    """Take the links away: then the way from memories to cores costs nothing."""
+    noc = CoreNocSpec(multicast=one.cores.noc.multicast)
+    return _with(one, cores=_with(one.cores, noc=noc))
+
+
 def _sfu(one: Accelerator) -> Accelerator:
     return _with(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
 
@@ -271,6 +291,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "dram_banks": lambda one: _memories(one, **_NO_BANKS),
     "buffer_ports": _buffer_ports,
     "noc": _noc,
+    CORE_NOC: _core_noc,
     SFU: _sfu,
     "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
     ARRAY: _array,

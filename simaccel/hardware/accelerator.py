@@ -23,6 +23,7 @@ from simaccel.files.accounting import FileAccount
 from simaccel.hardware.area.spec import NODE, AreaSpec, UnitAreas
 from simaccel.hardware.array import ArraySpec, NotSpatialError, NotSystolicError
 from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.core_noc import HOPS
 from simaccel.hardware.cores import CoresSpec
 from simaccel.hardware.dram.tile import TileRows, larger, rows_of_transfer
 from simaccel.hardware.energy.spec import DRAM, EnergyPrices, EnergySpec
@@ -133,7 +134,8 @@ class Accelerator(Spec):
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
         """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
-        return unknown_energies(self.energy, self.dram.part_name, self.array, self.chips)
+        part, noc = self.dram.part_name, self.cores.noc
+        return unknown_energies(self.energy, part, self.array, noc, self.chips)
 
     @cached_property
     def account(self) -> FileAccount:
@@ -250,7 +252,7 @@ class Accelerator(Spec):
         elif self.array.accumulator is not None:
             sums = [n for (level, _), n in moved.items() if level.startswith("accumulator_")]
             by_level["accumulator"] = sum(sums) * self._accumulator_pj_per_byte
-        return by_level | self.chips.energy_pj(moved)
+        return by_level | self.cores.noc.energy_pj(moved) | self.chips.energy_pj(moved)
 
     @property
     def _accumulator_pj_per_byte(self) -> float:
@@ -266,10 +268,11 @@ class Accelerator(Spec):
         by_tensor: dict[str, dict[str, float]] = {}
         for (level, tensor), n_bytes in moved.items():
             place = level.partition("_")[0].partition(".")[0]
-            by_level = by_tensor.setdefault(tensor, {})
-            price = pes.get(level, 0.0) if place == "pe" else self.prices.of(level)
+            own = {"pe": pes.get(level, 0.0), HOPS: self.cores.noc.pj_per_byte_hop}
+            price = own.get(place, self.prices.of(level))
             if place == "accumulator":
                 price = self._accumulator_pj_per_byte
+            by_level = by_tensor.setdefault(tensor, {})
             by_level[place] = by_level.get(place, 0.0) + n_bytes * price
         return by_tensor
 

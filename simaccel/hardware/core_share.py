@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from simaccel.hardware.accelerator import Accelerator
-from simaccel.hardware.cores import CoresSpec, SharedBufferSpec
+from simaccel.hardware.cores import SharedBufferSpec
 from simaccel.hardware.memory import DramSpec, MemorySpec
 
 MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec, SharedBufferSpec)
@@ -14,8 +14,7 @@ MemorySpecs = TypeVar("MemorySpecs", DramSpec, MemorySpec, SharedBufferSpec)
 def one_core(accelerator: Accelerator, **sections: object) -> Accelerator:
     """Return an accelerator with a core alone, and other sections in place of its own."""
     fields = {name: getattr(accelerator, name) for name in type(accelerator).model_fields}
-    cores = CoresSpec(shared_buffer=accelerator.cores.shared_buffer)
-    return Accelerator.model_construct(**{**fields, "cores": cores, **sections})
+    return Accelerator.model_construct(**{**fields, "cores": accelerator.cores.alone, **sections})
 
 
 def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
@@ -28,10 +27,11 @@ def share_bandwidth(accelerator: Accelerator, cores: int) -> Accelerator:
         return memory.model_copy(update={"bandwidth_bytes_per_second": max(1, per_second // cores)})
 
     memories = {name: part(memory) for name, memory in accelerator.memories.by_class().items()}
-    shared = accelerator.cores.shared_buffer
+    alone = accelerator.cores.alone
+    shared = alone.shared_buffer and part(alone.shared_buffer)
     return one_core(
         accelerator,
-        cores=CoresSpec(shared_buffer=None if shared is None else part(shared)),
+        cores=alone.model_copy(update={"shared_buffer": shared}),
         dram=part(accelerator.dram),
         memories=accelerator.memories.model_copy(update=memories),
     )

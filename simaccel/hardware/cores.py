@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.hardware.memory import MemorySpec
 from simaccel.hardware.quantity import Bytes, BytesPerSecond, Count, Cycles, Picojoules
 from simaccel.hardware.spec import Spec
 from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
-
-
-class CoreNocSpec(Spec):
-    """The way from memories to cores. ``multicast``: what cores load alike is read for all at once.
-
-    That is, as soon as each of them has a free slot.
-    """
-
-    multicast: bool = False
 
 
 class SharedBufferSpec(Spec):
@@ -70,6 +70,43 @@ class CoresSpec(Spec):
         if self.shared_buffer is None:
             del found["shared_buffer"]
         return found
+
+    @model_validator(mode="after")
+    def _has_a_place_for_each(self) -> Self:
+        shape = self.noc.shape
+        if shape is not None and math.prod(shape) != self.count:
+            allowed = f"sizes whose product is cores.count, {self.count}"
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            details = [InitErrorDetails(type=error, loc=("noc", "shape"), input=shape)]
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+    def links(self, core: int, *, write: bool) -> tuple[str, ...]:
+        """Return the links of the NoC from memories to a core, or (``write``) from it to them."""
+        return self._links[int(write)][core]
+
+    @cached_property
+    def _links(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
+        return tuple(
+            tuple(self.noc.links(core, self.count, write=write) for core in range(self.count))
+            for write in (False, True)
+        )
+
+    @property
+    def every_link(self) -> tuple[str, ...]:
+        """All links by name, those of core 0 first."""
+        ways = (way for both in zip(*self._links, strict=True) for way in both)
+        return tuple(dict.fromkeys(link for way in ways for link in way))
+
+    def latency_cycles(self, core: int, *, write: bool = False) -> int:
+        """Cycles until the first byte from a memory is at a core, or one of it in the memory."""
+        return len(self.links(core, write=write)) * self.noc.hop_cycles
+
+    @property
+    def alone(self) -> CoresSpec:
+        """Core 0 without the others, with its links."""
+        noc = self.noc.model_copy(update={"shape": None, "multicast": False})
+        return CoresSpec(noc=noc, shared_buffer=self.shared_buffer)
 
     @property
     def shared_pj_per_byte(self) -> float | None:

@@ -9,14 +9,9 @@ from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.array import Array, NocInEngine, NocOutEngine, memory_cycles
 from simaccel.machine.clock import Clock
+from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import EngineKind
-from simaccel.machine.engines import (
-    DmaEngine,
-    DmaInEngine,
-    DmaOutEngine,
-    Engine,
-    UnitEngine,
-)
+from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import make_plan, needed_by
@@ -118,8 +113,9 @@ def share_loads(
     for places in members.values():
         if len(places) > 1:
             shared.append(Multicast([engine for engine, _ in places]))
+            every = dict.fromkeys(part for engine, at in places for part in engine.parts[at])
             for engine, at in places:
-                engine.multicasts[at] = shared[-1]
+                engine.multicasts[at], engine.parts[at] = shared[-1], tuple(every)
     return shared
 
 
@@ -146,7 +142,7 @@ def _connect(
             n,
             engines[handover.source].account,
             engines[handover.target].account,
-            delay_of(handover, kinds, accelerator),
+            delay_of(handover, kinds, accelerator, array.wires.core),
             memory * (handover.kind == "ready" and handover.target == ARRAY),
         )
         for handover, n in walks.tokens.items()

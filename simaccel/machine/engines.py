@@ -12,12 +12,9 @@ from typing import Any, ClassVar
 import simpy
 
 from simaccel.hardware.cores import without_core
-from simaccel.hardware.memory import READS
 from simaccel.machine.accounts import StallAccount, Wait
-from simaccel.machine.channel import Channel, DramTransfer
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
-from simaccel.machine.multicast import Multicast, Pieces
 from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import Plan
 from simaccel.machine.round_robin_arbiter import READ, WRITE
@@ -310,86 +307,3 @@ class UnitEngine(Engine):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         self.stage = 0
-
-
-class DmaEngine(Engine):
-    """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
-
-    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts", "multicasts")
-    busy_root = Cause.DRAM_BANDWIDTH
-    direction: ClassVar[int]
-
-    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
-        super().__init__(name, plan, wires)
-        self.root = self.busy_root
-        """Whom those blame that wait for a transfer, unless banks hold it up."""
-        self.parts = [self._parts(op) for op in plan.ops]
-        """By step what it asks of the channels of a memory."""
-        self.multicasts: dict[int, Multicast] = {}
-        """By step with whom it asks."""
-
-    def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
-        if not op.dram_bytes:
-            return ()
-        transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
-        return self.wires.memories[op.memory].parts[transfer]
-
-    def ask(self) -> Pieces:
-        """Request the transfer of the present step from its memory."""
-        return [
-            (channel, channel.request(cycles, self.direction, self.name))
-            for channel, cycles in self.parts[self.at]
-        ]
-
-    def asks(self, at: int) -> bool:
-        """Return whether a step is asked for in its own name, and not in that of another core."""
-        shared = self.multicasts.get(at)
-        return shared is None or shared.members[0] is self
-
-    def amounts(self, at: int) -> Amounts:
-        """Return what a step moves; what several cores read at once counts for the first."""
-        moved = super().amounts(at)
-        return moved if self.asks(at) else tuple(one for one in moved if one[0][0] not in READS)
-
-    def work(self, op: Instruction) -> Iterable[simpy.Event]:
-        """Move one tile (a slot that is only reserved moves nothing)."""
-        return self._transfer(op) if op.dram_bytes else ()
-
-    def _transfer(self, op: Instruction) -> Waiting:
-        """Let DRAM channels and the port on the chip work at the same time."""
-        account, clock, direction = self.account, self.clock, self.direction
-        account.enter(clock.cycle, op.site)
-        pieces = None
-        if op.alike and self.at in self.multicasts:
-            self.stage = 3
-            answer = self.multicasts[self.at].join(self, op.tile)
-            pieces = (yield answer) if isinstance(answer, simpy.Event) else answer
-        account.asked = next(self.wires.requests)
-        pieces = self.ask() if pieces is None else pieces
-        port = self.ports[op.port]
-        entry = port.request(op.port_cycles, 1 - direction, self.name)
-        account.blame(clock.cycle, self.root if op.root is None else op.root)
-        account.switch(clock.cycle, Cause.BUSY)
-        self.stage = 1
-        for channel, piece in pieces:
-            if not channel.done(piece):
-                yield channel.wait(piece)
-        self.stage = 2
-        if not port.done(entry):
-            account.switch(clock.cycle, PORT_CAUSES[op.port])
-            yield port.wait(entry)
-        self.stage = 0
-
-
-class DmaInEngine(DmaEngine):
-    """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
-
-    kind = EngineKind.DMA_IN
-    direction = READ
-
-
-class DmaOutEngine(DmaEngine):
-    """Stores. A write is posted: it is done when the DRAM has taken it."""
-
-    kind = EngineKind.DMA_OUT
-    direction = WRITE

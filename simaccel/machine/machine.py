@@ -15,7 +15,8 @@ from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAc
 from simaccel.machine.assembly import assemble, connect, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
-from simaccel.machine.engines import DmaEngine, Engine
+from simaccel.machine.dma_engines import DmaEngine
+from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.instructions import Action
 from simaccel.machine.occupancy import enclosing_bytes
@@ -138,6 +139,7 @@ class Machine:
             for name, memory in self.memories.items()
             for i, channel in enumerate(memory.by_number)
         }
+        found |= self.cores[0].noc
         for core, wires in enumerate(self.cores):
             found |= {on_core(core, name): channel for name, channel in wires.ports.items()}
         return found
@@ -209,6 +211,7 @@ class Machine:
             self.meeting,
             *(port for wires in self.cores for port in wires.ports.values()),
             *(channel for memory in self.memories.values() for channel in memory.channels),
+            *self.cores[0].noc.values(),
             *(wires.occupancy for wires in self.cores),
             self.books,
             *self.lanes,

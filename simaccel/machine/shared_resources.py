@@ -32,6 +32,9 @@ class SharedResources:
     accelerator: Accelerator
     memories: Mapping[str, DramChannels]
     """The DRAM and what is beside it, by name."""
+    core: int
+    noc: Mapping[str, Channel]
+    """All links of the NoC between memories and cores, by name."""
     ports: dict[str, Channel]
     """All channels of the core by name."""
     occupancy: Occupancy
@@ -42,6 +45,14 @@ class SharedResources:
     """(NoC pipe, operator) where the array is not the only one to use the pipe."""
     account: type[StallAccount] = StallAccount
     """How the engines keep their books."""
+
+    def __post_init__(self) -> None:
+        """Find the core's links."""
+        cores = self.accelerator.cores
+        names = [cores.links(self.core, write=write) for write in (False, True)]
+        self.ways = tuple(tuple(self.noc[name] for name in way) for way in names)
+        """The links of loads, and those of stores."""
+        self.links = frozenset(self.noc.values())
 
 
 def make_wires(
@@ -63,11 +74,14 @@ def make_wires(
         for name, backing in accelerator.every_backing.items()
     }
     requests, shared = count(1), _shared(plans, kinds, near)
+    links = {name: Channel(clock, RoundRobinArbiter(turn)) for name in accelerator.cores.every_link}
     return [
         SharedResources(
             clock=clock,
             accelerator=accelerator,
             memories=memories,
+            core=core,
+            noc=links,
             ports={name: Channel(clock, RoundRobinArbiter(turn)) for name in PORTS},
             occupancy=Occupancy({} if core else enclosing),
             requests=requests,
@@ -109,12 +123,15 @@ def _shared(
 
 
 def delay_of(
-    handover: TokenStream, kinds: Mapping[str, EngineKind], accelerator: Accelerator
+    handover: TokenStream,
+    kinds: Mapping[str, EngineKind],
+    accelerator: Accelerator,
+    core: int = 0,
 ) -> Delay:
-    """Return how long data are on their way from an engine that has read or written them.
+    """Return how long data are on their way from an engine of a core that has moved them.
 
     A slot is free as soon as its data have left; where sums were in it, once they have arrived,
-    because they may come back. Of two latencies on the way the longer one is named. What folds
+    because they may come back. Of the latencies on the way the longest one is named. What folds
     use is on its way within the command.
     """
     array, source = accelerator.array, kinds[handover.source]
@@ -125,7 +142,9 @@ def delay_of(
     into += array.lead_latency_cycles * (handover.place not in (BUFFER, STREAM))
     if source is EngineKind.DMA_IN:
         dram = accelerator.backing(handover.tensor_kind).dram.latency_cycles
-        return Delay(dram + into, Cause.DRAM_LATENCY if dram >= into else Cause.NOC)
+        hops = accelerator.cores.latency_cycles(core)
+        causes = {Cause.DRAM_LATENCY: dram, Cause.CORE_NOC: hops, Cause.NOC: into}
+        return Delay(dram + hops + into, max(causes, key=lambda cause: causes[cause]))
     if source is EngineKind.NOC_IN:
         return Delay(into * ready, Cause.NOC)
     if source is EngineKind.ARRAY:

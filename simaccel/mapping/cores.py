@@ -17,6 +17,8 @@ from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
 from simaccel.workload import Vector
 
 CORES: Final = "cores"
+CoreSets = tuple[tuple[int, ...], ...]
+"""Sets of cores."""
 Finding = tuple[str, object, str]
 """(place in the group, value, what is allowed)."""
 
@@ -54,13 +56,16 @@ class CoreShare:
     digits: tuple[tuple[int, ...], ...]
     """Of each core the number of its piece by spread."""
 
-    def reads(self, spreads: Sequence[Spread], ranks: Collection[str]) -> int:
-        """Count what cores load once where what they load alike is read once.
+    def readers(self, spreads: Sequence[Spread], ranks: Collection[str]) -> CoreSets:
+        """Return the cores that each read serves where what cores load alike is read once.
 
         ``ranks``: those that move it.
         """
         own = [at for at, spread in enumerate(spreads) if spread.rank in ranks]
-        return len({tuple(digits[at] for at in own) for digits in self.digits})
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for core, digits in zip(self.cores, self.digits, strict=True):
+            alike.setdefault(tuple(digits[at] for at in own), []).append(core)
+        return tuple(map(tuple, alike.values()))
 
 
 def core_spreads(group: Group) -> tuple[Spread, ...]:

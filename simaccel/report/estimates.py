@@ -8,6 +8,7 @@ from simaccel.analytic.prediction import GroupPrediction, Prediction
 from simaccel.experiment.run import bound_json, known_energies, moved_tree
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of
+from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.memory import dram_bytes
 from simaccel.report.layout import add_row, make_table
@@ -33,10 +34,11 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
 
 def _cells(predicted: Prediction | GroupPrediction, accelerator: Accelerator) -> tuple[str, ...]:
     most = sorted(predicted.resources.items(), key=lambda work: -work[1])
+    links = [name for name, _ in most if name.startswith(CORE_NOC)]
     work = [
         f"{name} {short_share_text(n / predicted.bound_cycles)}"
         for name, n in most
-        if n and without_core(name) == name
+        if n and without_core(name) == name and name not in links[1:]
     ]
     return (
         cycles_text(predicted.macs),

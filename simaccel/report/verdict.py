@@ -10,6 +10,7 @@ from functools import partial
 
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
+from simaccel.hardware.core_noc import CORE_NOC
 from simaccel.hardware.cores import core_of_name, without_core
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
@@ -285,6 +286,17 @@ def _spatial(scene: VerdictFigures) -> bool:
     return one is not None and isinstance(one.array, SpatialArraySpec)
 
 
+def _core_noc(scene: VerdictFigures) -> str:
+    one = scene.accelerator
+    if one is None:
+        return "bytes are on their way between memories and cores"
+    noc = one.cores.noc
+    return (
+        f"a link of the {noc.topology} between memories and {one.cores.count} cores carries "
+        f"{noc.link_bytes_per_cycle} B a cycle, and each hop takes {noc.hop_cycles} cycles"
+    )
+
+
 def _sfu(scene: VerdictFigures) -> str:
     sfu, array = (scene.part.share(scene.part.own(unit), "busy") for unit in (SFU, ARRAY))
     busy = short_share_text(sfu)
@@ -321,6 +333,7 @@ _WHY: dict[str, Callable[[VerdictFigures], str]] = {
     "dram_banks": _dram_banks,
     "buffer_port": _buffer_port,
     "noc": _noc,
+    CORE_NOC: _core_noc,
     **{name: partial(_unit, name) for name in UNITS},
     SFU: _sfu,
     LINK: _link,

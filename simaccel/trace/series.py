@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.hardware import Accelerator
+from simaccel.hardware.core_noc import CORE_NOC, HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import without_core
 from simaccel.numbers import SHARED
 from simaccel.trace.schema import CAUSES, HELD, MEASURES, SERVED, Cycles, Measures
@@ -109,9 +110,11 @@ def occupancy(tracks: Mapping[str, ChainTrack], edges: Cycles) -> OccupancySerie
 def resource(channel: str) -> str:
     """Name the resource that a channel belongs to: channels of a memory have numbers, ports cores.
 
-    >>> resource("dram1"), resource("weight0"), resource("core2.buffer_read")
-    ('dram', 'weight', 'buffer_read')
+    >>> resource("dram1"), resource("core_noc_0_1"), resource("core2.buffer_read")
+    ('dram', 'core_noc', 'buffer_read')
     """
+    if channel.startswith(CORE_NOC):
+        return CORE_NOC
     return without_core(channel).rstrip("0123456789")
 
 
@@ -176,6 +179,7 @@ def bytes_by_resource(
     }
     if "dram_read" not in moved:
         return moved
+    moved[CORE_NOC] = sum(moved.get(way, 0) for way in (HOPS_READ, HOPS_WRITE))
     names, alone = accelerator.every_backing, {"dram": moved["dram_read"] + moved["dram_write"]}
     if len(names) == 1:
         return moved | alone
@@ -202,4 +206,6 @@ def limits_of(accelerator: Accelerator) -> dict[str, float | None]:
         rate = backing.channel_rate
         whole = backing.dram.channels * rate.n_bytes / max(rate.n_cycles, 1)
         limits[name] = None if rate.unlimited else whole
+    if links := accelerator.cores.every_link:
+        limits[CORE_NOC] = float(len(links) * accelerator.cores.noc.rate.n_bytes)
     return limits

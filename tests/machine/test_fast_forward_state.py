@@ -81,6 +81,7 @@ REPEATS = {
     "Array.free_at",
     "Array.left_at",
     "Array.drained_at",
+    "DmaOutEngine.written_at",
     "Channel.waiting",
     "Channel.turns",
     "Channel.alarm",

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
+from simaccel.machine.dma_engines import DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import engine_of
-from simaccel.machine.engines import DmaInEngine, DmaOutEngine
 from simaccel.machine.instructions import Instruction
 from simaccel.machine.machine import Machine
 from simaccel.program.program import (

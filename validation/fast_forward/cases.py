@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 
 from simaccel.program.lowering import lower
-from tests.drawn_trees import draw_case
+from tests.drawn_trees import draw_case, over_cores
 from tests.machine.trees import Case, draw_accelerator, draw_tree, run_of
 from validation.bound.small_points import small_point
 
@@ -35,6 +35,7 @@ def _case(kind: str, seed: int, most_steps: int) -> Case | None:
         drawn = draw_case(seed, spatial=random.random() < 0.5)
         if drawn is None:
             return None
+        drawn = over_cores(seed, drawn)
         return run_of(seed, drawn.on, lower(drawn.of, drawn.mapping), most_steps)
     point = small_point(seed // len(KINDS))
     return run_of(seed, point.accelerator(), lower(point.workload, point.mapping), most_steps)

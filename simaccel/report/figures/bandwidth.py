@@ -31,6 +31,7 @@ _NAMES: Final = {
     "buffer_read": "buffer read",
     "buffer_write": "buffer write",
     "noc_distribution": "NoC to array",
+    "core_noc": "NoC of cores",
     "noc_collection": "NoC from array",
 }
 _ROOM: Final = 1.12

@@ -1,0 +1,154 @@
+"""The NoC between the memories outside and the cores: topologies, routes, links and their names.
+
+Memories stand at router 0, that of core 0. A link leads one way, but for a bus, which is one link
+for all. Each hop is a link: the last one to a core leads from its router into the core.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final, Literal, Self, get_args
+
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simaccel.hardware.quantity import Amount, Count, Cycles, Picojoules, Rate
+from simaccel.hardware.spec import Spec
+from simaccel.numbers import BYTE
+
+CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
+CORE_NOC: Final = "core_noc"
+"""What names of its links begin with, and what waiting for them is booked to."""
+HOPS: Final = "hops"
+"""The level of bytes times the links that they cross."""
+HOPS_READ, HOPS_WRITE = f"{HOPS}_read", f"{HOPS}_write"
+_FIGURES = ("shape", "link_bytes_per_cycle", "hop_cycles", "pj_per_bit_hop")
+
+
+class CoreNocSpec(Spec):
+    """The NoC from memories to cores. ``multicast``: what cores load alike is read once for all.
+
+    That is, as soon as each of them has a free slot. Without a ``topology`` the way costs nothing.
+    A link carries ``link_bytes_per_cycle``; after ``hop_cycles`` the first byte is through.
+
+    ``bus``: one link that all cores share, both ways. ``crossbar``: two for each core, one either
+    way. ``ring`` and ``mesh``: a router a core, and two links between neighbours; routes go the
+    shorter way round (of equals upwards), or along the row and then the column. ``shape``: rows and
+    columns of a mesh; by default the squarest, with no more rows than columns.
+    """
+
+    multicast: bool = False
+    topology: CoreTopology | None = None
+    shape: tuple[Count, Count] | None = None
+    link_bytes_per_cycle: Count | None = None
+    hop_cycles: Cycles = 0
+    pj_per_bit_hop: Picojoules | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = dump(self)
+        absent = {name for name in _FIGURES if getattr(self, name) is None}
+        absent |= set() if self.topology else {"topology", "hop_cycles"}
+        return {name: value for name, value in found.items() if name not in absent}
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        details = [
+            InitErrorDetails(
+                type=PydanticCustomError("impossible", "{allowed}", {"allowed": allowed}),
+                loc=(field,),
+                input=getattr(self, field),
+            )
+            for field, allowed in self._impossible()
+        ]
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        """Yield fields that contradict others, and what is allowed there."""
+        if self.topology is None and any(getattr(self, name) for name in _FIGURES):
+            yield "topology", ", ".join(get_args(CoreTopology))
+        if self.topology is not None and self.link_bytes_per_cycle is None:
+            yield "link_bytes_per_cycle", "the bytes that a link carries in a cycle"
+        if self.topology not in (None, "mesh") and self.shape is not None:
+            yield "shape", "nothing: only a mesh has a shape"
+
+    @property
+    def rate(self) -> Rate:
+        """Bytes per cycle of a link."""
+        return Rate(self.link_bytes_per_cycle or 1, 1)
+
+    def links(self, core: int, count: int, *, write: bool) -> tuple[str, ...]:
+        """Return the links from memories to one of ``count`` cores, or (``write``) from it to them.
+
+        >>> mesh = CoreNocSpec(topology="mesh", link_bytes_per_cycle=8)
+        >>> mesh.links(3, 4, write=False)
+        ('core_noc_0_1', 'core_noc_1_3', 'core_noc_to3')
+        >>> mesh.links(3, 4, write=True)
+        ('core_noc_from3', 'core_noc_3_2', 'core_noc_2_0')
+        """
+        if self.topology is None:
+            return ()
+        if self.topology == "bus":
+            return (f"{CORE_NOC}_bus",)
+        own = f"{CORE_NOC}_{'from' if write else 'to'}{core}"
+        if self.topology == "crossbar":
+            return (own,)
+        route = [*self._route(core, 0, count)] if write else [*self._route(0, core, count)]
+        between = [f"{CORE_NOC}_{start}_{end}" for start, end in pairwise(route)]
+        return (own, *between) if write else (*between, own)
+
+    def _route(self, start: int, end: int, count: int) -> Iterator[int]:
+        """Yield the routers from one to another, both included."""
+        yield start
+        if self.topology == "ring":
+            upwards = (end - start) % count
+            step, hops = min((1, upwards), (-1, count - upwards), key=lambda way: way[1])
+            yield from ((start + step * at) % count for at in range(1, hops + 1))
+            return
+        columns = (self.shape or squarest(count))[1]
+        (row, column), (last_row, last_column) = divmod(start, columns), divmod(end, columns)
+        yield from (row * columns + at for at in _steps(column, last_column))
+        yield from (at * columns + last_column for at in _steps(row, last_row))
+
+    def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
+        """Energy of the links in pJ (``hops``); NaN where nobody gives it.
+
+        Nothing where nothing crossed them. ``moved``: (level and direction, tensor) -> bytes.
+        """
+        crosses = any(level in (HOPS_READ, HOPS_WRITE) for level, _ in moved)
+        return {HOPS: hop_bytes(moved) * self.pj_per_byte_hop} if crosses else {}
+
+    @property
+    def pj_per_byte_hop(self) -> float:
+        """Energy of a byte on a link; NaN where nobody gives it."""
+        return math.nan if self.pj_per_bit_hop is None else self.pj_per_bit_hop * BYTE
+
+
+def hop_bytes(moved: Mapping[tuple[str, str], Amount]) -> Any:  # noqa: ANN401 - as amounts are
+    """Sum bytes times the links that they cross, of bytes by (level and direction, tensor)."""
+    return sum(n for (level, _), n in moved.items() if level in (HOPS_READ, HOPS_WRITE))
+
+
+def squarest(count: int) -> tuple[int, int]:
+    """Return the rows and columns of the squarest mesh of some routers.
+
+    >>> squarest(12), squarest(7)
+    ((3, 4), (1, 7))
+    """
+    rows = next(n for n in range(int(count**0.5), 0, -1) if count % n == 0)
+    return rows, count // rows
+
+
+def _steps(start: int, end: int) -> range:
+    """Return the places from behind one to another."""
+    step = 1 if end >= start else -1
+    return range(start + step, end + step, step)

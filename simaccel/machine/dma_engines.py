@@ -1,0 +1,151 @@
+"""DMA engines: transfers between memories outside and a core, over the NoC of the cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+import simpy
+
+from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
+from simaccel.hardware.memory import READS, WRITES
+from simaccel.machine.channel import Channel, DramTransfer
+from simaccel.machine.engine_kinds import EngineKind
+from simaccel.machine.engines import PORT_CAUSES, Engine, Waiting
+from simaccel.machine.instructions import Amounts, Instruction
+from simaccel.machine.multicast import Multicast, Pieces
+from simaccel.machine.plan import Plan
+from simaccel.machine.round_robin_arbiter import READ, WRITE
+from simaccel.machine.shared_resources import SharedResources
+from simaccel.machine.stateful import SkippedPeriods
+from simaccel.units import Cause
+
+
+class DmaEngine(Engine):
+    """A DMA engine: one transfer after the other between DRAM and buffer, or DRAM and PEs."""
+
+    WIRING: ClassVar[tuple[str, ...]] = (*Engine.WIRING, "root", "parts", "multicasts")
+    busy_root = Cause.DRAM_BANDWIDTH
+    direction: ClassVar[int]
+    ways: ClassVar[tuple[str, ...]]
+    """Levels and directions of what it moves from or to memories."""
+    hops: ClassVar[str]
+    """Level and direction of what crosses links."""
+
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+        super().__init__(name, plan, wires)
+        self.root = self.busy_root
+        """Whom those blame that wait for a transfer, unless banks hold it up."""
+        self.parts = [self._parts(op) for op in plan.ops]
+        """By step what it asks of the channels of a memory."""
+        self.multicasts: dict[int, Multicast] = {}
+        """By step with whom it asks."""
+
+    def _parts(self, op: Instruction) -> Sequence[tuple[Channel, int]]:
+        if not op.dram_bytes:
+            return ()
+        transfer = DramTransfer(op.dram_bytes, self.direction, op.dram_rows)
+        parts = self.wires.memories[op.memory].parts[transfer]
+        cycles = self.wires.accelerator.cores.noc.rate.cycles(op.dram_bytes)
+        return (*parts, *((link, cycles) for link in self.wires.ways[self.direction]))
+
+    def ask(self) -> Pieces:
+        """Request the transfer of the present step from its memory."""
+        return [
+            (channel, channel.request(cycles, self.direction, self.name))
+            for channel, cycles in self.parts[self.at]
+        ]
+
+    def asks(self, at: int) -> bool:
+        """Return whether a step is asked for in its own name, and not in that of another core."""
+        shared = self.multicasts.get(at)
+        return shared is None or shared.members[0] is self
+
+    def amounts(self, at: int) -> Amounts:
+        """Return what a step moves; what several cores read at once counts for the first."""
+        moved = super().amounts(at)
+        if not self.asks(at):
+            return tuple(one for one in moved if one[0][0] not in READS)
+        hops = sum(channel in self.wires.links for channel, _ in self.parts[at])
+        crossed = [(name, n * hops) for (way, name), n in moved if hops and way in self.ways]
+        return (*moved, *(((self.hops, name), n) for name, n in crossed))
+
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
+        """Move one tile (a slot that is only reserved moves nothing)."""
+        return self._transfer(op) if op.dram_bytes else ()
+
+    def _transfer(self, op: Instruction) -> Waiting:
+        """Let DRAM channels and the port on the chip work at the same time."""
+        account, clock, direction = self.account, self.clock, self.direction
+        account.enter(clock.cycle, op.site)
+        pieces = None
+        if op.alike and self.at in self.multicasts:
+            self.stage = 3
+            answer = self.multicasts[self.at].join(self, op.tile)
+            pieces = (yield answer) if isinstance(answer, simpy.Event) else answer
+        account.asked = next(self.wires.requests)
+        pieces = self.ask() if pieces is None else pieces
+        port = self.ports[op.port]
+        entry = port.request(op.port_cycles, 1 - direction, self.name)
+        account.blame(clock.cycle, self.root if op.root is None else op.root)
+        account.switch(clock.cycle, Cause.BUSY)
+        self.stage = 1
+        for channel, piece in pieces:
+            if not channel.done(piece):
+                if channel in self.wires.links:
+                    account.switch(clock.cycle, Cause.CORE_NOC)
+                yield channel.wait(piece)
+        self.stage = 2
+        if not port.done(entry):
+            account.switch(clock.cycle, PORT_CAUSES[op.port])
+            yield port.wait(entry)
+        self.stage = 0
+
+
+class DmaInEngine(DmaEngine):
+    """Loads. What was read arrives a latency later, by its token; the engine goes on at once."""
+
+    kind = EngineKind.DMA_IN
+    direction = READ
+    ways = READS
+    hops = HOPS_READ
+
+
+class DmaOutEngine(DmaEngine):
+    """Stores. A write is posted: it is done when the DRAM has taken it, and links have carried it.
+
+    It is in the memory when its last byte has come through the links (``written_at``).
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = (*DmaEngine.STATE, "written_at")
+    WIRING: ClassVar[tuple[str, ...]] = (*DmaEngine.WIRING, "latency_cycles")
+    kind = EngineKind.DMA_OUT
+    direction = WRITE
+    ways = WRITES
+    hops = HOPS_WRITE
+
+    def __init__(self, name: str, plan: Plan, wires: SharedResources) -> None:
+        super().__init__(name, plan, wires)
+        self.latency_cycles = wires.accelerator.cores.latency_cycles(wires.core, write=True)
+        self.written_at = 0
+
+    def state(self) -> tuple[object, ...]:
+        """Add in how many cycles the last bytes are in the memory."""
+        return (*super().state(), self.last_lag())
+
+    def skip(self, skip: SkippedPeriods) -> None:
+        """Let them be there as much later as all else."""
+        super().skip(skip)
+        self.written_at += skip.cycles
+
+    def work(self, op: Instruction) -> Iterable[simpy.Event]:
+        """Store one tile."""
+        return self._store(op) if self.latency_cycles else super().work(op)
+
+    def _store(self, op: Instruction) -> Waiting:
+        yield from super().work(op)
+        self.written_at = self.clock.cycle + self.latency_cycles
+
+    def last_lag(self) -> int:
+        """Return in how many cycles the last bytes are in the memory."""
+        return max(self.written_at - self.clock.cycle, 0)
