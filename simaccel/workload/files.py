@@ -164,9 +164,10 @@ def load_document(
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
-    require_taken(str(path), "config" if _is_transformer(document) else "document", sizes)
+    is_transformer = document.get("kind") == "transformer"
+    require_taken(str(path), "config" if is_transformer else "document", sizes)
     _require_unsaid(document, sizes, path)
-    document = {**document, **sizes}
+    document |= sizes
     parsed = (parse or parse_workload)(document, str(path))
     if parsed.parameters["kind"] != "einsums":
         widths = bytes_document(bytes_per_element, bytes_by_tensor)
@@ -192,7 +193,7 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
     document, faults = read_yaml(Path(path), "a mapping that describes a workload")
     if faults:
         raise InputError(faults)
-    if not _is_transformer(document):
+    if document.get("kind") != "transformer":
         return None
     parse_workload(document, str(path))
     form = KnownTransformerForm if "model" in document else OwnTransformerForm
@@ -200,10 +201,6 @@ def load_transformer(path: str | Path) -> tuple[str | Transformer, dict[str, Any
     names = [*TransformerForm.model_fields, "precision"]
     run = {name: document[name] for name in names if name in document and name != "kind"}
     return _transformer_of(form.model_validate(without)), run
-
-
-def _is_transformer(document: Mapping[Any, Any]) -> bool:
-    return document.get("kind") == "transformer"
 
 
 def _require_unsaid(
@@ -231,14 +228,12 @@ def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) ->
         faults.append(Fault("workload", field, size, allowed))
     sizes = {f"bytes_by_tensor.{name}": size for name, size in asked.items()}
     faults += size_faults("workload", sizes, MAX_BYTES_PER_ELEMENT)
-    if faults:
-        raise InputError(faults)
-    tensors = {
-        name: replace(tensor, bytes_per_element=asked[name], assumed=False)
-        if name in asked
-        else tensor
-        for name, tensor in workload.tensors.items()
+    require_none(faults)
+    sized = {
+        name: replace(workload.tensors[name], bytes_per_element=size, assumed=False)
+        for name, size in asked.items()
     }
+    tensors = {**workload.tensors, **sized}
     document = einsums_document(workload.name, workload.operators, tensors.values())
     parts = {"repeat": workload.repeat, "once": sorted(workload.once)}
     return replace(workload, tensors=tensors, parameters={**document, **parts})
@@ -356,8 +351,7 @@ def _einsums(form: EinsumsForm) -> Workload:
             operators.append(_operator(name, operator_form))
         except InputError as error:
             faults += error.faults
-    if faults:
-        raise InputError(faults)
+    require_none(faults)
     parameters = form.model_dump(exclude_none=True)
     once = frozenset(form.once)
     return Workload(form.name, tuple(operators), tensors, form.repeat, parameters, once)
@@ -389,13 +383,11 @@ def _operator(name: str, form: OperatorForm) -> Operator:
         seen = _visible(form.visible)
         return Vector(name, form.kind, form.ranks, inputs, output, form.axis, scale, seen)
     own = {"axis": form.axis, "scale": form.scale, "visible": _visible(form.visible)}
-    faults = [
+    require_none(
         Fault("workload", f"operators.{name}.{field}", value, "nothing, as an einsum has none")
         for field, value in own.items()
         if value is not None
-    ]
-    if faults:
-        raise InputError(faults)
+    )
     return Einsum(name, form.ranks, inputs, output)
 
 
