@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +9,12 @@ import click
 
 from simaccel.cli.choices import FUSIONS, HALOS, UNFUSED
 from simaccel.cli.command import Command
-from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.options import force_option, json_option, set_option, workload_options
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.workload_options import WorkloadOptions
 from simaccel.errors import Fault, InputError, suggest
-from simaccel.files.targets import require_distinct, require_target, writing_text
 
 if TYPE_CHECKING:
     from simaccel.analytic.orojenesis.halo import Halo
@@ -23,49 +22,6 @@ if TYPE_CHECKING:
     from simaccel.report.bounds import BoundReport
 
 ARRAY_UNITS = ("array",)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Outputs:
-    """Files that are written."""
-
-    table: str | None
-    plot: str | None
-    mapping: str | None
-    force: bool
-    inputs: list[Path]
-
-    def require(self) -> None:
-        """Refuse files that can't be written, before anything is computed."""
-        from simaccel.report.figures.style import require_figure_target
-
-        if self.table is not None:
-            require_target(self.table, force=self.force, inputs=self.inputs, text=True)
-        if self.plot is not None:
-            require_figure_target(self.plot, force=self.force, inputs=self.inputs)
-        if self.mapping is not None:
-            require_target(self.mapping, force=self.force, inputs=self.inputs, text=True)
-        names = {"--csv": self.table, "--plot": self.plot, "-o": self.mapping}
-        require_distinct(names.items())
-
-    def write(self, report: BoundReport, title: str) -> None:
-        """Write all that was asked for."""
-        from simaccel.report.bounds import bound_csv
-        from simaccel.report.figures.bound import draw_bound
-        from simaccel.report.figures.style import save_figure, style
-
-        if self.table is not None:
-            self._text(self.table, bound_csv(report))
-        if self.mapping is not None:
-            self._text(self.mapping, _mapping_of(report))
-        if self.plot is not None:
-            with style():
-                figure = draw_bound(report, title)
-                save_figure(figure, self.plot, force=self.force, inputs=self.inputs)
-
-    def _text(self, path: str, text: str) -> None:
-        with writing_text(path, force=self.force, inputs=self.inputs) as stream:
-            stream.write(text)
 
 
 @click.command(cls=Command)
@@ -130,21 +86,21 @@ def bound(
     The points are (bytes kept on chip, bytes moved) that no other mapping of the mapspace beats in
     both; each is attained by a mapping that `simaccel run --mapping` executes.
     """
-    outputs = _Outputs(
-        table=table, plot=plot, mapping=output, force=force, inputs=_inputs(asked, hw)
-    )
-    _, workload, accelerator, room, _ = gather(
-        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
+    paths = {"--csv": table, "--plot": plot, "-o": output}
+    files = OutputFiles(paths, force, _inputs(asked, hw))
+    from simaccel.experiment.precision import gather_placed
+
+    workload, accelerator, room, *_ = gather_placed(
         asked.read,
         lambda: _accelerator(hw, overrides),
         lambda: _room(buffer, output),
+        lambda: _require_mapspace(uneven=uneven, bypass=bypass, unit=unit, halo=halo),
         lambda: _fusion(fuse, bypass=bypass),
     )
-    require_stdout_free(table, "--csv", others={"--json": as_json, "-o -": output == "-"})
-    require_stdout_free(output, "-o", others={"--json": as_json})
-    outputs.require()
+    files.require({"--json": as_json})
     from simaccel.analytic.orojenesis.single import Mapspace
-    from simaccel.report.bounds import bound_json, bound_lines, bound_table
+    from simaccel.report.bounds import bound_csv, bound_json, bound_lines, bound_table
+    from simaccel.report.figures.bound import draw_bound
     from simaccel.verbs.bounding import bound_of
 
     reading: Halo = next(name for name in HALOS if name == halo)
@@ -155,9 +111,11 @@ def bound(
     report, title = result.report, result.title
     if as_json:
         show_json(bound_json(report))
-    elif "-" not in (table, output):
+    elif not files.prints:
         show(title, bound_table(report), *bound_lines(report))
-    outputs.write(report, title)
+    files.write("--csv", lambda: bound_csv(report))
+    files.write("-o", lambda: _mapping_of(report))
+    files.write("--plot", lambda: draw_bound(report, title))
 
 
 def _inputs(asked: WorkloadOptions, hw: str | None) -> list[Path]:

@@ -23,14 +23,13 @@ from simaccel.cli.options import (
     json_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.several_runs import pipeline_options
 from simaccel.errors import WorkerDiedError, suggest
-from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.lists import OptionVariant
-    from simaccel.cli.rows import Files
     from simaccel.cli.sweep import Sweep
     from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit
@@ -136,10 +135,9 @@ def compare(
     relative to the first dataflow or mapspace with the same other values.
     """
     from simaccel.cli.lists import metrics_of, refuse_lists, require_own, require_tokens, staged
-    from simaccel.cli.rows import Files
 
+    files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     require_stdout_free(table, "--csv", others={"--json": as_json})
-    files = Files(table, plot, force, asked.inputs())
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
     own = {"--mapping": ", ".join(mappings), "--metric": metrics, "--pipeline-parallel": stages}
     require_own(pareto, exhibit, own)
@@ -162,7 +160,7 @@ def compare(
     require_tokens(shown, tasks)
     refuse_lists(tasks, exhibit)
     if dry_run:
-        ctx.exit(_show_outlook(tasks, {"--csv": table, "--plot": plot}, as_json=as_json))
+        ctx.exit(_show_outlook(tasks, files.options, as_json=as_json))
     rows = _run_all(
         tasks,
         table,
@@ -206,7 +204,7 @@ def _show_exhibit(
     exhibit: Exhibit,
     tasks: Sequence[ComparisonTask],
     rows: Sequence[ComparisonRow],
-    files: Files,
+    files: OutputFiles,
     *,
     as_json: bool,
 ) -> None:
@@ -266,7 +264,7 @@ def _require_together(
 def _show(
     tasks: Sequence[ComparisonTask],
     rows: Sequence[ComparisonRow],
-    files: Files,
+    files: OutputFiles,
     metrics: Sequence[Metric],
     *,
     as_json: bool,
@@ -294,10 +292,11 @@ def _show(
             return draw_comparison(rows, title)
         return draw_sweep(rows, title, slopes_of(tasks) if point.axis.name == "buffer" else None)
 
-    written = files.write(partial(comparison_csv, rows, metrics), draw)
+    written = files.write("--csv", partial(comparison_csv, rows, metrics))
+    written += files.write("--plot", draw)
     if as_json:
         show_json(comparison_json(rows))
-    elif files.table != STDOUT:
+    elif not files.prints:
         lines = [*terms_lines(rows), *area_lines(rows), *given_up_lines(rows)]
         lines += [*problem_lines(rows), *written]
         show(title, comparison_table(rows, metrics), *lines)
@@ -315,7 +314,7 @@ def _tasks(
     asked: ExperimentOptions,
     sweep_texts: tuple[str, ...],
     each: str | None,
-    files: Files,
+    files: OutputFiles,
     mappings: Sequence[str],
 ) -> list[ComparisonTask]:
     """Cross lists, points, lengths and dataflows; all faults are reported before anything runs.
@@ -336,7 +335,7 @@ def _tasks_of(
     variant: OptionVariant,
     sweep_texts: tuple[str, ...],
     each: str | None,
-    files: Files,
+    files: OutputFiles,
     mappings: Sequence[str],
 ) -> list[ComparisonTask]:
     """Give the tasks of one value of each list."""

@@ -11,10 +11,10 @@ import click
 from click.core import ParameterSource
 
 from simaccel.cli.choices import DESIGN_AXES, DIRECTIVES
-from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
+from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.errors import InputError, suggest
-from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.exploration_files import ExplorationFiles
@@ -82,18 +82,15 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
         NoDesignError: no design is within the limits.
 
     """
-    from simaccel.cli.rows import Files
-
     asked, as_json = ctx.params, ctx.params["as_json"]
-    require_stdout_free(outputs.table, "--csv", others={"--json": as_json})
-    plot = outputs.plots.get("plot_frontier")
-    files = Files(outputs.table, plot, outputs.force, outputs.inputs)
+    taken = {name: outputs.options[name] for name in ("--csv", "--plot-frontier")}
+    files = OutputFiles(taken, outputs.force, outputs.inputs)
     read, within, objectives, _, _ = gather(
         partial(_inputs, asked, readers),
         partial(_read_limits, readers),
         partial(_objectives, ctx),
         partial(_require_no_others, ctx),
-        files.require,
+        partial(files.require, {"--json": as_json}),
     )
     # nothing of what follows is loaded for an error
     from simaccel.experiment.exploration.directed import sweep_directed
@@ -113,8 +110,9 @@ def explore_directed(ctx: click.Context, readers: InputReaders, outputs: Explora
     prices = PAPER_ERA if asked["prices"] == "paper" else PRESENT
     designs: DirectedDesigns = sweep_directed(space, prices, limits, objectives)
     title = designs_title(designs)
-    written = files.write(lambda: designs_csv(designs), partial(draw_designs, designs, title))
-    quiet = as_json or files.table == STDOUT
+    written = files.write("--csv", lambda: designs_csv(designs))
+    written += files.write("--plot-frontier", partial(draw_designs, designs, title))
+    quiet = as_json or files.prints
     if as_json:
         show_json(designs_json(designs))
     elif not quiet:

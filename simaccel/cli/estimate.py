@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
@@ -19,8 +17,9 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.search_report import SearchReport, told_options
-from simaccel.files.targets import STDOUT, require_distinct, require_target
+from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import Inputs, NestInputs
@@ -71,11 +70,10 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    require_stdout_free(output, "-o", others={"--json": as_json, "--explain": told.explain})
-    inputs = asked.inputs()
+    files = OutputFiles({"-o": output, "--plot": told.plot}, force, asked.inputs())
     told.require_shown({"--dry-run": dry_run})
     asked.require_search(told.given())
-    _require_files(output, told, force=force, inputs=inputs)
+    files.require({"--json": as_json, "--explain": told.explain})
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
     from simaccel.cli.map_options import MapOptions, map_dataflow
@@ -85,10 +83,8 @@ def map_workload(
 
     text = mapping_text if output == STDOUT else tree_text
     wanted = MapOptions(
-        output=None if output == STDOUT else output,
+        files=files,
         told=told,
-        force=force,
-        inputs=inputs,
         as_json=as_json,
         text=text,
     )
@@ -111,15 +107,15 @@ def _show_outlook(asked: ExperimentOptions, read: Inputs, wanted: MapOptions) ->
     name = dataflow.dataflow if isinstance(dataflow, Tree) else dataflow
     forecast = outlook(*read, asked.options, anew=asked.searches() and wanted.asks_more)
     title = experiment_title(workload, accelerator, name)
-    files = {"-o": wanted.output, "--plot": wanted.told.plot}
-    show_outlook(title, [(name, forecast)], files, runs=False, as_json=wanted.as_json)
+    show_outlook(title, [(name, forecast)], wanted.options, runs=False, as_json=wanted.as_json)
 
 
 def _nest_inputs(asked: ExperimentOptions) -> NestInputs:
     """Read what the search of a mapspace needs."""
+    from simaccel.experiment.precision import gather_placed
     from simaccel.hardware.dataflow import parse_constraints
 
-    workload, accelerator, strategy, constraints, _ = gather(
+    workload, accelerator, strategy, constraints, _ = gather_placed(
         asked.workload.read,
         asked.accelerator,
         asked.sought.strategy,
@@ -127,13 +123,3 @@ def _nest_inputs(asked: ExperimentOptions) -> NestInputs:
         lambda: asked.names(several=False),
     )
     return workload, accelerator, strategy, constraints
-
-
-def _require_files(
-    output: str | None, told: SearchReport, *, force: bool, inputs: list[Path]
-) -> None:
-    """Refuse files that can't be written, before anything is searched."""
-    if output is not None:
-        require_target(output, force=force, inputs=inputs, text=True)
-    told.require_file(force=force, inputs=inputs)
-    require_distinct({"-o": output, "--plot": told.plot}.items())

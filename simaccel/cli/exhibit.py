@@ -13,12 +13,11 @@ from simaccel.cli.faults import fault, gather, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.errors import InputError, SimaccelError, WorkerDiedError
-from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
-    from simaccel.cli.rows import Files
+    from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.report.comparison import ComparisonRow
     from simaccel.report.exhibits import Exhibit, Row
@@ -75,7 +74,7 @@ def show_exhibit(
     rows: Sequence[ComparisonRow],
     workloads: dict[int | None, Workload],
     accelerator: Accelerator,
-    files: Files,
+    files: OutputFiles,
     *,
     as_json: bool,
 ) -> None:
@@ -101,7 +100,7 @@ def _show(
     rows: Sequence[Row],
     title: str,
     accelerator: Accelerator,
-    files: Files,
+    files: OutputFiles,
     lines: Sequence[str],
     *,
     as_json: bool,
@@ -119,11 +118,11 @@ def _show(
         else:
             show(title, *lines)
         return
-    draw = partial(draw_exhibit, exhibit, rows, title, accelerator)
-    written = files.write(partial(exhibit_csv, rows), draw)
+    written = files.write("--csv", partial(exhibit_csv, rows))
+    written += files.write("--plot", partial(draw_exhibit, exhibit, rows, title, accelerator))
     if as_json:
         show_json(exhibit_json(exhibit, rows))
-    elif files.table != STDOUT:
+    elif not files.prints:
         show(title, exhibit_table(rows), *lines, *written)
 
 
@@ -178,7 +177,7 @@ def _run_nothing(task: _Task) -> _Needed:
 
 
 def show_bandwidths(
-    asked: ExperimentOptions, target: float | None, files: Files, jobs: Jobs, *, as_json: bool
+    asked: ExperimentOptions, target: float | None, files: OutputFiles, jobs: Jobs, *, as_json: bool
 ) -> int:
     """Find the bandwidth that each dataflow needs at each length; return the exit code."""
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")

@@ -107,14 +107,13 @@ class ExperimentOptions:
             NotDirectedError: the dataflows of a description that no mapping says.
 
         """
-        from simaccel.experiment.precision import placed_on
+        from simaccel.experiment.precision import gather_placed
 
         if self.is_directed():
             return self._directed()
-        workload, accelerator, name = gather(
+        workload, accelerator, name = gather_placed(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
-        workload = placed_on(workload, accelerator)
         if self.mapping is None:
             return workload, accelerator, self._chosen(name, workload, accelerator)
         from simaccel.mapping.checks import require_mapping
@@ -225,19 +224,18 @@ class ExperimentOptions:
         if not is_described(self.workload.name):
             allowed = f"a MAESTRO description with --dataflow {DIRECTIVES}"
             raise InputError([fault("--workload", self.workload.name, allowed)])
-        from simaccel.experiment.precision import placed_on
+        from simaccel.experiment.precision import gather_placed
         from simaccel.maestro.dataflows.reading import load_directives, require_pes
         from simaccel.maestro.dataflows.translating import directed_mapping
         from simaccel.mapping.checks import require_mapping
 
-        workload, accelerator, directives = gather(
+        workload, accelerator, directives = gather_placed(
             self.workload.read,
             self.accelerator,
             lambda: load_directives(self.workload.name).only(self.workload.layer),
         )
         array = accelerator.spatial
         require_pes(directives, array.rows * array.cols)
-        workload = placed_on(workload, accelerator)
         mapping = directed_mapping(directives.layers, workload, accelerator)
         require_mapping(workload, mapping, accelerator, self.workload.name)
         return workload, accelerator, mapping

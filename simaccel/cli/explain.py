@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from simaccel.cli.command import Command
-from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.options import (
     experiment_options,
     fast_forward_option,
@@ -16,6 +15,7 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -49,11 +49,8 @@ def explain(
 
     Where two of them differ, the page has the difference and the assumption that causes it.
     """
-    from simaccel.files.targets import STDOUT, require_target, writing_text
-
-    require_stdout_free(output, "-o", others={"--json": as_json})
-    if output is not None:
-        require_target(output, force=force, inputs=asked.inputs(), text=True)
+    files = OutputFiles({"-o": output}, force, asked.inputs())
+    files.require({"--json": as_json})
     inputs = asked.read()
     from simaccel.experiment.attribution import MOST_RUNS, attribute
     from simaccel.experiment.explanation import explain as explained_of
@@ -86,13 +83,11 @@ def explain(
     title = experiment_title(result.workload, result.accelerator, result.mapping.dataflow)
     sections = explanation_sections(explained)
     lines = [bound_line(result), against_bound(result)]
-    if output is not None:
-        with writing_text(output, force=force, inputs=asked.inputs()) as stream:
-            stream.write(explanation_html(title, explained, sections, lines))
+    written = files.write("-o", lambda: explanation_html(title, explained, sections, lines))
     if as_json:
         show_json(explanation_json(result, explained))
-    elif output != STDOUT:
+    elif not files.prints:
         show(title)
         for section in sections:
             show(section.title, section.table() if section.rows else "nowhere")
-        show(*lines, *([] if output is None else [f"page: {output}"]))
+        show(*lines, *written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -10,74 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from simaccel.cli.faults import gather, require_stdout_free
 from simaccel.cli.output import show, show_json
-from simaccel.files.targets import (
-    STDOUT,
-    require_distinct,
-    require_target,
-    writing,
-    writing_text,
-)
-from simaccel.report.figures.style import require_figure_target, save_figure, style
+from simaccel.cli.output_files import OutputFiles
 
 if TYPE_CHECKING:
     from simaccel.experiment.exploration.explore import ExplorationObjective, ExploredDesigns
     from simaccel.experiment.exploration.space import DesignPoint, DesignSpace
     from simaccel.experiment.store import ResultStore
 
-_PLOTS: Final = ("plot_frontier", "plot_pairs", "plot_sensitivity")
+_PLOTS: Final = ("--plot-frontier", "--plot-pairs", "--plot-sensitivity")
 
 
 @dataclass(frozen=True)
-class ExplorationFiles:
-    """Files that are asked for, None where one isn't; ``plots`` by option."""
-
-    table: str | None
-    parquet: str | None
-    page: str | None
-    plots: dict[str, str]
-    force: bool
-    inputs: Sequence[Path]
+class ExplorationFiles(OutputFiles):
+    """The files of an exploration."""
 
     @classmethod
     def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
         """Take the options out of what click passes."""
-        plots = {name: given.pop(name) for name in _PLOTS}
-        return cls(
-            given.pop("table"),
-            given.pop("parquet"),
-            given.pop("output"),
-            {name: path for name, path in plots.items() if path is not None},
-            given.pop("force"),
-            inputs,
-        )
-
-    def require(self, *, as_json: bool) -> None:
-        """Refuse what can't be written, before anything runs.
-
-        Raises:
-            InputError: a file that exists, a folder that doesn't, a suffix that no figure has.
-
-        """
-        require_stdout_free(
-            self.table, "--csv", others={"--json": as_json, "-o -": self.page == STDOUT}
-        )
-        require_stdout_free(self.page, "-o", others={"--json": as_json})
-        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
-        checks: list[Callable[[], object]] = [
-            partial(require_target, path, text=True, **how)
-            for path in (self.table, self.page)
-            if path is not None
-        ]
-        if self.parquet is not None:
-            from simaccel.report.exploration import require_parquet
-
-            checks += [require_parquet, partial(require_target, self.parquet, **how)]
-        checks += [partial(require_figure_target, path, **how) for path in self.plots.values()]
-        named = {"--csv": self.table, "--parquet": self.parquet, "-o": self.page}
-        plots = {f"--{name.replace('_', '-')}": path for name, path in self.plots.items()}
-        gather(*checks, lambda: require_distinct((named | plots).items()))
+        files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
+        files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}
+        return cls({**files, "-o": given.pop("output")}, given.pop("force"), inputs)
 
     def show(self, exploration: ExploredDesigns, space: DesignSpace, *, as_json: bool) -> None:
         """Write the files, and print what goes to the terminal."""
@@ -91,7 +44,7 @@ class ExplorationFiles:
 
         title = exploration_title(exploration, space)
         written = self._write(exploration, title)
-        quiet = as_json or STDOUT in {self.table, self.page}
+        quiet = as_json or self.prints
         if as_json:
             show_json(exploration_json(exploration))
         elif not quiet:
@@ -104,26 +57,11 @@ class ExplorationFiles:
         from simaccel.report.exploration_page import exploration_page
         from simaccel.report.figures.exploration import draw_frontier, draw_pairs, draw_sensitivity
 
-        drawn = dict(zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True))
-        how: dict[str, Any] = {"force": self.force, "inputs": self.inputs}
-        lines = []
-        if self.table is not None:
-            with writing_text(self.table, **how) as stream:
-                stream.write(exploration_csv(exploration))
-            lines.append(f"table: {self.table}")
-        if self.parquet is not None:
-            with writing(self.parquet, **how) as partly:
-                write_parquet(exploration, partly)
-            lines.append(f"table: {self.parquet}")
-        for name, path in self.plots.items():
-            with style():
-                save_figure(drawn[name](exploration, title), path, **how)
-            lines.append(f"figure: {path}")
-        if self.page is not None:
-            with writing_text(self.page, **how) as stream:
-                stream.write(exploration_page(exploration, title))
-            lines.append(f"page: {self.page}")
-        return lines
+        lines = self.write("--csv", partial(exploration_csv, exploration))
+        lines += self.write("--parquet", partial(write_parquet, exploration))
+        for name, draw in zip(_PLOTS, (draw_frontier, draw_pairs, draw_sensitivity), strict=True):
+            lines += self.write(name, partial(draw, exploration, title))
+        return lines + self.write("-o", partial(exploration_page, exploration, title))
 
 
 def show_cost(

@@ -340,7 +340,7 @@ def explore_command(
             wanted.read,
             wanted.limits,
             partial(store_in, store),
-            partial(outputs.require, as_json=as_json),
+            partial(outputs.require, {"--json": as_json}),
         )
         space = wanted.space(*read)
         space.require_energies(objective)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,9 +11,10 @@ import click
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.jobs import Jobs
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.search_report import SearchReport
 from simaccel.experiment.scheduling import schedule_workload
-from simaccel.files.targets import writing_text
+from simaccel.files.targets import STDOUT
 from simaccel.hardware import Accelerator
 from simaccel.mapping.documents import mapping_document
 from simaccel.mapping.files import mapping_text
@@ -33,13 +33,22 @@ if TYPE_CHECKING:
 class MapOptions:
     """The options of `map`: what to do with its result."""
 
-    output: str | None
+    files: OutputFiles
     told: SearchReport
-    force: bool
-    inputs: list[Path]
     as_json: bool
     text: Callable[[Mapping], str]
     """What is printed where nothing is written."""
+
+    @property
+    def output(self) -> str | None:
+        """The file of the mapping; None where it is printed."""
+        output = self.files.paths.get("-o")
+        return None if output == STDOUT else output
+
+    @property
+    def options(self) -> dict[str, str | None]:
+        """The files that are written, by option."""
+        return {**self.files.options, "-o": self.output}
 
     @property
     def asks_more(self) -> bool:
@@ -49,8 +58,7 @@ class MapOptions:
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
         if self.output is not None:
-            with writing_text(self.output, force=self.force, inputs=self.inputs) as stream:
-                stream.write(mapping_text(mapping))
+            self.files.write("-o", lambda: mapping_text(mapping))
 
     def say_given_up(self, asked: ExperimentOptions) -> None:
         """Print the cost of the choice among near-ties, beside a mapping that is printed."""
@@ -65,7 +73,7 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
     objective = asked.objective
-    wanted.told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
+    wanted.told.draw(objective, title, wanted.files)
     if wanted.as_json:
         searches = wanted.told.json(objective, accelerator) if wanted.told.explain else {}
         show_json({**mapping_document(mapping), **searches})

@@ -13,7 +13,6 @@ from simaccel.cli.jobs import Jobs
 from simaccel.cli.map_options import MapOptions
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
-from simaccel.experiment.precision import placed_on
 from simaccel.experiment.remembered import RememberedMapping, remember
 from simaccel.experiment.run import known_energies
 from simaccel.experiment.scheduling import schedule_workload
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Search, print, and save."""
     workload, accelerator, strategy, constraints = read
-    workload = placed_on(workload, accelerator)
     options = settle_options(asked.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
@@ -57,7 +55,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     objective = options.effort.aim
-    told.draw(objective, title, force=wanted.force, inputs=wanted.inputs)
+    told.draw(objective, title, wanted.files)
     vectors = _vectors(workload, accelerator, mapping)
     if wanted.as_json:
         show_json(

@@ -8,16 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from simaccel.cli.choices import FRONT_FIGURES
-from simaccel.cli.faults import fault, gather, require_none
+from simaccel.cli.faults import fault, require_none
 from simaccel.cli.output import show, show_json
 from simaccel.cli.progress import ProgressBar
 from simaccel.errors import SimaccelError, WorkerDiedError, suggest
-from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
     from simaccel.cli.jobs import Jobs
-    from simaccel.cli.rows import Files
+    from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.report.pareto import FrontRow
     from simaccel.schedulers import Options
@@ -78,7 +77,7 @@ def read_front(text: str) -> tuple[Figure, Figure]:
 def compare_fronts(
     asked: ExperimentOptions,
     text: str,
-    files: Files,
+    files: OutputFiles,
     jobs: Jobs,
     *,
     as_json: bool,
@@ -97,15 +96,16 @@ def compare_fronts(
     if length is not None and "," in length:
         wrong.append(fault("--seq-len", length, several))
     require_none(wrong)
-    _, figures, workload, accelerator, names = gather(
-        files.require,
-        lambda: read_front(text),
+    from simaccel.experiment.precision import gather_placed
+
+    workload, accelerator, figures, names, _ = gather_placed(
         asked.workload.read,
         asked.accelerator,
+        lambda: read_front(text),
         lambda: asked.names(several=True),
+        files.require,
     )
     from simaccel.experiment.parallel import run_with
-    from simaccel.experiment.precision import placed_on
     from simaccel.hardware.energy.required import require_energies
     from simaccel.report.figures.pareto import draw_pareto
     from simaccel.report.pareto import pareto_csv, pareto_json, pareto_lines, pareto_table
@@ -115,17 +115,15 @@ def compare_fronts(
     front = FrontFigures(*figures)
     for figure in (front.x, front.y):
         require_energies(accelerator, figure)
-    workload = placed_on(workload, accelerator)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
         rows = run_with(team, _run, tasks, bar.show, lost=_lost)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
-    written = files.write(
-        partial(pareto_csv, rows), partial(draw_pareto, rows, front.x, front.y, title)
-    )
+    written = files.write("--csv", partial(pareto_csv, rows))
+    written += files.write("--plot", partial(draw_pareto, rows, front.x, front.y, title))
     if as_json:
         show_json(pareto_json(rows, front.x, front.y))
-    elif files.table != STDOUT:
+    elif not files.prints:
         show(title, pareto_table(rows, front.x, front.y), *pareto_lines(rows), *written)
     ran = any(row.points for row in rows)
     died = any(row.exit_code == WorkerDiedError.exit_code for row in rows)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.command import Command
-from simaccel.cli.faults import require_stdout_free
 from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
@@ -22,11 +21,12 @@ from simaccel.cli.options import (
     mapping_option,
 )
 from simaccel.cli.output import show, show_json
+from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
 from simaccel.cli.search_report import SearchReport, told_options
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.cli.top import ALL, TOP, require_shown
-from simaccel.files.targets import STDOUT, require_distinct, require_target, writing_text
+from simaccel.files.targets import STDOUT
 from simaccel.report.units import count_text, cycles_text
 
 if TYPE_CHECKING:
@@ -96,20 +96,21 @@ def run(
     limit. If the workload is a CSV file of layers with a column Estimate, the table has the
     estimates and their errors beside the cycles.
     """
-    files = {"--trace": trace, "--csv": table, "--plot": plot}
-    others: dict[str, object] = {**files, **jobs.given(), **told.given(), "--check": checked}
+    paths = {"--trace": trace, "--csv": table, "--plot": plot}
+    others: dict[str, object] = {**paths, **jobs.given(), **told.given(), "--check": checked}
     others |= {"--dry-run": dry_run, "--top": top, "--detail": detail}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
     if several.shown(asked, others, **how):
         return
-    _require_files(asked, files, force=force, as_json=as_json)
+    files = OutputFiles(paths, force, asked.inputs())
+    files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
     asked.require_search(told.given())
     estimates = asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, told, files, fast_forward=fast_forward, as_json=as_json)
+        _forecast(asked, jobs, told, paths, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.report.objective_losses import given_up_lines
@@ -119,7 +120,7 @@ def run(
     inputs = _search_mapspace(asked, inputs, jobs, told, quiet=quiet)
     result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
-    _write(asked, table, plot, result, estimates, force=force)
+    written = _write(files, result, estimates)
     if as_json:
         show_json(_json(result, checks, told, asked))
     elif quiet and table != STDOUT:
@@ -130,31 +131,20 @@ def run(
         parts += [told.table(asked.objective, result.accelerator)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
-        show(*parts, *_name_written_files({"trace": trace, "table": table, "plot": plot}))
+        show(*parts, *written)
 
 
 def _write(
-    asked: ExperimentOptions,
-    table: str | None,
-    plot: str | None,
+    files: OutputFiles,
     result: Result,
     estimates: Mapping[str, float],
-    *,
-    force: bool,
-) -> None:
-    """Write the rows as CSV, and the picture, if they are asked for."""
-    if plot is not None:
-        result.plot().save(plot, force=force, inputs=asked.inputs())
-    if table is not None:
-        from simaccel.report.rows import csv_text, operator_rows
+) -> list[str]:
+    """Write the rows as CSV, and the picture, if they are asked for; name all files."""
+    from simaccel.report.rows import csv_text, operator_rows
 
-        with writing_text(table, force=force, inputs=asked.inputs()) as stream:
-            stream.write(csv_text(operator_rows(result, estimates)))
-
-
-def _name_written_files(files: Mapping[str, str | None]) -> list[str]:
-    """Name the files that were written."""
-    return [f"{what}: {path}" for what, path in files.items() if path is not None]
+    lines = [f"trace: {path}" for option, path in files.paths.items() if option == "--trace"]
+    lines += files.write("--csv", lambda: csv_text(operator_rows(result, estimates)))
+    return lines + files.write("--plot", lambda: result.plot().figure)
 
 
 def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorCheck, ...]]:
@@ -171,23 +161,6 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
         return check_chips(whole, result.pod, result.accelerator.chips.count)
 
     return checked
-
-
-def _require_files(
-    asked: ExperimentOptions, files: Mapping[str, str | None], *, force: bool, as_json: bool
-) -> None:
-    """Refuse files that can't be written, before anything runs."""
-    trace, table, plot = files["--trace"], files["--csv"], files["--plot"]
-    require_stdout_free(table, "--csv", others={"--json": as_json})
-    require_distinct(files.items())
-    if plot is not None:
-        from simaccel.report.figures.style import require_figure_target
-
-        require_figure_target(plot, force=force, inputs=asked.inputs())
-    if trace is not None:
-        require_target(trace, force=force, inputs=asked.inputs())
-    if table is not None:
-        require_target(table, force=force, inputs=asked.inputs(), text=True)
 
 
 def _run(

@@ -12,11 +12,10 @@ import click
 from simaccel.cli.faults import fault, require_none
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.table import Table
 
     from simaccel.cli.jobs import Jobs
+    from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
     from simaccel.search.mapspace.costs import Objective
@@ -40,18 +39,6 @@ class SearchReport:
         """Refuse the options of searches and of processes, where nothing is searched."""
         require_none(fault(o, v, allowed) for o, v in {**jobs.given(), **self.given()}.items())
 
-    def require_file(self, *, force: bool, inputs: list[Path]) -> None:
-        """Refuse a figure that can't be written, before anything is searched.
-
-        Raises:
-            InputError: no figure has its ending, or it may not be replaced.
-
-        """
-        if self.plot is not None:
-            from simaccel.report.figures.style import require_figure_target
-
-            require_figure_target(self.plot, force=force, inputs=inputs)
-
     def require_shown(self, hidden: Mapping[str, bool]) -> None:
         """Refuse to explain where options hide it: nothing is searched, or nothing printed.
 
@@ -62,7 +49,7 @@ class SearchReport:
         given = [option for option, there in hidden.items() if there and self.explain]
         require_none(fault("--explain", "given", f"nothing with {option}") for option in given)
 
-    def draw(self, objective: Objective, title: str, *, force: bool, inputs: list[Path]) -> None:
+    def draw(self, objective: Objective, title: str, files: OutputFiles) -> None:
         """Draw how the searches went on, if that is wanted.
 
         Raises:
@@ -74,13 +61,10 @@ class SearchReport:
         if not any(account.curve for account in self.accounts):
             require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
         from simaccel.report.figures.convergence import draw_convergence
-        from simaccel.report.figures.style import save_figure, style
 
         shown = [account for account in self.accounts if not account.left_out]
         curves = [("+".join(account.operators), account.curve, account.ran) for account in shown]
-        with style():
-            figure = draw_convergence(curves, objective, title)
-            save_figure(figure, self.plot, force=force, inputs=inputs)
+        files.write("--plot", lambda: draw_convergence(curves, objective, title))
 
     def table(self, objective: Objective, accelerator: Accelerator) -> Table:
         """Tabulate the searches."""

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from simaccel.errors import gather
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
 from simaccel.workload.precision import with_native
 from simaccel.workload.shared import in_shared_buffer
+
+
+def gather_placed(
+    workload: Callable[[], Workload],
+    accelerator: Callable[[], Accelerator | None],
+    *others: Callable[[], object],
+) -> list[Any]:
+    """Read a workload, the accelerator that it runs on, and other inputs: the workload as there.
+
+    Raises:
+        InputError: the faults of all of them together.
+
+    """
+    read, there, *rest = gather(workload, accelerator, *others)
+    return [read if there is None else placed_on(read, there), there, *rest]
 
 
 def placed_on(workload: Workload, accelerator: Accelerator) -> Workload:

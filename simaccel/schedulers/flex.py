@@ -84,10 +84,10 @@ def _sequence(
 
 
 def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
-    """Return granularities together, and each of them where it may be better with other operators.
+    """Return the granularities as one choice, and also one by one where that may be better.
 
-    What an attention takes is then not all that decides: what can be held between groups differs,
-    or energy times delay is asked for, and that of parts doesn't add up.
+    The best attention alone need not be best in its workload: tensors can be held between groups,
+    or the objective is energy times delay, which is no sum over the parts of a workload.
     """
     every = parts(workload)
     products = goal.objective == "edp" and len(every) > 1
@@ -100,9 +100,9 @@ def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
 def _search_apart(
     problem: AttentionProblem, search: TreeSearch, rows: int
 ) -> Iterator[tuple[OperatorCandidateSet, str]]:
-    """Yield L, softmax and A alone, all rows of what is between them around them if they stay.
+    """Yield the candidates of L, softmax and A as separate groups, each with the tensor it shares.
 
-    Where any do, one core does it all.
+    With all ``rows`` resident that tensor is kept around the groups; with any, one core does all.
     """
     workload, whole = problem.workload, rows == every_row(problem)
     search = search.on_one_core() if rows else search
@@ -160,11 +160,11 @@ def bound(problem: AttentionProblem, search: TreeSearch) -> float:
 
 
 def _promise(problem: AttentionProblem, search: TreeSearch, rows: int, room: int) -> float:
-    """Return what no objective with so many resident rows, beside so many bytes, is below.
+    """Return a lower bound of the objective with so many resident rows, and ``room`` bytes taken.
 
-    The others take no less than their share of all rows would; resident ones no less than array
-    and SFU work on theirs. Together they take less than that by what is loaded and stored beside
-    the one before or behind.
+    Rows that are not resident take at least their share of what all rows would take; resident ones
+    at least the work of array and SFU on them. From the sum goes what may be loaded and stored
+    beside the operators before and behind.
     """
     share, rest = _share(problem, search, rows)
     grids = [operator.candidates for operator, _ in _search_apart(problem, search, rows)]

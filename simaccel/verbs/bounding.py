@@ -10,8 +10,8 @@ from simaccel.analytic.orojenesis.compulsory import compulsory_bytes
 from simaccel.analytic.orojenesis.halo import HALOS
 from simaccel.analytic.orojenesis.single import Mapspace
 from simaccel.analytic.orojenesis.whole import FUSIONS, UNFUSED, workload_bound
-from simaccel.errors import Fault, InputError, gather, suggest
-from simaccel.experiment.precision import placed_on
+from simaccel.errors import Fault, InputError, suggest
+from simaccel.experiment.precision import gather_placed
 from simaccel.hardware import Accelerator
 from simaccel.hardware.quantity import parse_quantity
 from simaccel.mapping.tree import Mapping
@@ -107,7 +107,7 @@ def bound(
         SimaccelError: what can't be read, or an operator whose bound isn't known.
 
     """
-    checked, there, room, _ = gather(
+    checked, there, room, _ = gather_placed(
         lambda: as_workload(workload),
         lambda: None if accelerator is None else as_accelerator(accelerator),
         lambda: _bytes(buffer),
@@ -124,9 +124,8 @@ def bound_of(
     room: int | None,
 ) -> Bound:
     """Bound a workload; ``room``: bytes of the buffer whose mapping is wanted."""
-    if accelerator is not None:
-        workload = placed_on(workload, accelerator)
-        room = accelerator.buffer.capacity_bytes if room is None else room
+    if accelerator is not None and room is None:
+        room = accelerator.buffer.capacity_bytes
     names = [operator.name for operator in workload.operators]
     runs = [list(run) for _, run in groupby(names, workload.times)]
     parts = [[name] for name in names] if fuse == UNFUSED else runs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simaccel.errors import Fault, InputError, gather
-from simaccel.experiment.precision import placed_on
+from simaccel.errors import Fault, InputError
+from simaccel.experiment.precision import gather_placed
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
@@ -63,8 +63,9 @@ def as_inputs(
         InputError: the faults of all of them.
 
     """
-    checked, there = gather(lambda: as_workload(workload), lambda: as_accelerator(accelerator))
-    checked = placed_on(checked, there)
+    checked, there = gather_placed(
+        lambda: as_workload(workload), lambda: as_accelerator(accelerator)
+    )
     if isinstance(dataflow, Path):
         mapping = load_mapping(dataflow, checked)
         require_mapping(checked, mapping, there, str(dataflow))

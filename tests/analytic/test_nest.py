@@ -11,9 +11,9 @@ import pytest
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.hardware.levels import ROLES
 from simaccel.mapping.tree import Group
-from simaccel.search.mapspace.candidates import TilingBatch
 from simaccel.search.mapspace.costs import Setting
 from simaccel.search.mapspace.space import EinsumMapspace, spaces
+from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor
 from tests.analytic.nest_cases import Case, NestMapping, draw_case
 from tests.analytic.nest_oracle import Counts, execute, expected_output

@@ -227,7 +227,7 @@ def test_files_that_can_not_be_written_are_refused_before_anything_runs(
     assert f"{tmp_path}/b.jpg: suffix: got '.jpg'; did you mean '.png'? (allowed: " in suffix
     assert sweep.endswith("--sweep: got 'bufer'; did you mean 'buffer'?")
     same = cli(f"compare {SWEEP} --csv {tmp_path}/a.png --plot {tmp_path}/a.png")
-    assert same.stderr.endswith("allowed: another file than that of --plot\n")
+    assert same.stderr.endswith("allowed: another file than that of --csv\n")
     assert not any(tmp_path.iterdir())
 
 

@@ -244,7 +244,7 @@ def test_a_run_is_drawn_whatever_its_mapping_is(cli: Call, tmp_path: Path) -> No
     plot = tmp_path / "run.png"
     result = cli(f"{line} --plot {plot}")
     assert result.exit_code == 0, result.output
-    assert result.stdout.endswith(f"plot: {plot}\n")
+    assert result.stdout.endswith(f"figure: {plot}\n")
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert cli(f"{line} --plot {plot}").exit_code == 2  # it is there
     assert cli(f"{line} --plot run.txt").exit_code == 2

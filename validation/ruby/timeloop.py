@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simaccel.search.mapspace.candidates import TilingBatch
 from simaccel.search.mapspace.nests import MappingTarget
+from simaccel.search.mapspace.tiling_batch import TilingBatch
 
 DATA = Path(__file__).parent / "data"
 _LOOP = re.compile(r"(?P<rank>[A-Z])(?P<pieces>\d+)(;(?P<last>\d+))?(?P<axis>[XY])?")

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from simaccel.analytic.family import Ints
-from simaccel.search.mapspace.candidates import TilingBatch
 from simaccel.search.mapspace.costs import Floats, Objective, Setting, score
 from simaccel.search.mapspace.ordering import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.search.mapspace.tiling_batch import TilingBatch
 
 Score = tuple[float, float]
 """The objective and what decides between equals: the smaller the better."""

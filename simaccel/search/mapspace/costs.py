@@ -19,7 +19,8 @@ from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
-from simaccel.search.mapspace.candidates import (
+from simaccel.search.mapspace.space import EinsumMapspace
+from simaccel.search.mapspace.tiling_batch import (
     INPUTS,
     TilingBatch,
     family_of_candidates,
@@ -28,7 +29,6 @@ from simaccel.search.mapspace.candidates import (
     tree_of_one,
     two_slots,
 )
-from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.units import ARRAY, MAC
 from simaccel.workload import Einsum, Tensor, Workload
 

@@ -15,10 +15,10 @@ from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
-from simaccel.search.mapspace.candidates import TilingBatch, candidates_of
 from simaccel.search.mapspace.costs import Setting
 from simaccel.search.mapspace.search import Each, Effort, MapspaceResult, Watch, search
 from simaccel.search.mapspace.space import Strategy, spaces
+from simaccel.search.mapspace.tiling_batch import TilingBatch, candidates_of
 from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Tensor
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
-from simaccel.search.mapspace.candidates import TilingBatch, family_of_candidates
 from simaccel.search.mapspace.costs import Costs, Floats, Objective, Setting, score
 from simaccel.search.mapspace.mapspace_tables import BestOrders
 from simaccel.search.mapspace.space import EinsumMapspace
+from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates
 
 _NUMBERS: Final = 1 << 16
 """Combinations of orders, or columns, that are priced in one go; so arrays stay in the caches."""

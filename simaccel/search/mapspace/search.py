@@ -37,10 +37,10 @@ from simaccel.search.mapspace.blocks import (
     judge,
     run_block,
 )
-from simaccel.search.mapspace.candidates import TilingBatch
 from simaccel.search.mapspace.chains import MAPSPACES
 from simaccel.search.mapspace.costs import Objective
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
+from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.search.mapspace.visited_set import VisitedSet, codes
 
 _ROWS: Final = 1 << 16

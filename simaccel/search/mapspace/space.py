@@ -24,10 +24,10 @@ import numpy.typing as npt
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.levels import Hierarchy, SpatialLevel
-from simaccel.search.mapspace.candidates import TilingBatch, rows
 from simaccel.search.mapspace.chains import MAPSPACES, Mapspace
 from simaccel.search.mapspace.limits import MappingLimits, limits
 from simaccel.search.mapspace.mapspace_tables import MapspaceTables
+from simaccel.search.mapspace.tiling_batch import TilingBatch, rows
 from simaccel.workload import Einsum
 
 Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
