@@ -35,6 +35,15 @@ class CoreTotals:
     shared: Mapping[str, CoreSets]
     """By tensor the cores that each read serves; what isn't here, each core reads for itself."""
 
+    def behind(self, first: int) -> CoreTotals:
+        """Return the counts on cores that are counted from ``first``."""
+        cores = tuple(first + core for core in self.cores)
+        shared = {
+            name: tuple(tuple(first + core for core in readers) for readers in sets)
+            for name, sets in self.shared.items()
+        }
+        return CoreTotals(cores, self.totals, shared)
+
     def readers(self, level: str, tensor: str) -> CoreSets:
         """Return the cores that each transfer at a level serves."""
         alone = tuple((core,) for core in self.cores)
@@ -48,7 +57,7 @@ def core_totals(
     around: Sequence[Keep],
     bits: Mapping[str, int],
 ) -> tuple[CoreTotals, ...]:
-    """Return what cores do of a group, that of core 0 first, which has a full piece.
+    """Return what cores do of a group, that of its first one first, which has a full piece.
 
     ``around`` and ``bits``: as of ``family_of``.
     """
@@ -58,7 +67,8 @@ def core_totals(
         return family_of(space_of(workload, piece), piece, tuple(around), bits)
 
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
-    return tuple(_totals(cut, family, accelerator))
+    first = 0 if group.place is None else group.place.start
+    return tuple(totals.behind(first) for totals in _totals(cut, family, accelerator))
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:

@@ -40,6 +40,8 @@ class LinkWork:
     exchange: Exchange
     accelerator: Accelerator
     times: int
+    place: None = None
+    """All cores wait for it."""
 
     @property
     def stored(self) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
@@ -33,7 +33,7 @@ class PlacedGroup:
 
     @property
     def totals(self) -> FamilyTotals:
-        """The counts of core 0, whose way through all groups the longest path is."""
+        """The counts of the first core of its place."""
         return self.cores[0].totals
 
     @property
@@ -41,6 +41,17 @@ class PlacedGroup:
         """Tensors that the group stores in memory."""
         moved = self.totals.counts.moved
         return {name for (level, name), n in moved.items() if level in WRITES and int(n)}
+
+    @property
+    def place(self) -> range | None:
+        """The cores that have it; None for all."""
+        return self.group.place
+
+    @property
+    def read(self) -> set[str]:
+        """Tensors that the group's operators read."""
+        own = map(self.workload.operator, self.group.operators)
+        return {given.tensor for operator in own for given in operator.inputs}
 
 
 def total_of(terms: Counter[str] | None) -> float:
@@ -76,9 +87,11 @@ class _Ends:
         previous: PlacedGroup | LinkWork | None,
         *,
         again: bool = False,
+        elsewhere: Sequence[tuple[Counter[str], str]] = (),
     ) -> None:
         """Put a group behind; ``again``: the one before is of the layer before.
 
+        ``elsewhere``: ends of groups on other cores, with a tensor that each makes for this one.
         An exchange takes what the one before it stores, or an exchange of that.
         """
         if isinstance(group, LinkWork):
@@ -97,6 +110,10 @@ class _Ends:
             late = _late_work(group, _late_tensors(group, previous, again=again), stay)
             end = _latest(end, _add_to_end(self.last, late.whole))
             of_unit.append(_add_to_end(self.last, late.of_unit))
+        for other_end, tensor in elsewhere:
+            late = _late_work(group, {tensor}, stay)
+            end = _latest(end, _add_to_end(other_end, late.whole))
+            of_unit.append(_add_to_end(other_end, late.of_unit))
         self.units[unit] = _latest(*of_unit)
         stored = _add_to_end(end, Counter({"drain": int(group.totals.path["drain"])}))
         self.last, self.before = _latest(self.last, stored), self.last
@@ -130,21 +147,113 @@ def _turns(group: PlacedGroup) -> _Turns:
     return _Turns(some, zero if is_first else some, zero if is_last else some)
 
 
-def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
-    """Return the cycles on the longest path through groups that overlap, by term."""
-    zero: Counter[str] = Counter()
-    first = next(part for part in placed if isinstance(part, PlacedGroup))
-    fill = Counter({"fill": int(first.totals.path["fill"])})
-    ends = _Ends({ARRAY: zero, SFU: zero, _unit(first): fill}, zero, zero)
+@dataclass
+class _Way:
+    """The way of a core through the groups of which it is the first core (``own``)."""
+
+    own: Sequence[PlacedGroup | LinkWork]
+    ends: _Ends = field(init=False)
     previous: PlacedGroup | LinkWork | None = None
+
+    def __post_init__(self) -> None:
+        """Begin with the fill of its first group."""
+        zero: Counter[str] = Counter()
+        first = next(part for part in self.own if isinstance(part, PlacedGroup))
+        fill = Counter({"fill": int(first.totals.path["fill"])})
+        self.ends = _Ends({ARRAY: zero, SFU: zero, _unit(first): fill}, zero, zero)
+
+
+def first_core(part: PlacedGroup | LinkWork) -> int:
+    """Return the first core of a group."""
+    return 0 if part.place is None else part.place.start
+
+
+def longest_path(placed: Sequence[PlacedGroup | LinkWork]) -> Counter[str]:
+    """Return the cycles on the longest path through groups that overlap, by term.
+
+    Each core has a way of its own, which waits for what groups on other cores make. A group has
+    ended when all of its cores have come to its end.
+    """
+    ways = {
+        core: _Way([part for part in placed if first_core(part) == core])
+        for core in sorted(set(map(first_core, placed)))
+    }
+    made: dict[str, tuple[int, Counter[str]]] = {}
     for times, run in groupby(placed, lambda part: part.times):
         layer = list(run)
         for group in layer:
-            ends.add(group, previous)
-            previous = group
-        if times > 1:
-            _repeat(ends, layer, times - 1)
-    return ends.last or zero
+            _step(ways, group, made)
+        for core, way in ways.items() if times > 1 else ():
+            own = [group for group in layer if first_core(group) == core]
+            if own:
+                _repeat(way.ends, own, times - 1)
+    return _latest(*(way.ends.last for way in ways.values())) or Counter()
+
+
+def _step(
+    ways: Mapping[int, _Way],
+    group: PlacedGroup | LinkWork,
+    made: dict[str, tuple[int, Counter[str]]],
+) -> None:
+    """Put a group on the way of its first core, and its end on those of its others.
+
+    ``made``: by tensor the first core of the group that has made it last, and its end.
+    """
+    core, place = first_core(group), group.place
+    own, elsewhere = ways[core], []
+    if isinstance(group, PlacedGroup):
+        known = {name: made[name] for name in sorted(group.read) if name in made}
+        elsewhere = [(end, name) for name, (other, end) in known.items() if other != core]
+    own.ends.add(group, own.previous, elsewhere=elsewhere)
+    own.previous = group
+    others = [way for at, way in ways.items() if at != core and (place is None or at in place)]
+    end = _latest(own.ends.last, *(way.ends.last for way in others))
+    own.ends.last = end
+    for way in others:
+        way.ends.last, way.ends.before, way.previous = end, way.ends.last, group
+    if isinstance(group, PlacedGroup) and end is not None:
+        made.update(dict.fromkeys(group.stored, (core, end)))
+
+
+def _alone(part: PlacedGroup | LinkWork) -> Counter[str]:
+    """Return the cycles of a group's first core from its start to its end, at least."""
+    if isinstance(part, LinkWork):
+        return Counter(part.path)
+    start = Counter({"start": part.totals.start_cycles})
+    return start + Counter(part.totals.path_terms())
+
+
+def _edges(place: range | None) -> tuple[int, ...]:
+    """Return the first core of a place and the first one behind it: one of each kind."""
+    return (0,) if place is None else (0, place.start, place.stop)
+
+
+def one_after_the_other(
+    placed: Sequence[tuple[PlacedGroup | LinkWork, Counter[str]]],
+) -> Counter[str]:
+    """Return the cycles, by term, of groups that wait for the end of those before on their cores.
+
+    Of each group its bound where it runs alone, from when the first of its cores is there. In a
+    layer that is repeated, the ways of cores through the groups of which they are the first.
+    """
+    zero: Counter[str] = Counter()
+    edges = {edge for part, _ in placed for edge in _edges(part.place)}
+    ends = dict.fromkeys(sorted(edges), zero)
+    made: dict[str, Counter[str]] = {}
+    for times, run in groupby(placed, lambda pair: pair[0].times):
+        more: dict[int, Counter[str]] = {core: Counter() for core in ends}
+        for part, bound in run:
+            cores = [core for core in ends if part.place is None or core in part.place]
+            starts = [min((ends[core] for core in cores), key=total_of)]
+            if isinstance(part, PlacedGroup):
+                starts += [made[name] for name in sorted(part.read) if name in made]
+            end = _latest(max(starts, key=total_of) + bound, *(ends[core] for core in cores))
+            ends.update(dict.fromkeys(cores, end or zero))
+            if isinstance(part, PlacedGroup):
+                made.update(dict.fromkeys(part.stored, end or zero))
+            more[first_core(part)] += _alone(part)
+        ends = {core: end + _multiply_terms(more[core], times - 1) for core, end in ends.items()}
+    return max(ends.values(), key=total_of)
 
 
 def _repeat(ends: _Ends, layer: Sequence[PlacedGroup | LinkWork], times: int) -> None:

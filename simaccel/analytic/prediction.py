@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
 from simaccel.analytic.link_work import LinkWork, loaded_from
-from simaccel.analytic.overlap import PlacedGroup, longest_path, total_of
+from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
 from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
@@ -139,13 +139,18 @@ def predict(
         ]
     told = (_sent(part) if isinstance(part, LinkWork) else _predict_group(part) for part in placed)
     groups = tuple(replace(group, moved=loaded_from(group.moved, parts or {})) for group in told)
-    if not accelerator.groups.overlap:
+    is_apart = any(part.place is not None for part in placed)
+    if not accelerator.groups.overlap and not is_apart:
         return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
     if len(groups) == 1 and placed[0].times == 1:
         return Prediction(groups, groups[0].bound_terms)
     work = _add_terms(group.resources for group in groups)
     busiest = max(work, key=lambda name: work[name])
-    path, bound = longest_path(placed), Counter({busiest: work[busiest]})
+    bound = Counter({busiest: work[busiest]})
+    if accelerator.groups.overlap:
+        path = longest_path(placed)
+    else:
+        path = one_after_the_other([(part, _bound_of(part)) for part in placed])
     return Prediction(groups, path if total_of(path) >= total_of(bound) else bound)
 
 
@@ -189,6 +194,12 @@ def _predict_group(placed: PlacedGroup) -> GroupPrediction:
     )
 
 
+def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
+    """Return what a group takes at least where it runs alone, once."""
+    terms = part.path if isinstance(part, LinkWork) else GroupTotals(part.cores).bound_terms
+    return Counter(terms)
+
+
 def _sent(work: LinkWork) -> GroupPrediction:
     moved = {level: n * work.times for level, n in work.moved.items()}
     energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
@@ -209,6 +220,3 @@ def _add_terms(some: Iterable[Mapping[str, int]]) -> Counter[str]:
     for terms in some:
         total.update(terms)
     return total
-
-
-# -- where groups overlap -------------------------------------------------------------------------

@@ -4,7 +4,8 @@ An event carries its operator, but an engine that has no work in an operator sit
 under the operator that it worked for last. All engines meet at the end of each operator, and an
 engine that works in it is never idle between. So an operator lasts as long as its engines
 are not idle, and the rest of each engine's cycles there are idle ones. This is exact, also in a
-window.
+window. Where operators run at once on different cores, each is told of by the first core that it is
+on; their cycles are more than those of the run together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError, suggest
+from simaccel.hardware.cores import core_of_name, on_core
 from simaccel.hardware.memory import is_dram_channel
 from simaccel.trace import Stall, TraceReader
 from simaccel.units import COMPUTE_UNITS
@@ -33,7 +35,8 @@ class OperatorDiagnosis:
     """An operator, or all of them: its cycles, and where each engine's went.
 
     ``waits`` are the stalled cycles by engine, root cause and direct wait, the largest first.
-    ``moved`` are the bytes by channel and tensor, where they are known: of a whole run.
+    ``moved`` are the bytes by channel and tensor, where they are known: of a whole run. ``core``:
+    the first of those that are in it.
     """
 
     name: str
@@ -42,6 +45,11 @@ class OperatorDiagnosis:
     waits: tuple[Stall, ...] = ()
     macs: int | None = None
     moved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    core: int = 0
+
+    def own(self, unit: str) -> str:
+        """Return the name of a unit of the core that is told of."""
+        return on_core(self.core, unit)
 
     def share(self, engine: str, cause: str) -> float:
         """Cycles of one cause of one engine, as a part of all cycles."""
@@ -70,7 +78,8 @@ class OperatorDiagnosis:
     @property
     def compute(self) -> str:
         """The engine to tell of: the array, unless the SFU is busier."""
-        found = [name for name in COMPUTE_UNITS if name in self.engines] or [*self.engines]
+        found = [one for one in map(self.own, COMPUTE_UNITS) if one in self.engines]
+        found = found or [*self.engines]
         return max(found, key=lambda name: self.engines[name].get("busy", 0))
 
     def blamed(self, engine: str) -> int:
@@ -143,8 +152,10 @@ def diagnose(trace: TraceReader, start: int = 0, end: int | None = None) -> Diag
     parts = [_part(name, stalls, trace.engines) for name, stalls in by_operator.items()]
     order = _operators(trace)
     parts = sorted((p for p in parts if p.cycles), key=lambda part: order.index(part.name))
-    operators = tuple(_with_figures(part, by_name.get(part.name, {})) for part in parts)
-    total = _with_figures(_sum(operators, trace.engines), known)
+    operators = tuple(
+        _with_figures(part, by_name.get(part.name, {})) for part in parts if not _is_rest(part)
+    )
+    total = _with_figures(_sum(parts, trace.engines, end - start), known)
     if not total.moved and total.cycles and trace.header.accelerator:
         total = replace(total, moved=_moved_bytes(trace, start, end))
         if len(operators) == 1:
@@ -167,27 +178,36 @@ def _operators(trace: TraceReader) -> list[str]:
 
 
 def _part(name: str, rows: Sequence[Stall], engines: Sequence[str]) -> OperatorDiagnosis:
-    """Sum the rows of an operator; all engines are in it from its beginning to its end."""
+    """Sum the rows of an operator; all engines of its cores are in it from beginning to end."""
     causes: dict[str, dict[str, int]] = {engine: defaultdict(int) for engine in engines}
     for row in rows:
         causes[row.engine][row.cause] += row.cycles
-    cycles = max(sum(one.values()) for one in causes.values())
+    core = min(core_of_name(row.engine) for row in rows)
+    own = (one for engine, one in causes.items() if core_of_name(engine) == core)
+    cycles = max(sum(one.values()) for one in own)
     waits = tuple(row for row in rows if row.cause not in ("busy", "idle"))
     return OperatorDiagnosis(
-        name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits
+        name, cycles, {engine: dict(one) for engine, one in causes.items()}, waits, core=core
     )
 
 
-def _sum(operators: Sequence[OperatorDiagnosis], engines: Sequence[str]) -> OperatorDiagnosis:
-    """Add up the operators."""
+def _is_rest(part: OperatorDiagnosis) -> bool:
+    """Return whether a part has the cycles of engines that are done before others are."""
+    return not part.name and all(set(causes) <= {"idle"} for causes in part.engines.values())
+
+
+def _sum(
+    operators: Sequence[OperatorDiagnosis], engines: Sequence[str], most: int
+) -> OperatorDiagnosis:
+    """Add up the operators, which run within so many cycles."""
     causes = {engine: Counter[str]() for engine in engines}
     for part in operators:
-        for engine, one in part.engines.items():
-            causes[engine].update(one)
+        for engine, own in part.engines.items():
+            causes[engine].update(own)
     waits = sorted((w for part in operators for w in part.waits), key=lambda w: -w.cycles)
-    cycles = sum(part.cycles for part in operators)
+    cycles = min(sum(part.cycles for part in operators), most)
     return OperatorDiagnosis(
-        TOTAL, cycles, {name: dict(one) for name, one in causes.items()}, tuple(waits)
+        TOTAL, cycles, {name: dict(own) for name, own in causes.items()}, tuple(waits)
     )
 
 

@@ -128,6 +128,16 @@ def on_core(core: int, name: str) -> str:
     return f"core{core}.{name}" if core else name
 
 
+def core_of_name(name: str) -> int:
+    """Return the core of an engine, channel or tile.
+
+    >>> core_of_name("core3.array"), core_of_name("array")
+    (3, 0)
+    """
+    plain = without_core(name)
+    return 0 if plain == name else int(name.removesuffix(f".{plain}")[4:])
+
+
 def without_core(name: str) -> str:
     """Return the name that a thing has on core 0.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
@@ -13,6 +13,7 @@ from simaccel.machine.dma_engines import DmaEngine, DmaInEngine, DmaOutEngine
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.multicast import Multicast
+from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.plan import make_plan, needed_by
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.tokens import Tokens
@@ -58,6 +59,33 @@ def assemble(
             for name, plan in plans[id(core_walks)].items()
         ]
     return cores, engines
+
+
+def make_barrier(
+    walks: InstructionStreams,
+    by_core: Sequence[Sequence[Engine]],
+    close: Callable[[str], None],
+    *,
+    overlap: bool,
+) -> OperatorBarrier:
+    """Return where engines meet at the ends of operators, which they know from then on.
+
+    ``close`` is told of each end. Loaders go on together where operators ``overlap``.
+    """
+    loaders = [
+        [engine.name for engine in engines if engine.kind is EngineKind.DMA_IN]
+        for engines in (by_core if overlap else ())
+    ]
+    members = {
+        name: [engine.name for core in place for engine in by_core[core]]
+        for name, place in walks.places.items()
+    }
+    barrier = OperatorBarrier(by_core[0][0].clock, members, loaders, walks.dependences, close)
+    storers = {name: by_core[place.start][-1].account for name, place in walks.places.items()}
+    for engines in by_core:
+        for engine in engines:
+            engine.meeting, engine.storers = barrier, storers
+    return barrier
 
 
 def connect(

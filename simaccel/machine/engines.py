@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import simpy
 
 from simaccel.hardware.cores import without_core
+from simaccel.machine.accounts import StallAccount, Wait
 from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.instructions import Action, Amounts, Instruction
 from simaccel.machine.operator_barrier import OperatorBarrier
@@ -64,6 +65,7 @@ class Engine(StatefulPart):
         "needed",
         "meeting",
         "early",
+        "storers",
         "boundaries",
     )
 
@@ -89,6 +91,8 @@ class Engine(StatefulPart):
         self.meeting: OperatorBarrier
         self.early: Mapping[str, int] = {}
         """What is added to sites of the next operator while one drains, by operator."""
+        self.storers: Mapping[str, StallAccount] = {}
+        """By operator the books of who stores its results, on the first of its cores."""
         self.boundaries: list[Callable[[], None] | None] = [None] * len(plan.ops)
         """What is called when the loop that ends at a step goes round, by step."""
         self.done_at: int | None = None
@@ -131,14 +135,8 @@ class Engine(StatefulPart):
     def run(self) -> Waiting:  # noqa: C901, PLR0912 - a branch per act, where most time goes
         """Walk the plan from the first step to the last."""
         ops, tokens, counts, iterations = self.plan.ops, self.tokens, self.counts, self.iterations
-        end, command, loop, meet, gate = (
-            Action.END,
-            Action.COMMAND,
-            Action.LOOP,
-            Action.MEET,
-            Action.GATE,
-        )
-        claim, wait = Action.CLAIM, Action.WAIT
+        end, command, loop = Action.END, Action.COMMAND, Action.LOOP
+        meet, gate, claim, wait = Action.MEET, Action.GATE, Action.CLAIM, Action.WAIT
         while self.at < len(ops):
             at = self.at
             op = ops[at]
@@ -174,11 +172,13 @@ class Engine(StatefulPart):
                 yield from self._meet(op)
             elif act is gate:
                 yield from self._wait_for_end()
+                yield from self._wait_for_others(op)
                 yield from self._start(op)
             elif not op.depths or self._is_last(op):
                 self._hand_on(op, tokens[at])
             self.at += 1
         yield from self._wait_for_end()
+        self.account.enter(self.clock.cycle, 0)
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 
@@ -236,6 +236,15 @@ class Engine(StatefulPart):
                 cause = Cause.LINK if self.behind_links else Cause.DRAIN
                 self.account.switch(self.clock.cycle, cause)
             yield event
+
+    def _wait_for_others(self, op: Instruction) -> Waiting:
+        """Wait for operators of other cores that an operator depends on."""
+        while awaited := self.meeting.awaited(op.operator):
+            account, other, now = self.account, self.storers[awaited], self.clock.cycle
+            account.enter(now, op.site)
+            account.follow(now, other, Wait(awaited, "end", other.engine))
+            yield self.meeting.depend(self.name, op.operator)
+            account.unfollow(other)
 
     def _start(self, op: Instruction) -> Waiting:
         """Wait until an operator whose turn it is has been set up."""

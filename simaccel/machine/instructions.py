@@ -228,29 +228,28 @@ def put_after(items: list[Item], at: int, do: PlacedInstruction, tile: Tile) -> 
     items.insert(at + 1, PlacedInstruction(do.engine, do.op, item.behind))
 
 
-def put_gate(items: list[Item], engine: str, early: Collection[str], site: int) -> None:
-    """Insert a wait for the previous operator before an engine first uses what is not early.
-
-    ``site``: the operator's, to which its start belongs.
-    """
+def put_gate(items: list[Item], engine: str, early: Collection[str], gate: Instruction) -> None:
+    """Insert a wait for operators before, where an engine first uses what is not early."""
     for at, item in enumerate(items):
         if not _loads_only(item, engine, early):
-            items.insert(at, PlacedInstruction(engine, Instruction(Action.GATE, site)))
+            items.insert(at, PlacedInstruction(engine, replace(gate)))
             return
 
 
-def add_gates(items: Sequence[Item], engine: str, ahead: Collection[str]) -> list[Item]:
-    """Insert waits of a loader for the previous operator, after tiles that are not ``ahead``."""
-    found: list[Item] = []
+def add_gates(
+    items: Sequence[Item], engine: str, ahead: Collection[str], gate: Instruction
+) -> list[Item]:
+    """Insert waits of a loader for operators before, after tiles that are not ``ahead``."""
+    gated: list[Item] = []
     for item in items:
         if isinstance(item, InstructionLoop):
-            found.append(replace(item, items=tuple(add_gates(item.items, engine, ahead))))
+            gated.append(replace(item, items=tuple(add_gates(item.items, engine, ahead, gate))))
             continue
-        found.append(item)
+        gated.append(item)
         tokens = item.op.tokens if item.op.act is Action.POST else None
         if item.engine == engine and tokens is not None and tokens.tile not in ahead:
-            found.append(PlacedInstruction(engine, Instruction(Action.GATE), item.behind))
-    return found
+            gated.append(PlacedInstruction(engine, replace(gate), item.behind))
+    return gated
 
 
 def mark_renewals(items: Sequence[Item], engine: str, tiles: Collection[str]) -> list[Item]:

@@ -12,16 +12,14 @@ from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.hardware.cores import on_core
 from simaccel.machine.accounts import EngineCycles, Listener, NoAccount, StallAccount, early_site
-from simaccel.machine.assembly import assemble, connect, share_loads
+from simaccel.machine.assembly import assemble, connect, make_barrier, share_loads
 from simaccel.machine.channel import Channel, DramChannels
 from simaccel.machine.clock import Clock
 from simaccel.machine.dma_engines import DmaEngine
-from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine
 from simaccel.machine.fast_forward import FastForward, Scope
 from simaccel.machine.instructions import Action
 from simaccel.machine.occupancy import enclosing_bytes
-from simaccel.machine.operator_barrier import OperatorBarrier
 from simaccel.machine.operator_totals import OperatorTotals
 from simaccel.machine.period_detector import RepeatRecorder, watch_loops
 from simaccel.machine.plan import Plan
@@ -117,17 +115,15 @@ class Machine:
         self.listener = listener
         for engine in self.engines:
             engine.account.listener = listener
-        self.books = OperatorTotals(walks.operators, [engine.account for engine in self.engines])
-        loaders = [
-            [e.name for e in self.engines if e.kind is EngineKind.DMA_IN and e.wires is wires]
-            for wires in self.cores
-            if accelerator.groups.overlap
-        ]
-        names = [engine.name for engine in self.engines]
-        self.meeting = OperatorBarrier(self.clock, names, loaders, self._close)
+        self.by_core = [[e for e in self.engines if e.wires is wires] for wires in self.cores]
+        booked = [[engine.account for engine in engines] for engines in self.by_core]
+        self.books = OperatorTotals(walks.operators, booked, walks.places)
+        self.meeting = make_barrier(
+            walks, self.by_core, self._close, overlap=accelerator.groups.overlap
+        )
         early = {name: early_site(0, at) for at, name in enumerate(self.books.operators)}
         for engine in self.engines:
-            engine.meeting, engine.early = self.meeting, early
+            engine.early = early
         self.tokens = connect(walks, self.cores, self.engines)
         self.multicasts = share_loads(walks, self.cores, self.engines)
         self.lanes = self._make_lanes(listener) if listener is not None else []
@@ -224,10 +220,10 @@ class Machine:
     def _close(self, operator: str) -> None:
         """Book an operator when all engines have met at its end."""
         self.books.close(self.clock.cycle, operator)
-        for engine in self.engines:
-            engine.account.catch_up(self.clock.cycle)
-        for wires in self.cores:
-            wires.occupancy.close(operator)
+        for core in self.books.places[operator]:
+            for engine in self.by_core[core]:
+                engine.account.catch_up(self.clock.cycle)
+            self.cores[core].occupancy.close(operator)
 
     def run(self, progress: Callable[[int, float], None] | None = None) -> Run:
         """Execute the program to its end.
@@ -321,6 +317,8 @@ class Machine:
     @staticmethod
     def _wait_of(engine: Engine) -> str:
         op, wait = engine.plan.ops[engine.at], engine.account.wait
+        if wait.kind == "end":
+            return f"the end of {wait.tile}, on {wait.engine}"
         if op.act in (Action.MEET, Action.GATE):
             return f"the other engines at the end of {op.operator}"
         if wait.kind == "free":

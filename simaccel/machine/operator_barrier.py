@@ -2,53 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import simpy
 
 from simaccel.machine.clock import Clock
-from simaccel.machine.stateful import StatefulPart
+from simaccel.machine.stateful import Numbers, SkippedPeriods, StatefulPart
+from simaccel.program.dependences import CoreDependence
 
 
 class OperatorBarrier(StatefulPart):
     """Engines come to the end of each operator; when all have, DRAM holds what was stored.
 
     Who needs that waits at a gate; whoever has come goes on as far as the next gate, and no
-    further than the end of the next operator. ``loaders`` go on together, so that loads of the
+    further than the end of its next operator. ``loaders`` go on together, so that loads of the
     next operator stand behind those of this one. Who has waited goes on in the order of the
     engines, those of all cores. Loaders of one core do not wait for those of another.
+
+    ``members``: by operator the engines of its cores. Who begins an operator waits for those on
+    other cores that it depends on (``dependences``), too.
     """
 
-    STATE = ("arrived", "held", "gated", "coming")
-    WIRING = ("clock", "engines", "loaders", "close", "comers")
+    STATE = ("arrived", "here", "held", "gated", "coming", "depending")
+    COUNTERS = ("ended",)
+    WIRING = ("clock", "engines", "members", "loaders", "dependences", "close", "comers")
 
     def __init__(
         self,
         clock: Clock,
-        engines: Sequence[str],
+        members: Mapping[str, Sequence[str]],
         loaders: Collection[Collection[str]],
+        dependences: Mapping[str, Sequence[CoreDependence]],
         close: Callable[[str], None],
     ) -> None:
         self.clock = clock
-        self.engines = tuple(engines)
+        self.members = {name: tuple(engines) for name, engines in members.items()}
+        self.engines = tuple(dict.fromkeys(chain.from_iterable(self.members.values())))
         self.loaders = {name: frozenset(core) for core in loaders for name in core}
         """By loader those of its core, which go on together."""
+        self.dependences = {name: tuple(others) for name, others in dependences.items() if others}
         self.close = close
-        self.arrived: set[str] = set()
+        self.arrived: dict[str, set[str]] = {name: set() for name in self.members}
+        """Who has come to the end of each operator, until all have."""
+        self.here: set[str] = set()
+        """All of them."""
+        self.ended = dict.fromkeys(self.members, 0)
+        """How often each operator has ended."""
         self.coming: dict[str, str] = {}
         """Engines whose last results are still on their way, and their operators."""
         self.comers = {name: partial(self._come, name) for name in self.engines}
         self.held: dict[str, simpy.Event] = {}
         """Loaders that wait for one another."""
         self.gated: dict[str, simpy.Event] = {}
+        self.depending: dict[str, tuple[str, simpy.Event]] = {}
+        """Engines that wait for operators of other cores, and with which operator."""
 
     def state(self) -> tuple[object, ...]:
-        """Return who has come and who waits."""
-        here = tuple(
-            (one in self.arrived, one in self.held, one in self.gated) for one in self.engines
+        """Return who has come and who waits, and how far operators that depend are apart."""
+        where = tuple(
+            (one in self.here, one in self.held, one in self.gated, one in self.depending)
+            for one in self.engines
         )
-        return here, tuple(self.coming.items())
+        apart = tuple(
+            self._lead(name, one) for name, some in self.dependences.items() for one in some
+        )
+        return where, tuple(self.coming.items()), apart
+
+    def _lead(self, operator: str, other: CoreDependence) -> int:
+        """Return how often more than it has to an operator has ended that another depends on."""
+        more = self.ended[other.operator] - other.needed(self.ended[operator])
+        return more if other.common else min(more, 0) and -1
+
+    def counters(self) -> Numbers:
+        """Return how often each operator has ended."""
+        return tuple(self.ended.values())
+
+    def skip(self, skip: SkippedPeriods) -> None:
+        """Let operators end as often as in the periods."""
+        names = list(self.ended)
+        for at, amount in skip.growth():
+            self.ended[names[at]] += amount
 
     def arrive(self, engine: str, operator: str, lag: int = 0) -> simpy.Event | None:
         """Come to the end of an operator; return what to wait for before going on.
@@ -65,20 +100,30 @@ class OperatorBarrier(StatefulPart):
         self._arrive(engine, self.coming.pop(engine))
 
     def _arrive(self, engine: str, operator: str) -> simpy.Event | None:
-        self.arrived.add(engine)
+        arrived = self.arrived[operator]
+        arrived.add(engine)
+        self.here.add(engine)
         event = None
         if engine in self.loaders:
             event, loaders = self.clock.event(), self.loaders[engine]
             self.held[engine] = event
-            if loaders <= self.arrived:
+            if loaders <= arrived:
                 self._let_go({name: self.held.pop(name) for name in loaders})
-        if len(self.arrived) == len(self.engines):
+        if len(arrived) == len(self.members[operator]):
             if event is None and engine not in self.gated:
                 event = self.gated[engine] = self.clock.event()
             self.close(operator)
-            waiting, self.gated, self.arrived = self.gated, {}, set()
-            self._let_go(waiting)
+            self.ended[operator] += 1
+            waiting = {name: self.gated.pop(name) for name in arrived if name in self.gated}
+            self.here -= arrived
+            arrived.clear()
+            self._let_go(waiting | self._free())
         return event
+
+    def _free(self) -> dict[str, simpy.Event]:
+        """Take out who waits for operators of other cores no longer."""
+        free = [one for one, (name, _) in self.depending.items() if not self.awaited(name)]
+        return {one: self.depending.pop(one)[1] for one in free}
 
     def _let_go(self, waiting: dict[str, simpy.Event]) -> None:
         for one in self.engines:
@@ -87,7 +132,7 @@ class OperatorBarrier(StatefulPart):
 
     def waits(self, engine: str) -> bool:
         """Whether the operator that an engine left last has not ended."""
-        return engine in self.arrived or engine in self.coming
+        return engine in self.here or engine in self.coming
 
     def gate(self, engine: str) -> simpy.Event | None:
         """Return the event to wait for if the operator that the engine has done has not ended."""
@@ -95,3 +140,16 @@ class OperatorBarrier(StatefulPart):
             return None
         self.gated[engine] = self.clock.event()
         return self.gated[engine]
+
+    def awaited(self, operator: str) -> str:
+        """Name an operator of other cores that has to end before one goes on; empty if none."""
+        for other in self.dependences.get(operator, ()):
+            if self._lead(operator, other) < 0:
+                return other.operator
+        return ""
+
+    def depend(self, engine: str, operator: str) -> simpy.Event:
+        """Return the event to wait for as long as one of other cores is awaited."""
+        event = self.clock.event()
+        self.depending[engine] = operator, event
+        return event

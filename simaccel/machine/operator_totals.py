@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from simaccel.machine.accounts import StallAccount
 from simaccel.machine.stateful import SkippedPeriods, StatefulPart
@@ -12,33 +13,51 @@ from simaccel.units import Cause
 class OperatorTotals(StatefulPart):
     """All operators' sums in one row of numbers, which changes only when an operator ends.
 
-    The row: the cycle of the last closing; each engine's cycles by cause at it; then for each
-    operator its cycles and each engine's by cause.
+    The row: by core the cycle of the last closing; each engine's cycles by cause at it; then for
+    each operator its cycles, which are those of the first of its cores (``places``), and each
+    engine's by cause. ``accounts``: by core those of its engines.
     """
 
     COUNTERS = ("numbers",)
-    WIRING = ("operators", "accounts", "width")
+    WIRING = ("operators", "accounts", "places", "width")
 
-    def __init__(self, operators: Sequence[str], accounts: Sequence[StallAccount]) -> None:
+    def __init__(
+        self,
+        operators: Sequence[str],
+        accounts: Sequence[Sequence[StallAccount]],
+        places: Mapping[str, range],
+    ) -> None:
         self.operators = {name: index for index, name in enumerate(dict.fromkeys(operators))}
-        self.accounts = tuple(accounts)
-        self.width = len(accounts) * len(Cause)
-        self.numbers = (0,) * (1 + self.width + len(self.operators) * (1 + self.width))
+        self.accounts = tuple(map(tuple, accounts))
+        self.places = dict(places)
+        self.width = sum(map(len, accounts)) * len(Cause)
+        n_cores, n_operators = len(accounts), len(self.operators)
+        self.numbers = (0,) * (n_cores + self.width + n_operators * (1 + self.width))
 
     def _start(self, operator: str) -> int:
-        return 1 + self.width + self.operators[operator] * (1 + self.width)
+        return len(self.accounts) + self.width + self.operators[operator] * (1 + self.width)
 
     def close(self, now: int, operator: str) -> None:
-        """Book an operator when all engines have met at its end."""
-        for account in self.accounts:
-            account.flush(now)
-        closing = (now, *(n for account in self.accounts for n in account.cycles))
-        start = self._start(operator)
+        """Book an operator when all engines of its cores have met at its end."""
+        start, place = self._start(operator), self.places[operator]
         numbers = list(self.numbers)
-        for index, n in enumerate(closing):
-            numbers[start + index] += n - numbers[index]
-        numbers[: len(closing)] = closing
+        numbers[start] += now - numbers[place.start]
+        at = len(self.accounts)
+        for core, accounts in enumerate(self.accounts):
+            for account in accounts:
+                if core in place:
+                    account.flush(now)
+                    self._book(numbers, at, start + 1 - len(self.accounts), account)
+                at += len(Cause)
+        numbers[place.start : place.stop] = [now] * len(place)
         self.numbers = tuple(numbers)
+
+    @staticmethod
+    def _book(numbers: list[int], at: int, apart: int, account: StallAccount) -> None:
+        """Book an engine's cycles since they were last booked, ``at``, so far ``apart``."""
+        for index, n in enumerate(account.cycles, at):
+            numbers[index + apart] += n - numbers[index]
+            numbers[index] = n
 
     def cycles(self, operator: str) -> int:
         """Cycles of an operator."""
@@ -49,7 +68,7 @@ class OperatorTotals(StatefulPart):
         start, n = self._start(operator) + 1, len(Cause)
         return {
             account.engine: list(self.numbers[start + index * n : start + (index + 1) * n])
-            for index, account in enumerate(self.accounts)
+            for index, account in enumerate(chain.from_iterable(self.accounts))
         }
 
     def counters(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,7 +73,7 @@ class PeriodDetector:
         self.slot = slot
         self.teller: RepeatRecorder | None = None
         self.bystanders: list[int] = []
-        """Engines that are not in the loop: once they have moved, nothing comes back."""
+        """Others on cores that are in the loop: once they have moved, nothing comes back."""
         self.rest = self.paused = 0
         self.entered = 0
         self.iteration = 0
@@ -162,6 +163,10 @@ def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
     """
     pool, slots = SharedBudget(), dict[tuple[str, int], Slot]()
     sites = {e.name: {o.site for o in e.plan.ops if o.act is Action.END} for e in forward.engines}
+    inside: defaultdict[int, list[object]] = defaultdict(list)
+    for engine in forward.engines:
+        for site in sites[engine.name]:
+            inside[site].append(engine.wires)
     led: set[int] = set()
     order = {name: at for at, name in enumerate(COMPUTE_UNITS)}
     for leader in sorted(
@@ -173,7 +178,9 @@ def watch_loops(forward: FastForward, teller: RepeatRecorder | None) -> None:
                 watch = PeriodDetector(forward, leader, at, pool, slot)
                 watch.teller = teller
                 watch.bystanders = [
-                    i for i, e in enumerate(forward.engines) if op.site not in sites[e.name]
+                    i
+                    for i, e in enumerate(forward.engines)
+                    if op.site not in sites[e.name] and e.wires in inside[op.site]
                 ]
                 leader.boundaries[at] = watch.go_round
         led |= sites[leader.name]

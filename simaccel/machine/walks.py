@@ -34,11 +34,13 @@ from simaccel.machine.instructions import (
 from simaccel.program.cores import (
     alike_on_cores,
     core_inside,
+    core_of,
     digits_of,
     is_spread,
     moving_ranks,
     part_of,
 )
+from simaccel.program.dependences import CoreDependence, dependences
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import rings
 from simaccel.program.overlap import Overlap, overlaps
@@ -77,6 +79,10 @@ class InstructionStreams:
     """By core and operator the iterations that it has of loops over cores."""
     operators: list[str] = field(default_factory=list)
     overlaps: Mapping[str, Overlap] = field(default_factory=dict)
+    places: dict[str, range] = field(default_factory=dict)
+    """The cores of each operator."""
+    dependences: Mapping[str, Sequence[CoreDependence]] = field(default_factory=dict)
+    """By operator those on other cores that it waits for."""
 
     @property
     def distinct(self) -> list[CoreWalks]:
@@ -99,7 +105,12 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
     """
     engines = engine_kinds(accelerator, program)
     beside, shared = overlaps(program, accelerator), fifos(program, accelerator)
-    walks = InstructionStreams(engines, overlaps=beside)
+    operators = [operator for operator, _ in operators_with_tiles(program.body)]
+    every = range(accelerator.cores.count)
+    places = {node.name: every if node.cores is None else node.cores for node in operators}
+    walks = InstructionStreams(
+        engines, overlaps=beside, places=places, dependences=dependences(program)
+    )
     known: dict[object, CoreWalks] = {}
     for core in range(accelerator.cores.count):
         part = part_of(program, core)
@@ -110,10 +121,7 @@ def make_walks(program: Program, accelerator: Accelerator) -> InstructionStreams
             walks.operators = builder.operators
         walks.cores.append(known[part])
         walks.digits.append(
-            {
-                operator.name: digits_of(operator, core)
-                for operator, _ in operators_with_tiles(program.body)
-            }
+            {node.name: digits_of(node, core - places[node.name].start) for node in operators}
         )
     return walks
 
@@ -134,7 +142,7 @@ class _Builder:
         core: int,
     ) -> None:
         self.core = core
-        """As counted from that of the enclosing iteration of a loop over cores."""
+        """As counted from the first of the operator, or of the iteration of a loop, around."""
         self.accelerator = accelerator
         self.engines = engines
         self.overlaps = overlapping
@@ -190,20 +198,29 @@ class _Builder:
             if isinstance(command, Compute) and isinstance(command.on, Steps)
             for tile in tiles_of(command)
         }
-        if self.core and not is_spread(node):
+        outside, core = self.core, core_of(node, self.core)
+        if core is None or (core and not is_spread(node)):
             items = self._elsewhere(node, node.name)
         else:
+            self.core = core
             items = self.body(node.body, node.tiles, node.name, 0)
+            self.core = outside
         site = next(self.sites)
+        return items if core is None else self._with_end(node, items, site)
+
+    def _with_end(self, node: Operator, items: list[Item], site: int) -> list[Item]:
+        """Put gates into the items of an operator, and its end behind them."""
+        gate = Instruction(Action.GATE, site, operator=node.name)
         works = working(items)
         links = any(isinstance(command, Link) for command in commands(node.body))
         overlap = self.overlaps[node.name]
         for engine, kind in self.engines.items():
             if kind is EngineKind.DMA_IN and not overlap.free:
-                put_gate(items, engine, overlap.early, site)
-                items = add_gates(items, engine, overlap.ahead) if overlap.early else items
+                put_gate(items, engine, overlap.early, gate)
+                if overlap.early:
+                    items = add_gates(items, engine, overlap.ahead, gate)
             elif not overlap.whole:
-                put_gate(items, engine, (), site)
+                put_gate(items, engine, (), gate)
         for engine in self.engines:
             worked = engine in works
             meet = Instruction(Action.MEET, site, operator=node.name, works=worked, links=links)

@@ -9,9 +9,10 @@ from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
-from simaccel.mapping.cores import across, crowded
+from simaccel.mapping.cores import across
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
+from simaccel.mapping.places import crossings
 from simaccel.mapping.space import held_around, space_of
 from simaccel.mapping.structure import Finding, structure
 from simaccel.mapping.text import tree_text
@@ -80,9 +81,9 @@ def faults(
                 Fault(file, f"{place}.{field}", v, allowed) for field, v, allowed in findings
             ]
     all_faults += _sections(workload, mapping, file)
-    if accelerator is not None:
-        findings = list(crowded(workload, mapping, accelerator.cores))
-        all_faults += [Fault(file, *finding) for finding in findings]
+    cores = None if accelerator is None else accelerator.cores
+    across_cores = crossings(workload, mapping, group_places(mapping), cores)
+    all_faults += [Fault(file, *finding) for finding in across_cores]
     return list(dict.fromkeys(all_faults))
 
 

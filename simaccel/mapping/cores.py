@@ -11,12 +11,10 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from typing import Final
 
-from simaccel.hardware.cores import CoresSpec
-from simaccel.mapping.node_text import node_text
+from simaccel.mapping.node_text import node_text, place_text
 from simaccel.mapping.space import IterationSpace
-from simaccel.mapping.tree import Group, Keep, Loop, Mapping, Spread, nodes
-from simaccel.workload import Vector, Workload
-from simaccel.workload.shared import most_shared_bytes
+from simaccel.mapping.tree import Group, Keep, Loop, Spread, nodes
+from simaccel.workload import Vector
 
 CORES: Final = "cores"
 CoreSets = tuple[tuple[int, ...], ...]
@@ -182,27 +180,18 @@ def across(
     for at, spread in enumerate(spreads):
         findings += [(f"tree[{at}]", node_text(spread), why) for why in apart(spread.rank, space)]
     taken = cores_of(spreads, space.sizes)
+    count = count if group.place is None else len(group.place)
     if count is not None and taken > count:
         last = len(spreads) - 1
         text = f"{node_text(spreads[last])}: {taken} pieces"
-        allowed = f"at most cores.count, {count}, pieces of {' and '.join(s.rank for s in spreads)}"
+        own = "cores.count" if group.place is None else f"its cores ({place_text(group.place)})"
+        allowed = f"at most {own}, {count}, pieces of {' and '.join(s.rank for s in spreads)}"
         findings.append((f"tree[{last}]", text, allowed))
     if around:
         names = ", ".join(dict.fromkeys(keep.tensor for keep in around))
         allowed = f"no spread over cores where {names} stays in the buffer of one core"
         findings.append(("tree[0]", node_text(spreads[0]), allowed))
     return findings
-
-
-def crowded(workload: Workload, mapping: Mapping, cores: CoresSpec) -> Iterator[Finding]:
-    """Yield an order of groups in which too much is in the buffer that cores share."""
-    steps = [group.operators for group in mapping.groups]
-    if cores.shared_buffer is None or {n for step in steps for n in step} != set(workload.by_name):
-        return
-    most, n_bytes = cores.shared_buffer.capacity_bytes, most_shared_bytes(workload, steps)
-    if n_bytes > most:
-        allowed = f"groups that have at most {most} B in cores.shared_buffer"
-        yield "groups", f"{n_bytes} B", allowed
 
 
 def apart(rank: str, space: IterationSpace) -> Iterator[str]:

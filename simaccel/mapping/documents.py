@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
 from simaccel.errors import ABSENT, Fault, InputError, suggest
-from simaccel.mapping.node_text import LineError, keep_text, node_text, parse_keeps, parse_node
+from simaccel.mapping.node_text import (
+    PLACE,
+    LineError,
+    LineReader,
+    keep_text,
+    node_text,
+    parse_keeps,
+    parse_node,
+    parse_place,
+    place_text,
+)
 from simaccel.mapping.tree import (
     Fork,
     Group,
@@ -66,6 +76,8 @@ def mapping_document(mapping: Mapping) -> dict[str, Any]:
 
 def _group_document(group: Group) -> dict[str, object]:
     found: dict[str, object] = {"operators": list(group.operators)}
+    if group.place is not None:
+        found["place"] = place_text(group.place)
     if group.merged:
         found["merged"] = {rank: list(ranks) for rank, ranks in group.merged.items()}
     if group.padded:
@@ -99,6 +111,13 @@ def parse_mapping(raw: Map[str, Any], file: str, faults: Sequence[Fault] = ()) -
 
 def _parse_kept(text: str) -> tuple[Keep, ...]:
     return parse_keeps(f"keep {text}")
+
+
+def _parse_place(text: str) -> range:
+    words = LineReader(text, PLACE)
+    place = parse_place(words)
+    words.end()
+    return place
 
 
 @dataclass
@@ -204,7 +223,7 @@ class MappingReader:
 
     def group(self, raw: object, where: str) -> Group:
         """Read a group."""
-        known = ("operators", "tree"), ("merged", "padded")
+        known = ("operators", "tree"), ("place", "merged", "padded")
         section = self.section(raw, where, *known, _A_GROUP)
         if not isinstance(raw, dict):
             return Group(operators=(), tree=())
@@ -217,8 +236,11 @@ class MappingReader:
             str(rank): self.size(size, f"{where}.padded.{rank}")
             for rank, size in self.pairs(section.get("padded", {}), f"{where}.padded").items()
         }
-        tree = self.tree(section.get("tree"), f"{where}.tree")
-        return Group(operators=operators, tree=tree, merged=merged, padded=padded)
+        tree, place = self.tree(section.get("tree"), f"{where}.tree"), None
+        if "place" in section:
+            text = self.text(section["place"], f"{where}.place")
+            place = self.line(_parse_place, text, f"{where}.place") if text else None
+        return Group(operators=operators, tree=tree, merged=merged, padded=padded, place=place)
 
     def names(self, raw: object, where: str) -> tuple[str, ...]:
         """Read a list of names."""

@@ -27,6 +27,9 @@ from simaccel.units import LEAF_UNITS
 T = TypeVar("T", bound=str)
 MERGING: Final = "merging"
 PADDED: Final = "padded"
+ON: Final = "on"
+PLACE: Final = "core 2, or cores 0-1"
+"""How a place is written."""
 REST: Final = "rest"
 _PLAIN = re.compile(r"[\w.#*/-]+")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
@@ -55,7 +58,7 @@ def name_text(name: str) -> str:
     >>> name_text("conv2_1"), name_text("my op")
     ('conv2_1', '"my op"')
     """
-    plain = _PLAIN.fullmatch(name) and name not in (MERGING, PADDED, REST)
+    plain = _PLAIN.fullmatch(name) and name not in (MERGING, PADDED, ON, REST)
     return name if plain else json.dumps(name)
 
 
@@ -86,6 +89,15 @@ def node_text(node: Node) -> str:
     if isinstance(node, Fork):
         return f"fork ahead {node.ahead}" if node.ahead else "fork"
     return " ".join(["part", name_text(node.rank), *map(str, node.sizes), REST])
+
+
+def place_text(place: range) -> str:
+    """Write the cores of a group.
+
+    >>> place_text(range(0, 2)), place_text(range(2, 3))
+    ('cores 0-1', 'core 2')
+    """
+    return f"cores {place[0]}-{place[-1]}" if len(place) > 1 else f"core {place[0]}"
 
 
 @dataclass
@@ -177,6 +189,26 @@ def parse_node(text: str) -> tuple[Node, ...]:
         node = _part(words)
     words.end()
     return (node,)
+
+
+def parse_place(words: LineReader) -> range:
+    """Take the cores of a group from the left.
+
+    Raises:
+        LineError: they are no such cores.
+
+    """
+    if words.taken("core"):
+        first = last = words.number()
+    else:
+        words.need("cores")
+        ends = re.fullmatch(r"([0-9]{1,9})-([0-9]{1,9})", words.word())
+        if ends is None:
+            raise words.fault()
+        first, last = int(ends[1]), int(ends[2])
+    if not 0 <= first <= last:
+        raise words.fault()
+    return range(first, last + 1)
 
 
 def parse_keeps(text: str) -> tuple[Keep, ...]:

@@ -15,7 +15,16 @@ from simaccel.mapping.documents import (
     parse_mapping,
     tree_document,
 )
-from simaccel.mapping.node_text import MERGING, PADDED, LineError, LineReader, name_text
+from simaccel.mapping.node_text import (
+    MERGING,
+    ON,
+    PADDED,
+    LineError,
+    LineReader,
+    name_text,
+    parse_place,
+    place_text,
+)
 from simaccel.mapping.tree import Mapping, Tree
 
 _FILE = "mapping"
@@ -25,7 +34,7 @@ _WITH_BRANCHES = ("fork", "part")
 BEGINNING = "mapping "
 """What the text form of a mapping begins with."""
 _HEADER = "mapping DATAFLOW of WORKLOAD [FINGERPRINT]"
-_GROUP = "group OPERATOR+OPERATOR merging RANK=RANK,RANK padded RANK=SIZE"
+_GROUP = "group OPERATOR+OPERATOR on cores FIRST-LAST merging RANK=RANK,RANK padded RANK=SIZE"
 Made = TypeVar("Made")
 
 
@@ -62,6 +71,8 @@ def _indent_lines(lines: Sequence[str]) -> list[str]:
 
 def _group_lines(group: Map[str, Any]) -> list[str]:
     words = ["group", "+".join(map(name_text, group["operators"]))]
+    if "place" in group:
+        words += [ON, group["place"]]
     if "merged" in group:
         words.append(MERGING)
         for rank, ranks in group["merged"].items():
@@ -226,10 +237,11 @@ def _group_of(text: str) -> dict[str, Any]:
     words = LineReader(text, _GROUP)
     words.need("group")
     operators: list[str] = []
-    if words.left and not words.is_next(MERGING, PADDED):
+    if words.left and not words.is_next(ON, MERGING, PADDED):
         operators.append(words.name())
     while words.taken("+"):
         operators.append(words.name())
+    place = {"place": place_text(parse_place(words))} if words.taken(ON) else {}
     merged: dict[str, list[str]] = {}
     padded: dict[str, int] = {}
     if words.taken(MERGING):
@@ -242,7 +254,7 @@ def _group_of(text: str) -> dict[str, Any]:
             words.need("=")
             padded[rank] = words.number()
     words.end()
-    return {"operators": operators, "merged": merged, "padded": padded}
+    return {"operators": operators, **place, "merged": merged, "padded": padded}
 
 
 def _parse_merging(words: LineReader) -> tuple[str, list[str]]:

@@ -26,17 +26,33 @@ def core_inside(loop: ProgramLoop, core: int) -> int | None:
     return left if 0 <= number < loop.trips else None
 
 
+def core_of(operator: Operator, core: int) -> int | None:
+    """Return the number of a core among those of an operator; None if it is none of them.
+
+    >>> [core_of(Operator(name="L", body=(), cores=range(2, 4)), core) for core in (1, 2, 3)]
+    [None, 0, 1]
+    """
+    if operator.cores is None:
+        return core
+    return core - operator.cores.start if core in operator.cores else None
+
+
 def digits_of(operator: Operator, core: int) -> tuple[int, ...]:
-    """Return the iterations that a core has of loops over cores, from the outermost in."""
-    found: list[int] = []
+    """Return the iterations that a core has of loops over cores, from the outermost in.
+
+    ``core``: as counted among those of the operator.
+    """
+    digits: list[int] = []
     node: ProgramLoop | Operator | None = operator
     while node is not None:
-        inner = (one for one in node.body if isinstance(one, ProgramLoop) and one.core is not None)
-        node = next((one for one in inner if core_inside(one, core) is not None), None)
+        inner = (
+            loop for loop in node.body if isinstance(loop, ProgramLoop) and loop.core is not None
+        )
+        node = next((loop for loop in inner if core_inside(loop, core) is not None), None)
         if node is not None:
-            found.append((core - (node.core or 0)) // node.cores_apart)
+            digits.append((core - (node.core or 0)) // node.cores_apart)
             core = core_inside(node, core) or 0
-    return tuple(found)
+    return tuple(digits)
 
 
 def moving_ranks(operator: Operator) -> dict[str, set[str]]:
@@ -74,9 +90,15 @@ def is_spread(operator: Operator) -> bool:
 def part_of(program: Program, core: int) -> tuple[object, ...]:
     """Return what tells the parts of cores apart: which loops over cores they are in."""
     return tuple(
-        _loops(operator, core) if is_spread(operator) else core == 0
+        _part(operator, core_of(operator, core))
         for operator, _ in operators_with_tiles(program.body)
     )
+
+
+def _part(operator: Operator, core: int | None) -> object:
+    if core is None:
+        return None
+    return _loops(operator, core) if is_spread(operator) else core == 0
 
 
 def _loops(node: ProgramLoop | Operator, core: int) -> tuple[object, ...]:

@@ -1,16 +1,26 @@
-"""The text form of loops, those over pieces of cores included."""
+"""The text form of loops and operators, with the cores that do them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
-from simaccel.program.program import Node, ProgramLoop, Tile
+from simaccel.program.program import Node, Operator, ProgramLoop, Tile
 
-LOOP: Final = re.compile(
+_LOOP: Final = re.compile(
     r"loop (\S+) (\d+) from (\d+) step (\d+)(?: ahead (\d+))?(?: on core (\d+) step (\d+))?"
 )
+_OPERATOR: Final = re.compile(r"operator (.+?)(?: on cores (\d+)-(\d+))?")
+
+
+def operator_line(operator: Operator) -> str:
+    """Write the line above an operator's body.
+
+    >>> operator_line(Operator(name="L", body=(), cores=range(2, 4)))
+    'operator L on cores 2-3'
+    """
+    cores = operator.cores
+    return f"operator {operator.name}" + (f" on cores {cores[0]}-{cores[-1]}" if cores else "")
 
 
 def loop_line(loop: ProgramLoop) -> str:
@@ -24,19 +34,30 @@ def loop_line(loop: ProgramLoop) -> str:
     return f"loop {loop.rank} {loop.trips} from {loop.start} step {loop.step}{ahead}{cores}"
 
 
-def parse_loop(
-    groups: Sequence[str | None], tiles: tuple[Tile, ...], body: tuple[Node, ...]
-) -> ProgramLoop:
-    """Read the groups of a line that matches ``LOOP``."""
-    rank, trips, start, step, ahead, core, apart = groups
-    return ProgramLoop(
-        rank=rank or "",
-        trips=int(trips or 0),
-        start=int(start or 0),
-        step=int(step or 0),
-        ahead=int(ahead or 0),
-        core=None if core is None else int(core),
-        cores_apart=int(apart or 1),
-        tiles=tiles,
-        body=body,
-    )
+def parse_block(
+    line: str, tiles: tuple[Tile, ...], body: tuple[Node, ...]
+) -> ProgramLoop | Operator:
+    """Read the line above a body.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    if match := _OPERATOR.fullmatch(line):
+        name, *ends = match.groups()
+        cores = range(int(ends[0]), int(ends[1]) + 1) if ends[1] else None
+        return Operator(name=name, body=body, tiles=tiles, cores=cores)
+    if match := _LOOP.fullmatch(line):
+        rank, trips, start, step, ahead, core, apart = match.groups()
+        return ProgramLoop(
+            rank=rank,
+            trips=int(trips),
+            start=int(start),
+            step=int(step),
+            ahead=int(ahead or 0),
+            core=None if core is None else int(core),
+            cores_apart=int(apart or 1),
+            tiles=tiles,
+            body=body,
+        )
+    raise ValueError(f"expected {_LOOP.pattern}")

@@ -124,12 +124,11 @@ def lower_group(
     """
     space, spreads = space_of(workload, group), core_spreads(group)
     derived = tuple(space.derived.items())
-    if spreads:
-        body = tuple(_across(workload, group, spreads, space.sizes))
-        return Operator(name=group.name, body=body, derived=derived)
+    if body := tuple(_across(workload, group, spreads, space.sizes)):
+        return Operator(name=group.name, body=body, derived=derived, cores=group.place)
     lowering = _Lowering(space, outline(space, group, around), tuple(tiles), GroupTiles(space))
     declared, nodes, _ = lowering.body(lowering.outline.top, BodyState(tuple(space.sizes.items())))
-    return Operator(name=group.name, body=nodes, tiles=declared, derived=derived)
+    return Operator(name=group.name, body=nodes, tiles=declared, derived=derived, cores=group.place)
 
 
 def _across(

@@ -11,9 +11,11 @@ operator before has, too, come as soon as a slot of it is free (decision 0043).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simaccel.hardware import Accelerator
+from simaccel.program.cores import core_of
+from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
 from simaccel.program.fit import reserved, rings
 from simaccel.program.program import (
@@ -30,11 +32,10 @@ from simaccel.program.program import (
     Tile,
     between_tiles,
     commands,
+    operators_with_tiles,
     tiles_of,
     transfer_of,
 )
-
-WEIGHT = "weight"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class Overlap:
     more_bytes: int = 0
     beside: frozenset[str] = frozenset()
     """Operators that can stand directly before, if there is anything to begin with."""
+    at_once: frozenset[str] = frozenset()
+    """Operators that other cores may be in meanwhile."""
 
 
 _FIRST = Overlap(free=True, whole=True)
@@ -63,10 +66,14 @@ _FIRST = Overlap(free=True, whole=True)
 
 @dataclass
 class _Place:
-    """An operator and those that can stand directly before it: name -> in the layer before."""
+    """An operator and those that can stand directly before it: name -> in the layer before.
+
+    ``elsewhere``: likewise those of other cores that it waits for.
+    """
 
     operator: Operator
     before: dict[str, bool] = field(default_factory=dict)
+    elsewhere: dict[str, bool] = field(default_factory=dict)
     fifos: Mapping[str, Fifo] = field(default_factory=dict)
 
     @property
@@ -74,25 +81,46 @@ class _Place:
         """Those before it that have tiles of their own: its own last run shares its slots."""
         return [name for name in self.before if name != self.operator.name]
 
+    @property
+    def awaited(self) -> dict[str, bool]:
+        """Those before it and those elsewhere."""
+        return self.before | self.elsewhere
+
 
 def overlaps(program: Program, accelerator: Accelerator) -> dict[str, Overlap]:
     """Return what each operator may begin with early, by its name."""
-    places: dict[str, _Place] = {}
-    _walk(program.body, {}, places)
-    for name, found in fifos(program, accelerator).items():
-        places[name].fifos = found
+    places = {other.name: _Place(other) for other, _ in operators_with_tiles(program.body)}
+    for core in _different_cores(program, accelerator.cores.count):
+        _walk(program.body, {}, places, core)
+    for name, others in dependences(program).items():
+        places[name].elsewhere = {other.operator: not other.now for other in others}
+    for name, shared in fifos(program, accelerator).items():
+        places[name].fifos = shared
     if not accelerator.groups.overlap:
         starts = accelerator.groups.start_cycles > 0
-        return {name: Overlap() if one.before or starts else _FIRST for name, one in places.items()}
-    rooms = _Rooms(program, accelerator)
-    return {name: _overlap(place, places, rooms) for name, place in places.items()}
+        known = {n: Overlap() if other.awaited or starts else _FIRST for n, other in places.items()}
+    else:
+        rooms = _Rooms(program, accelerator)
+        known = {name: _overlap(place, places, rooms) for name, place in places.items()}
+    if all(place.operator.cores is None for place in places.values()):
+        return known
+    return {name: replace(other, at_once=frozenset(places)) for name, other in known.items()}
+
+
+def _different_cores(program: Program, count: int) -> list[int]:
+    """Return a core of each kind: those of one kind are in the same places."""
+    first = {0}
+    for operator, _ in operators_with_tiles(program.body):
+        if operator.cores is not None:
+            first |= {operator.cores.start, operator.cores.stop}
+    return sorted(core for core in first if core < count)
 
 
 def near_by(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
     """Return the operators whose tiles may be claimed or used while each one runs: it is one."""
     found = {name: {name} for name in overlapping}
     for name, one in overlapping.items():
-        for other in one.beside:
+        for other in one.beside | one.at_once:
             found[name].add(other)
             found[other].add(name)
     return found
@@ -110,21 +138,23 @@ def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
 
 
 def _walk(
-    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _Place]
+    body: Sequence[Node], before: Mapping[str, bool], places: dict[str, _Place], core: int
 ) -> dict[str, bool]:
-    """Note what stands before each operator; return what stands before what follows."""
+    """Note what stands before each operator of a core; return what stands before what follows."""
     last = dict(before)
     for node in body:
         if isinstance(node, Operator):
-            place = places.setdefault(node.name, _Place(node))
+            if core_of(node, core) is None:
+                continue
+            place = places[node.name]
             for name, again in last.items():
                 place.before[name] = place.before.get(name, False) or again
             last = {node.name: False}
         elif isinstance(node, ProgramLoop):
             first = last
-            last = _walk(node.body, first, places)
+            last = _walk(node.body, first, places, core)
             if node.trips > 1:
-                last = _walk(node.body, first | dict.fromkeys(last, True), places)
+                last = _walk(node.body, first | dict.fromkeys(last, True), places, core)
     return last
 
 
@@ -177,7 +207,7 @@ def _used_slots(program: Program, places: Sequence[str], kind: str | None) -> _U
 
 
 def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Overlap:
-    if not place.before:
+    if not place.awaited:
         return _FIRST
     operator, others = place.operator, place.others
     known = {tile.name: tile for tile in _known_tiles(place, places)}
@@ -210,7 +240,7 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
 
 def _going_on(place: _Place, places: Mapping[str, _Place]) -> Iterator[str]:
     """Name the tiles whose FIFO is that of every operator that can stand before."""
-    for name, fifo in place.fifos.items():
+    for name, fifo in place.fifos.items() if place.before else ():
         if all(fifo in places[one].fifos.values() for one in place.before):
             yield name
 
@@ -223,7 +253,7 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
     written = set(_tensors_outside(operator, Store))
     used = {
         name
-        for earlier in place.before
+        for earlier in place.awaited
         for way in (Load, Store)
         for name in _tensors_outside(places[earlier].operator, way)
         if earlier != operator.name
@@ -234,9 +264,11 @@ def _stands_alone(place: _Place, places: Mapping[str, _Place]) -> bool:
 def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
     """Yield the tiles that are loaded before the previous operator ends."""
     stored = {
-        tensor for name in place.before for tensor in _tensors_outside(places[name].operator, Store)
+        tensor
+        for name in place.awaited
+        for tensor in _tensors_outside(places[name].operator, Store)
     }
-    again = any(place.before.values())
+    again = any(place.awaited.values())
     loads: dict[str, list[Load | Reserve]] = {}
     for command in commands(place.operator.body):
         if isinstance(command, Load | Reserve) and not between_tiles(command):

@@ -287,13 +287,15 @@ class ProgramLoop:
 class Operator:
     """The commands of one operator or one fused group; engines meet at its end.
 
-    ``derived``: ranks whose coordinates are sums of those of others: (rank, terms).
+    ``derived``: ranks whose coordinates are sums of those of others: (rank, terms). ``cores``: all
+    that do it, if some don't. Cores of loops inside are counted from the first of them.
     """
 
     name: str
     body: tuple[Node, ...]
     tiles: tuple[Tile, ...] = ()
     derived: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
+    cores: range | None = None
 
 
 Node = Command | ProgramLoop | Operator

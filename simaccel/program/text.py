@@ -14,7 +14,7 @@ from typing import cast
 from simaccel.errors import suggest
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.mapping.view import TensorView
-from simaccel.program.loop_text import LOOP, loop_line, parse_loop
+from simaccel.program.loop_text import loop_line, operator_line, parse_block
 from simaccel.program.program import (
     BUFFER,
     Command,
@@ -150,7 +150,7 @@ def _body_lines(body: Sequence[Node], depth: int, around: _Scope) -> list[str]:
     for node in body:
         inside = around
         if isinstance(node, Operator):
-            lines.append(f"{pad}operator {node.name}")
+            lines.append(pad + operator_line(node))
         elif isinstance(node, ProgramLoop):
             lines.append(pad + loop_line(node))
             if any(isinstance(child, Operator) for child in node.body):
@@ -221,7 +221,7 @@ def _parse_body(
                 at += 1
             elif line.startswith(("loop ", "operator ")):
                 body, inner, at = _parse_body(lines, at + 1, depth + 1, scope)
-                nodes.append(_parse_block(line, body, inner))
+                nodes.append(parse_block(line, inner, body))
             else:
                 nodes.append(_parse_command(line, scope))
                 at += 1
@@ -272,12 +272,6 @@ def _parse_tile(line: str) -> Tile:
         place=place or BUFFER,
         part_bytes=None if part is None else int(part),
     )
-
-
-def _parse_block(line: str, body: tuple[Node, ...], tiles: tuple[Tile, ...]) -> Node:
-    if line.startswith("operator "):
-        return Operator(name=line.removeprefix("operator "), body=body, tiles=tiles)
-    return parse_loop(_match(LOOP, line).groups(), tiles, body)
 
 
 def _parse_command(line: str, scope: dict[str, Tile]) -> Command:

@@ -13,6 +13,7 @@ from simaccel.experiment.limits import operators_of
 from simaccel.experiment.loading import loading_cycles
 from simaccel.experiment.what_if import FREE_SLOTS, FreedRun, WhatIfResult
 from simaccel.hardware import Accelerator
+from simaccel.hardware.cores import without_core
 from simaccel.report.advice import freed_text
 from simaccel.report.kinds import kind_of
 from simaccel.report.layout import add_row, make_table
@@ -200,6 +201,8 @@ def direct_text(wait: Stall) -> str:
     """Return what an engine waits for directly."""
     if not wait.tile:
         return "the end of the operator" if wait.cause == "drain" else "its own access"
+    if wait.kind == "end":
+        return f"the end of {wait.tile}, on {wait.waits_for}"
     if wait.kind == "free":
         return f"a free slot of {wait.tile}, held by {wait.waits_for}"
     return f"{wait.tile} from {wait.waits_for}"
@@ -266,8 +269,8 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
         if len(parts) < 2 or share < _WORTH_A_SUM:  # noqa: PLR2004 - one is told of already
             continue
         text = f"{short_share_text(share)} of the cycles: {count_text(len(parts), kind)}, {limit}"
-        if parts[0].compute == SFU and "DRAM" in limit:
-            work = sum(part.engines[SFU].get("busy", 0) for part in parts)
+        if without_core(parts[0].compute) == SFU and "DRAM" in limit:
+            work = sum(part.engines[part.own(SFU)].get("busy", 0) for part in parts)
             text += f"; with their tensors on chip {short_share_text(work / total)} is left"
         yield f"{text}."
 
@@ -326,7 +329,7 @@ def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
 def _bound_together(found: Diagnosis) -> Iterator[str]:
     """Say of the operators that are bound by their compute engine that they are."""
     for engine in (ARRAY, SFU):
-        bound = [p for p in found.operators if is_bound(p) and p.compute == engine]
+        bound = [p for p in found.operators if is_bound(p) and p.compute == p.own(engine)]
         if bound:
             share = sum(p.cycles for p in bound) / found.total.cycles
             names = ", ".join(p.name for p in bound)

@@ -11,6 +11,7 @@ from functools import partial
 from simaccel.experiment.diagnosis import TOTAL, OperatorDiagnosis
 from simaccel.hardware import Accelerator, Rate, SpatialArraySpec
 from simaccel.hardware.core_noc import CORE_NOC
+from simaccel.hardware.cores import core_of_name, without_core
 from simaccel.report.advice import advice
 from simaccel.report.units import bytes_text, rate_text, short_share_text
 from simaccel.units import ARRAY, LINK, SFU, UNITS
@@ -78,7 +79,7 @@ def sentences(scene: VerdictFigures) -> list[str]:
     if not worst:
         return [_unclear(scene), *advice(scene.gains)]
     who = engine_text(engine)
-    plain = engine == ARRAY or part.name == TOTAL
+    plain = engine == part.own(ARRAY) or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     said = _direct(scene, worst[0])
     lines = [
@@ -111,7 +112,7 @@ def _bound(scene: VerdictFigures) -> str:
     busy = part.share(engine, "busy")
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
-    if engine == ARRAY and scene.accelerator is not None and part.macs is not None:
+    if engine == part.own(ARRAY) and scene.accelerator is not None and part.macs is not None:
         pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
@@ -126,7 +127,7 @@ def _idle_pes(scene: VerdictFigures) -> str:
     if array is None or _spatial(scene):
         return "passes that leave PEs, vector units or lanes unused."
     loading = scene.loading_cycles / part.cycles
-    if loading > part.share(ARRAY, "busy") / 2:
+    if loading > part.share(part.own(ARRAY), "busy") / 2:
         return (
             f"in {short_share_text(loading)} it only loads the tile that it holds, "
             f"{array.cols} elements a cycle, as too little streams past it."
@@ -147,7 +148,8 @@ def _unclear(scene: VerdictFigures) -> str:
 
 def engine_text(engine: str) -> str:
     """Name an engine in a sentence."""
-    return _ENGINES.get(engine, f"the loads ({engine})")
+    core, plain = core_of_name(engine), without_core(engine)
+    return _ENGINES.get(plain, f"the loads ({plain})") + (f" of core {core}" if core else "")
 
 
 def _share(scene: VerdictFigures, cause: str) -> str:
@@ -164,13 +166,14 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
     wait = scene.part.longest_wait(scene.engine, cause)
     if wait is None or not wait.tile:
         return ""
+    if wait.kind == "end":
+        return f" for the end of {wait.tile} on other cores"
     if wait.kind == "free":
         return f" for a free slot of {wait.tile}, held by {engine_text(wait.waits_for)}"
     if is_sums(wait.tile):
         return f" for {wait.tile} tiles, partial sums that come back from DRAM"
-    if wait.waits_for in _ENGINES:
-        return f" for {wait.tile} tiles from {engine_text(wait.waits_for)}"
-    return f" for {wait.tile} tiles"
+    by = f" from {engine_text(wait.waits_for)}" if without_core(wait.waits_for) in _ENGINES else ""
+    return f" for {wait.tile} tiles{by}"
 
 
 def _where(scene: VerdictFigures, cause: str) -> str:
@@ -295,10 +298,11 @@ def _core_noc(scene: VerdictFigures) -> str:
 
 
 def _sfu(scene: VerdictFigures) -> str:
-    busy = short_share_text(scene.part.share(SFU, "busy"))
+    sfu, array = (scene.part.share(scene.part.own(unit), "busy") for unit in (SFU, ARRAY))
+    busy = short_share_text(sfu)
     one = scene.accelerator
     size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"
-    if scene.part.share(SFU, "busy") + scene.part.share(ARRAY, "busy") >= BOUND:
+    if sfu + array >= BOUND:
         return f"the SFU is busy {busy}{size}, and array and SFU take turns instead of overlapping"
     return f"the SFU is busy {busy}{size}"
 

@@ -66,6 +66,8 @@ REPEATS = {
     "Tokens.blamed",
     "OperatorBarrier.arrived",
     "OperatorBarrier.coming",
+    "OperatorBarrier.depending",
+    "OperatorBarrier.here",
     "OperatorBarrier.held",
     "OperatorBarrier.gated",
     "Occupancy.ended",

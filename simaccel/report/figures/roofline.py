@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from simaccel.hardware import Accelerator, ArraySpec
@@ -38,6 +39,11 @@ _PLACES: Final = tuple(
     for right in (True, False)
 )
 """Where a name may stand beside its point: on which side, and how much higher."""
+_ABOVE: Final = (0.65, 0.8, 0.35, 0.5)
+_BELOW: Final = (0.3, 0.72, 0.6, 0.5)
+"""Places of a roof's name along it, the first that is free."""
+_APART: Final = 0.12
+"""Of the axes: a name so far from all points is free."""
 
 
 def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> Figure:
@@ -67,7 +73,8 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
         if bytes_per_cycle:
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
             beside = _beside(rate, loads, below=line == "--") / bytes_per_cycle
-            _slope(axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line, beside)
+            draw = partial(_slope, axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line)
+            draw(beside, [(row["macs_per_byte"], row["macs_per_cycle"] * hertz) for row in finite])
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
     roofs = [peak * hertz, *([rate * hertz] if rate else [])]
     _name_points(axes, finite, hertz, roofs)
@@ -113,11 +120,19 @@ def _halve_value(value: float) -> float:
 
 
 def _slope(
-    axes: Axes, rate: float, peak: float, label: str, colour: str, line: str, beside: float
+    axes: Axes,
+    rate: float,
+    peak: float,
+    label: str,
+    colour: str,
+    line: str,
+    beside: float,
+    points: Sequence[tuple[float, float]],
 ) -> None:
     """Draw the roof of a rate of bytes, as far as the peak; the name of a dashed one is below.
 
-    ``beside``: how much steeper the slope is that the name stands beside.
+    ``beside``: how much steeper the slope is that the name stands beside. It stands apart from the
+    ``points``, as far as there is room.
     """
     below = line == "--"
     low, _ = axes.get_xlim()
@@ -126,7 +141,10 @@ def _slope(
     if start * rate >= peak:
         return
     axes.plot([start, peak / rate], [start * rate, peak], line, color=colour, linewidth=0.9)
-    middle = start * (peak / rate / start) ** (0.3 if below else 0.65)
+    along = [start * (peak / rate / start) ** share for share in (_BELOW if below else _ABOVE)]
+    away = [_nearest(axes, (x, x * rate), points) for x in along]
+    middle = next((x for x, far in zip(along, away, strict=True) if far > _APART), None)
+    middle = middle or along[away.index(max(away))]
     there = axes.transData.transform([(start, start * rate), (peak / rate, peak)])
     (x0, y0), (x1, y1) = there
     axes.text(
@@ -140,6 +158,15 @@ def _slope(
         fontsize="x-small",
         color=colour,
     )
+
+
+def _nearest(
+    axes: Axes, place: tuple[float, float], points: Sequence[tuple[float, float]]
+) -> float:
+    """Return how far the nearest of some points is from a place, in parts of the axes."""
+    x, y, _ = _place(axes, *place)
+    others = [_place(axes, *point) for point in points]
+    return min((math.hypot(x - left, y - up) for left, up, _ in others), default=1.0)
 
 
 def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: float) -> None:

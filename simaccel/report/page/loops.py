@@ -168,7 +168,13 @@ def loop_tree(
         raise ValueError("the sites are not the commands of the program")
     ends = {f"operator {site.operator}": n for n, site in sites.items() if not site.command}
     places = [
-        _place(line, [numbers[at] for at in line.sites], ends.get(line.text), works, complete)
+        _place(
+            line,
+            [numbers[at] for at in line.sites],
+            ends.get(line.text.partition(" on cores ")[0]),
+            works,
+            complete,
+        )
         for line in lines
     ]
     return [_with_operators(place, places[at + 1 :]) for at, place in enumerate(places)]

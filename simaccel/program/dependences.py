@@ -1,0 +1,154 @@
+"""Dependences between operators of different cores: who makes what another reads or writes.
+
+Operators of one core come one after the other. Between those of different cores tensors are all
+that says who comes first. A layer that is repeated reads under one name what its last run wrote
+under another; so who reads what nobody has made in this run waits for all of the run before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from simaccel.program.program import (
+    Load,
+    Node,
+    Operator,
+    Program,
+    ProgramLoop,
+    Store,
+    between_tiles,
+    commands,
+    transfer_of,
+)
+
+WEIGHT = "weight"
+
+
+@dataclass(frozen=True)
+class CoreDependence:
+    """An operator that has to have ended before another begins with what depends on it.
+
+    ``now``: in the same iteration of the loops around both, else in the one before. ``trips`` and
+    ``own_trips``: how often it, and who waits for it, runs in such an iteration. ``common``:
+    whether there are such loops.
+    """
+
+    operator: str
+    now: bool
+    trips: int = 1
+    own_trips: int = 1
+    common: bool = False
+
+    def needed(self, ended: int) -> int:
+        """Return how often it has to have ended when who waits for it has ``ended`` times.
+
+        >>> CoreDependence("A", now=True).needed(2)
+        3
+        >>> CoreDependence("A", now=False, own_trips=2).needed(3)
+        1
+        """
+        return (ended // self.own_trips + self.now) * self.trips
+
+
+def dependences(program: Program) -> dict[str, tuple[CoreDependence, ...]]:
+    """Return what each operator waits for on cores that it isn't on, or that do other things."""
+    uses = dict(_uses(program.body, ()))
+    found: dict[str, dict[str, bool]] = {name: {} for name in uses}
+    if any(use.operator.cores is not None for use in uses.values()):
+        _walk(program.body, {}, uses, found)
+    return {
+        name: tuple(_dependence(uses[other], uses[name], now) for other, now in others.items())
+        for name, others in found.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operator, the tensors outside that it uses, and the loops around it that repeat.
+
+    ``around``: (identity, trips) of each loop.
+    """
+
+    operator: Operator
+    loads: frozenset[str]
+    weights: frozenset[str]
+    stores: frozenset[str]
+    around: tuple[tuple[int, int], ...]
+
+    def is_behind(self, other: _Use) -> bool:
+        """Return whether each core that does this one does the other, and so that one first."""
+        mine, others = self.operator.cores, other.operator.cores
+        return others is None or (mine is not None and mine[0] in others and mine[-1] in others)
+
+    def meets(self, other: _Use) -> bool:
+        """Return whether one writes what the other uses."""
+        read = other.stores & self.loads or other.loads & self.stores
+        return bool(read or other.stores & self.stores)
+
+
+def _uses(body: Sequence[Node], around: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, _Use]]:
+    for node in body:
+        if isinstance(node, ProgramLoop):
+            yield from _uses(
+                node.body, (*around, (id(node), node.trips)) if node.trips > 1 else around
+            )
+        elif isinstance(node, Operator):
+            ways: dict[type, set[tuple[str, bool]]] = {Load: set(), Store: set()}
+            for command in commands(node.body):
+                if isinstance(command, Load | Store) and not between_tiles(command):
+                    view, _ = transfer_of(command)
+                    ways[type(command)].add((view.name, view.kind == WEIGHT))
+            loads, stores = ways[Load], ways[Store]
+            yield (
+                node.name,
+                _Use(
+                    node,
+                    frozenset(name for name, _ in loads),
+                    frozenset(name for name, weight in loads if weight),
+                    frozenset(name for name, _ in stores),
+                    around,
+                ),
+            )
+
+
+def _walk(
+    body: Sequence[Node],
+    seen: dict[str, bool],
+    uses: Mapping[str, _Use],
+    awaited: dict[str, dict[str, bool]],
+) -> None:
+    """Note what each operator waits for; ``seen``: those before, and whether in this iteration."""
+    for node in body:
+        if isinstance(node, Operator):
+            own = uses[node.name]
+            made = {
+                name
+                for other, now in seen.items()
+                if now and uses[other].around[: len(own.around)] == own.around
+                for name in uses[other].stores
+            }
+            unknown = own.loads - own.weights - made
+            for other, now in seen.items():
+                before = uses[other]
+                hidden = unknown and not (now and before.around == own.around)
+                if (hidden or own.meets(before)) and not own.is_behind(before):
+                    waits = awaited[node.name]
+                    waits[other] = waits.get(other, False) or now
+            seen[node.name] = True
+        elif isinstance(node, ProgramLoop):
+            _walk(node.body, seen, uses, awaited)
+            if node.trips > 1:
+                again = [n for n, use in uses.items() if (id(node), node.trips) in use.around]
+                seen.update(dict.fromkeys(again, False))
+                _walk(node.body, seen, uses, awaited)
+
+
+def _dependence(other: _Use, own: _Use, now: bool) -> CoreDependence:  # noqa: FBT001 - one switch
+    pairs = zip(other.around, own.around, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    trips = math.prod(n for _, n in other.around[common:])
+    own_trips = math.prod(n for _, n in own.around[common:])
+    return CoreDependence(other.operator.name, now, trips, own_trips, common > 0)

@@ -1,0 +1,101 @@
+"""Random small graphs whose operators have places on some of the cores, drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.load import with_values
+from simaccel.mapping.space import space_of
+from simaccel.mapping.tree import Group, Mapping, Spread
+from simaccel.workload import Operator, Workload
+from tests.drawn_machines import executes
+from tests.drawn_trees import Drawn, draw_accelerator, draw_mapping
+from tests.trees import einsum, vector, workload
+
+Random = random.Random
+_TRIES = 40
+
+
+def draw_graph(draw: Random) -> Workload:
+    """Draw two to six operators that read what others made, or tensors that nobody makes."""
+    m, n = draw.randint(1, 7), draw.randint(1, 5)
+    operators: list[Operator] = []
+    made: list[str] = []
+    for number in range(draw.randint(2, 6)):
+        name, out = f"o{number}", f"T{number}"
+        given = draw.choice([*made, f"X{number}", "X"]) if draw.random() < 0.8 else f"X{number}"
+        other = draw.choice([*made, f"X{number}"])
+        kind = draw.choice(["product", "product", "relu", "residual"])
+        if kind == "product":
+            weight = f"W{draw.choice([number, 0])}"
+            operators.append(
+                einsum(name, f"{out} m n", f"{given} m k", f"{weight} k n", m=m, k=n, n=n)
+            )
+        elif kind == "relu" or other == given:
+            operators.append(vector(name, "relu", f"{out} m n", f"{given} m n", m=m, n=n))
+        else:
+            reads = (f"{given} m n", f"{other} m n")
+            operators.append(vector(name, "residual", f"{out} m n", *reads, m=m, n=n))
+        made.append(out)
+    names = {one.output.tensor for one in operators}
+    names |= {given.tensor for one in operators for given in one.inputs}
+    bits = {name: draw.choice([8, 16, 32]) for name in sorted(names)}
+    weights = [name for name in sorted(names) if name[0] == "W" and draw.random() < 0.8]
+    return workload(*operators, bits=bits, repeat=draw.choice([1, 1, 2, 5]), weights=weights)
+
+
+def draw_placed(seed: int) -> Drawn | None:
+    """Draw a graph, cores, and a legal mapping of which most groups have places."""
+    draw = Random(f"places {seed}")
+    of, on = draw_graph(draw), _with_cores(draw, draw_accelerator(draw, spatial=False))
+    for _ in range(_TRIES):
+        one = draw_mapping(draw, of, on, most=draw.choice([1, 1, 2]))
+        if executes(on, of, one):
+            return Drawn(of, on, with_places(draw, of, on, one))
+    return None
+
+
+def _with_cores(draw: Random, on: Accelerator) -> Accelerator:
+    fields = {
+        "cores.count": draw.randint(2, 4),
+        "cores.noc.multicast": draw.random() < 0.5,
+        "dram.channels": draw.choice([1, 1, 2]),
+        "groups.overlap": draw.random() < 0.75,
+        "buffer.capacity_bytes": draw.choice([512, 2048, "unlimited"]),
+    }
+    topology = draw.choice([None, None, "bus", "ring", "crossbar"])
+    if topology is not None:
+        fields |= {
+            "cores.noc.topology": topology,
+            "cores.noc.link_bytes_per_cycle": draw.choice([1, 3, 16]),
+            "cores.noc.hop_cycles": draw.choice([0, 2]),
+        }
+    return with_values(on, fields, "drawn")
+
+
+def with_places(draw: Random, of: Workload, on: Accelerator, one: Mapping) -> Mapping:
+    """Return a mapping with places, and pieces, for most of its groups."""
+    body = list(one.body)
+    for at, group in enumerate(body):
+        for _ in range(6 if draw.random() < 0.85 else 0):
+            if not isinstance(group, Group):
+                break
+            body[at] = _placed(draw, of, on, group)
+            if executes(on, of, replace(one, body=tuple(body))):
+                break
+            body[at] = group
+    return replace(one, body=tuple(body))
+
+
+def _placed(draw: Random, of: Workload, on: Accelerator, group: Group) -> Group:
+    first = draw.randrange(on.cores.count)
+    place = range(first, draw.randint(first, on.cores.count - 1) + 1)
+    group = replace(group, place=place)
+    if draw.random() < 0.5:
+        sizes = space_of(of, group).sizes
+        rank = draw.choice(list(sizes))
+        spread = Spread(rank, draw.randint(1, sizes[rank]), "cores")
+        group = replace(group, tree=(spread, *group.tree))
+    return group

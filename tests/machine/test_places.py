@@ -1,0 +1,266 @@
+"""Groups at once on cores of their own: time lines by hand, and a model that goes by cycles.
+
+The array is 4 x 4 without overlap of folds: a weight-stationary product of h x 4 x 4 is one fold
+of 4 (preload) + h (stream) + 6 (skew) cycles. Ports and NoC are unlimited.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from simaccel.hardware import Accelerator
+from simaccel.machine.machine import Machine, Run
+from simaccel.program.program import Program, ProgramLoop
+from simaccel.program.text import parse_program, program_text
+from tests.draws import DRAWS
+from tests.machine.accelerators import accelerator
+
+
+@dataclass(frozen=True)
+class _Product:
+    """C = A B in blocks of ``rows`` rows, of four columns, on one core."""
+
+    name: str
+    core: int
+    blocks: int
+    rows: int
+    reads: str
+    """The tensor in the place of A, which nobody makes or another product does."""
+
+    @property
+    def text(self) -> list[str]:
+        """The lines of its program."""
+        name, m = self.name, self.blocks * self.rows
+        return [
+            f"  operator {name} on cores {self.core}-{self.core}",
+            f"    tile B 4x4 x1 of B_{name}[k=4,n=4] 2B weight",
+            "    load B queue 0",
+            f"    loop m {self.blocks} from 0 step {self.rows}",
+            f"      tile A {self.rows}x4 x2 of {self.reads}[m={m},k=4] 2B",
+            f"      tile C {self.rows}x4 x1 of C_{name}[m={m},n=4] 2B",
+            "      load A queue 0",
+            f"      compute C = A B over m={self.rows} k=4 n=4 folds ws",
+            "      store C",
+        ]
+
+
+def _program(products: Sequence[_Product]) -> Program:
+    text = "\n".join(["program products", *(line for one in products for line in one.text), ""])
+    program = parse_program(text)
+    assert program_text(program) == text
+    return program
+
+
+def _cores(count: int, latency_cycles: int, *, overlap: bool) -> Accelerator:
+    return accelerator(
+        dram={
+            "bandwidth_bytes_per_second": "4 GB/s",
+            "latency_cycles": latency_cycles,
+            "batch_bytes": 2**20,
+        },
+        dma={"in_queues": "single"},
+        groups={"overlap": overlap},
+        cores={"count": count},
+    )
+
+
+def _run(on: Accelerator, products: Sequence[_Product]) -> Run:
+    program = _program(products)
+    run = Machine(on, program).run()
+    slow = Machine(on, program, fast_forward=False).run()
+    assert (run.cycles, run.engines, run.operators) == (slow.cycles, slow.engines, slow.operators)
+    return run
+
+
+def test_two_products_at_once_share_the_dram() -> None:
+    """DRAM 4 B/cycle, latency 10: a B takes 8 cycles, a block of A or C 20. A fold takes 20.
+
+    dram    B 0-8  B' 8-16  A 16-36  A' 36-56  C 66-86  C' 86-106
+    array   46-66 (A is there at 46)
+    core1   66-86 (A' at 66)
+    """
+    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "X")]
+    run = _run(_cores(2, 10, overlap=True), products)
+    assert run.cycles == 106
+    assert [one.cycles for one in run.operators] == [86, 106]
+    assert run.engines["core1.array"].busy == 20
+    assert run.served_cycles["dram0"] == 2 * (8 + 20 + 20)
+
+
+def test_a_product_waits_for_what_another_core_makes() -> None:
+    """Its own B comes early, with those of the other.
+
+    dram    B 0-8  B' 8-16  A 16-36         C 66-86  X 86-106       C' 136-156
+    array   46-66
+    core1   116-136, of C that it has read as X from 86 on
+    """
+    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "C_one")]
+    run = _run(_cores(2, 10, overlap=True), products)
+    assert run.cycles == 156
+    assert [one.cycles for one in run.operators] == [86, 156]
+
+
+def test_without_overlap_nothing_of_it_comes_early() -> None:
+    """B 0-8, A 8-28, fold 38-58, C 58-78; then B' 78-86, X 86-106, fold 116-136, C' 136-156."""
+    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "C_one")]
+    run = _run(_cores(2, 10, overlap=False), products)
+    assert [one.cycles for one in run.operators] == [78, 156]
+    assert run.cycles == 156
+
+
+def test_who_waits_for_another_core_blames_what_that_one_does() -> None:
+    """Core 1's loader waits from 16 to 86: for the transfer, its latency, the fold, the store.
+
+    From 106 on for the end of its own product.
+    """
+    products = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "C_one")]
+    run = _run(_cores(2, 10, overlap=True), products)
+    stalls = run.engines["core1.dma_in"].stalls
+    assert stalls == {"dram_bandwidth": 20 + 20, "dram_latency": 10, "array": 20, "drain": 50}
+
+
+def test_a_layer_waits_for_the_one_before_it_on_other_cores() -> None:
+    """What nobody in a layer makes is of the layer before, by another name."""
+    both = [_Product("one", 0, 1, 10, "A"), _Product("two", 1, 1, 10, "X")]
+    layer = ProgramLoop(rank="layer", trips=3, body=_program(both).body)
+    program = Program(name="layers", body=(layer,))
+    assert Machine(_cores(2, 10, overlap=False), program).run().cycles == 3 * 106
+
+
+# -- a model that goes by cycles ------------------------------------------------------------------
+
+
+@dataclass
+class _Core:
+    """Where a core is: its products in order, and what it has done of the present one."""
+
+    products: list[_Product]
+    loads: int = 0
+    """Requests for loads: the first one is B, the others blocks of A."""
+    loading: bool = False
+    there: list[int] = field(default_factory=list)
+    """When each load is there."""
+    computed: int = 0
+    until: int = 0
+    """When the array is through with a block."""
+    busy: bool = False
+    stored: int = 0
+    storing: bool = False
+
+    def begin(self) -> None:
+        """Begin the next product."""
+        self.products.pop(0)
+        self.loads = self.computed = self.stored = 0
+        self.there = []
+
+
+_Asked = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+"""New loads and new stores: (core, cycles) of each."""
+
+
+class _Tie(Exception):  # noqa: N818 - two ask at once, and who comes first isn't said
+    pass
+
+
+def _model(products: Sequence[_Product], n_cores: int, latency: int) -> int:
+    """Return the cycles: each core does its products one after the other, without overlap."""
+    cores = [_Core([one for one in products if one.core == core]) for core in range(n_cores)]
+    made = {f"C_{one.name}" for one in products}
+    ended: set[str] = set()
+    queues: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    way, serving, done_at, now = 0, -1, 0, 0
+    while any(core.products for core in cores):
+        if serving >= 0 and done_at == now:
+            core = cores[serving]
+            if way == 0:
+                core.loading = False
+                core.there.append(now + latency)
+            else:
+                core.storing, core.stored = False, core.stored + 1
+            serving = -1
+        _end(cores, ended, now)
+        asked = [_ask(core, number, made - ended, now) for number, core in enumerate(cores)]
+        turns = serving < 0 and not queues[way] and bool(queues[1 - way])
+        for side in (0, 1):
+            new = [request for some in asked for request in some[side]]
+            queues[side].extend(new)
+        if now and _is_tied(asked, way, turns=turns):
+            raise _Tie
+        if serving < 0:
+            way = way if queues[way] else 1 - way
+            if queues[way]:
+                serving, cycles = queues[way].pop(0)
+                done_at = now + cycles
+        now += 1
+    return now - 1
+
+
+def _is_tied(asked: Sequence[_Asked], way: int, *, turns: bool) -> bool:
+    """Return whether two ask at once, or one asks for the way that the DRAM is leaving."""
+    n = sum(len(some[0]) + len(some[1]) for some in asked)
+    return n > 1 or (turns and any(some[way] for some in asked))
+
+
+def _end(cores: Sequence[_Core], ended: set[str], now: int) -> None:
+    """Let arrays and products end that are through."""
+    for core in cores:
+        if core.busy and core.until == now:
+            core.busy, core.computed = False, core.computed + 1
+        if core.products and core.stored == core.products[0].blocks:
+            ended.add(f"C_{core.products[0].name}")
+            core.begin()
+
+
+def _ask(core: _Core, number: int, missing: set[str], now: int) -> _Asked:
+    """Go on where nothing is missing; return what is asked of the DRAM."""
+    if not core.products or core.products[0].reads in missing:
+        return [], []
+    product, loads, stores = core.products[0], [], []
+    block = 2 * product.rows  # cycles of h x 4 elements of 2 B at 4 B a cycle
+    free = core.loads - 1 - core.computed < 2
+    if not core.loading and core.loads <= product.blocks and (core.loads == 0 or free):
+        loads.append((number, block if core.loads else 8))
+        core.loads, core.loading = core.loads + 1, True
+    ready = len(core.there) > core.computed + 1 and max(core.there[: core.computed + 2]) <= now
+    begun = core.computed + core.busy
+    if not core.busy and begun < product.blocks and ready and core.stored == core.computed:
+        core.busy, core.until = True, now + 4 + product.rows + 6
+    if not core.storing and core.computed > core.stored:
+        stores.append((number, block))
+        core.storing = True
+    return loads, stores
+
+
+def _draw(draw: random.Random) -> tuple[list[_Product], int]:
+    """Draw two or three products on two to four cores; each may read what one before makes."""
+    n_cores, products = draw.randint(2, 4), list[_Product]()
+    for name in ("one", "two", "three")[: draw.randint(2, 3)]:
+        before = [one for one in products if draw.random() < 0.6]
+        rows, blocks = draw.randint(1, 9), draw.randint(1, 4)
+        reads = "A"
+        if before:
+            other = before[-1]
+            rows, blocks, reads = other.rows, other.blocks, f"C_{other.name}"
+        products.append(_Product(name, draw.randrange(n_cores), blocks, rows, reads))
+    return products, n_cores
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_a_model_that_goes_by_cycles_takes_as_long(chunk: int) -> None:
+    compared = 0
+    for seed in range(chunk, 100 * DRAWS, 2):
+        draw = random.Random(f"products {seed}")  # noqa: S311 - tests
+        products, n_cores = _draw(draw)
+        latency = draw.choice([0, 3, 10])
+        try:
+            expected = _model(products, n_cores, latency)
+        except _Tie:
+            continue
+        run = _run(_cores(n_cores, latency, overlap=False), products)
+        assert run.cycles == expected, (seed, products)
+        compared += 1
+    assert compared > 10 * DRAWS

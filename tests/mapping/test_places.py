@@ -1,0 +1,109 @@
+"""Places of groups that can't be, each refused with its place; and how they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from simaccel.errors import InputError
+from simaccel.mapping.checks import faults
+from simaccel.mapping.documents import mapping_document, parse_mapping
+from simaccel.mapping.text import parse_text, tree_text
+from simaccel.mapping.tree import Mapping
+from tests.machine.accelerators import accelerator
+from tests.trees import einsum, mapping, workload
+
+PAIR = workload(
+    einsum("one", "T m n", "A m k", "B k n", m=8, k=4, n=4),
+    einsum("two", "U m n", "C m k", "D k n", m=8, k=4, n=4),
+)
+TREES = {
+    "one": "keep A buffer, B buffer, T buffer\n          do one array ws",
+    "two": "keep C buffer, D buffer, U buffer\n          do two array ws",
+}
+
+
+def _pair(first: str, second: str, spread: str = "") -> Mapping:
+    spread = f"{spread}\n          " if spread else ""
+    return mapping(
+        PAIR,
+        f"""
+        group one {first}
+          {spread}{TREES["one"]}
+        group two {second}
+          {TREES["two"]}
+        """,
+    )
+
+
+def _faults(one: Mapping, count: int = 4) -> list[str]:
+    return [str(fault) for fault in faults(PAIR, one, accelerator(cores={"count": count}))]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("on core 0", "on core 3"),
+        ("on cores 0-1", "on cores 0-1"),
+        ("on cores 0-3", "on cores 1-2"),
+        ("", "on core 2"),
+    ],
+)
+def test_places_that_are_equal_apart_or_inside(first: str, second: str) -> None:
+    one = _pair(first, second)
+    assert _faults(one) == []
+    assert parse_text(tree_text(one)) == one
+    assert parse_mapping(mapping_document(one), "file") == one
+
+
+def test_a_place_that_overlaps_another_is_refused_with_both() -> None:
+    (fault,) = _faults(_pair("on cores 0-1", "on cores 1-2"))
+    assert fault == (
+        "mapping: groups[1].place: got 'cores 1-2'; allowed: cores 0-1 as groups[0] (one) has, "
+        "some of them, none of them, or all and more"
+    )
+
+
+def test_cores_that_there_are_not() -> None:
+    assert _faults(_pair("on core 0", "on cores 1-2"), 2) == [
+        "mapping: groups[1].place: got 'cores 1-2'; allowed: cores 0 to 1, as cores.count is 2"
+    ]
+
+
+def test_more_pieces_than_its_cores() -> None:
+    (fault,) = _faults(_pair("on cores 1-2", "", "spread m 2 cores"))
+    assert fault == (
+        "mapping: groups[0].tree[0]: got 'spread m 2 cores: 4 pieces'; allowed: at most its cores "
+        "(cores 1-2), 2, pieces of m"
+    )
+
+
+def test_no_place_inside_of_what_is_kept() -> None:
+    one = mapping(
+        PAIR,
+        """
+        around
+          keep A buffer
+          group one on core 1
+            keep B buffer, T buffer
+            do one array ws
+        """,
+    )
+    (fault,) = [fault for fault in _faults(one) if "place" in fault]
+    assert fault == (
+        "mapping: groups[0].groups[0].place: got 'core 1'; allowed: no place where A stays in the "
+        "buffer of core 0"
+    )
+
+
+@pytest.mark.parametrize("place", ["on cores 2-1", "on core x", "on", "on cores 1", "on core -1"])
+def test_a_line_that_is_no_place(place: str) -> None:
+    with pytest.raises(InputError, match=r"line 2: got 'group one on.*allowed: group OPERATOR"):
+        _pair(place, "")
+
+
+@pytest.mark.parametrize("place", ["core", "cores 3-2", 2, ["0"]])
+def test_a_field_that_is_no_place(place: object) -> None:
+    document = mapping_document(_pair("", ""))
+    document["groups"][1]["place"] = place
+    with pytest.raises(InputError, match=r"groups\[1\].place: got .*allowed: (core 2|text)"):
+        parse_mapping(document, "file")

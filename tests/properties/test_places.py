@@ -1,0 +1,40 @@
+"""Drawn groups on drawn cores: values, work, bounds, and fast-forward."""
+
+from itertools import islice
+
+import pytest
+
+from simaccel.experiment.check import check
+from simaccel.experiment.conservation import RequiredWork
+from simaccel.mapping.text import parse_text, tree_text
+from simaccel.program.lowering import lower
+from simaccel.program.text import parse_program, program_text
+from tests.agreement import assert_bounded, assert_exact
+from tests.drawn_machines import machines
+from tests.drawn_places import draw_placed
+from tests.draws import DRAWS
+
+_SEEDS, _CHUNKS, _MACHINES = 6 * DRAWS, 2, 2
+
+
+@pytest.mark.parametrize("chunk", range(_CHUNKS))
+def test_groups_at_once(chunk: int) -> None:
+    """On several machines each: no run is below its bound, or differs without fast-forward."""
+    together = 0
+    for seed in range(chunk, _SEEDS, _CHUNKS):
+        case = draw_placed(seed)
+        if case is None:
+            continue
+        assert parse_text(tree_text(case.mapping)) == case.mapping
+        program = lower(case.of, case.mapping)
+        assert program_text(parse_program(program_text(program))) == program_text(program)
+        check(case.of, case.mapping, program)
+        work = RequiredWork(case.of, case.mapping)
+        work.require_program(program)
+        for on in islice(machines(case.of, case.mapping, case.on, seed), _MACHINES):
+            run, predicted = assert_bounded(case.of, case.mapping, on)
+            work.require_run(on, predicted, run)
+            assert_exact(case.of, case.mapping, on, run)
+        places = {group.place for group in case.mapping.groups}
+        together += len(places - {None}) > 1
+    assert together > 0
