@@ -89,7 +89,8 @@ class OutputFiles:
         else:
             with writing_text(path, **self._how) as stream:
                 text: str | Iterable[str] = make()
-                stream.writelines([text] if isinstance(text, str) else text)
+                for piece in [text] if isinstance(text, str) else text:
+                    stream.write(piece)
         return [f"{_WORDS.get(option, 'figure')}: {path}"]
 
     @staticmethod

@@ -69,21 +69,14 @@ def _makes_first(workload: Workload, order: list[str]) -> bool:
     )
 
 
-def _of_widths(workload: Workload) -> Workload:
-    """Return a workload whose numbers are told apart by their width alone."""
-    plain = {name: replace(tensor, number="") for name, tensor in workload.tensors.items()}
-    return replace(workload, tensors=plain)
-
-
 def require_same(workload: Workload, mapping: Mapping) -> None:
-    """Refuse a mapping that was made for another workload; numbers of one width are alike.
+    """Refuse a mapping that was made for another workload.
 
     Raises:
         NotThisWorkloadError: names both workloads, or the operators that are not mapped.
 
     """
-    fingerprint = mapping.workload.fingerprint
-    if fingerprint != workload.fingerprint and fingerprint != _of_widths(workload).fingerprint:
+    if mapping.workload.fingerprint != workload.fingerprint:
         raise NotThisWorkloadError(
             f"the mapping is for workload {mapping.workload.name} "
             f"({mapping.workload.fingerprint}), not for {workload.name} ({workload.fingerprint})"

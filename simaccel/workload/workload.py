@@ -112,8 +112,12 @@ class Workload:
 
     @property
     def fingerprint(self) -> str:
-        """The first 16 hexadecimal digits of the SHA-256 of the canonical text."""
-        return hashlib.sha256(canonical_text(self).encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+        """The first 16 hexadecimal digits of the SHA-256 of the canonical text without numbers.
+
+        A mapping is one of tiles: it holds for all numbers of the same width.
+        """
+        text = canonical_text(self, numbers=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:_FINGERPRINT_DIGITS]
 
     def times(self, name: str) -> int:
         """Return how often an operator runs."""
@@ -161,8 +165,11 @@ class Workload:
         return in_bytes(math.prod(self.shapes[name]), self.tensors[name].bits)
 
 
-def canonical_text(workload: Workload) -> str:
-    """Return what is computed as text; names of workload and parameters have no part in it."""
+def canonical_text(workload: Workload, *, numbers: bool = True) -> str:
+    """Return what is computed as text; names of workload and parameters have no part in it.
+
+    ``numbers``: with the numbers that a tensor has, beside their width.
+    """
     lines = [f"repeat {workload.repeat}"]
     lines += [f"once {' '.join(sorted(workload.once))}"] if workload.once else []
     for operator in workload.operators:
@@ -170,7 +177,7 @@ def canonical_text(workload: Workload) -> str:
         lines.append(f"{operator} with {ranks}")
     for name, tensor in sorted(workload.tensors.items()):
         size = "4 bits" if tensor.packed else f"{tensor.bytes_per_element} bytes"
-        number = f" of {tensor.number}" if tensor.number else ""
+        number = f" of {tensor.number}" if numbers and tensor.number else ""
         lines.append(f"{tensor.kind} {name}, {size} per element{number}")
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The workload `autoencoder`: two fully connected layers with tanh between them."""
+"""The workload `autoencoder`: two fully connected layers with softsign between them."""
 
 from simaccel.workload import Workload, parse_workload
 
@@ -19,7 +19,7 @@ def autoencoder(*, batch: int = 1) -> Workload:
         "operators": {
             "encode": _product(batch, 784, 64, ("X", "W1", "H")),
             "squash": {
-                "kind": "tanh",
+                "kind": "softsign",
                 "ranks": {"m": batch, "n": 64},
                 "inputs": [{"tensor": "H", "projection": ["m", "n"]}],
                 "output": {"tensor": "Z", "projection": ["m", "n"]},
