@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
+from simaccel.analytic.family_counts import ACCUMULATOR
 from simaccel.analytic.prediction import Prediction, predict
-from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values

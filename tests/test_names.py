@@ -164,6 +164,28 @@ def test_public_types_are_words_of_the_glossary() -> None:
     assert [f"{path}: {name}" for name, path in _types() if not _is_named(name, words)] == []
 
 
+def _words(name: str) -> set[str]:
+    """Return the words of a name, in lower case and in the singular."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
+    return {re.sub(r"ies$", "y", part.lower()).removesuffix("s") for part in parts}
+
+
+def test_a_module_of_one_type_has_its_name() -> None:
+    faults = []
+    for path, module in _modules():
+        public = [
+            node
+            for node in module.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign)
+            if not ast.unparse(node).startswith(("_", "def _", "class _"))
+        ]
+        if len(public) == 1 and isinstance(public[0], ast.ClassDef):
+            stem = path.removesuffix(".py").split("/")[-1]
+            if _words(stem).isdisjoint(_words(public[0].name)):
+                faults.append(f"{path}: {public[0].name}")
+    assert faults == []
+
+
 def test_a_type_name_stands_once() -> None:
     places = defaultdict(list)
     for name, path in _types():

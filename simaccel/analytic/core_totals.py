@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memory_work
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
-from simaccel.analytic.totals import Level
+from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_core, without_core

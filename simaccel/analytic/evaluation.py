@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
+from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
-from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from simaccel.analytic.totals import Level
+from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE

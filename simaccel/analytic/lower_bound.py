@@ -36,8 +36,8 @@ from simaccel.analytic.family import (
     TreePath,
     ints,
 )
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
-from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator

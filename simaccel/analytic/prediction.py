@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
+from simaccel.analytic.family_counts import Level
 from simaccel.analytic.link_work import LinkWork, merge_parts
 from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
-from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import Lifetime, lives

@@ -15,7 +15,7 @@ from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
     from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.search import Effort
+    from simaccel.search.mapspace.mapspace_search import Effort
     from simaccel.search.mapspace.space import Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
@@ -121,7 +121,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Return the effort of a search."""
-        from simaccel.search.mapspace.search import Effort
+        from simaccel.search.mapspace.mapspace_search import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}

@@ -14,9 +14,9 @@ from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.pareto import Front
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
-from simaccel.schedulers.alternatives import FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
+from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, stage_attention
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import NothingFitsError, capacity

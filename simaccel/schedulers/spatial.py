@@ -24,6 +24,7 @@ from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
+from simaccel.search.mapspace.mapspace_search import MapspaceResult
 from simaccel.search.mapspace.nests import (
     EmptyMapspaceError,
     MappingTarget,
@@ -31,7 +32,6 @@ from simaccel.search.mapspace.nests import (
     figures_of_mapping,
     map_einsum,
 )
-from simaccel.search.mapspace.search import MapspaceResult
 from simaccel.search.mapspace.space import INSIDE, STRATEGIES, Strategy
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import decides, losses_of, settle_among

@@ -14,7 +14,7 @@ from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import Gave, Note, ignore_account, ungiven
 from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.search import Each, Effort, Watch
+from simaccel.search.mapspace.mapspace_search import Each, Effort, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01

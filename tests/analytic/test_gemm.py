@@ -10,7 +10,7 @@ import pytest
 from simaccel.analytic.array import charge_folds, edges
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, family_of, ints
-from simaccel.analytic.totals import FamilyCounts
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of

@@ -11,7 +11,7 @@ from simaccel.schedulers.flex import granularity_choices
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
 from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

@@ -32,7 +32,7 @@ from simaccel.search.front import (
 )
 from simaccel.search.judge import mapping_of
 from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.mapspace_search import Effort
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 

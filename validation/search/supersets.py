@@ -21,7 +21,7 @@ from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
 from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from simaccel.analytic.counting.tile_counts import TileCounter
 from simaccel.analytic.counting.work_counts import WorkCounter
 from simaccel.analytic.family import Family
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts
-from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator

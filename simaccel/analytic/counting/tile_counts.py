@@ -21,9 +21,9 @@ from simaccel.analytic.family import (
     TreePath,
     ints,
 )
+from simaccel.analytic.family_counts import FamilyCounts, port_of
 from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
 from simaccel.analytic.pointwise import any_true
-from simaccel.analytic.totals import FamilyCounts, port_of
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
 from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor

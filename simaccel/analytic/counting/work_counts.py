@@ -22,9 +22,9 @@ from simaccel.analytic.array import (
 from simaccel.analytic.counting.axes import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
+from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
 from simaccel.analytic.pointwise import any_true
-from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace

@@ -25,10 +25,10 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.analytic.family import Ints, family_of, ints
+from simaccel.analytic.orojenesis.counted_costs import CountedCosts
 from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.analytic.orojenesis.windows import CountedCosts
 from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import Group
 from simaccel.mapping.view import TensorView

@@ -10,7 +10,7 @@ import numpy as np
 
 from simaccel.analytic.family import Ints
 from simaccel.search.mapspace.costs import Floats, Objective, Setting, score
-from simaccel.search.mapspace.ordering import best_orders
+from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 

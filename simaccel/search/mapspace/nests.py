@@ -16,7 +16,13 @@ from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
 from simaccel.search.mapspace.costs import Setting
-from simaccel.search.mapspace.search import Each, Effort, MapspaceResult, Watch, search
+from simaccel.search.mapspace.mapspace_search import (
+    Each,
+    Effort,
+    MapspaceResult,
+    Watch,
+    search_mapspace,
+)
 from simaccel.search.mapspace.space import Strategy, spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch, candidates_of
 from simaccel.units import ARRAY
@@ -161,7 +167,7 @@ def map_einsum(
     if not problem.spaces:
         raise EmptyMapspaceError(_conflicting_constraints(target))
     try:
-        result = search(problem, effort, each, watch)
+        result = search_mapspace(problem, effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
     if result.best is None and result.ended == "budget":

@@ -4,7 +4,7 @@ Work is cut into blocks of a fixed number of mappings. A block's random numbers 
 and the block's number, blocks are judged in their order, and what one round of blocks found is
 known only to the next round; so the result doesn't depend on how many processes work on them. What
 was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
-which is judged in all its orders (`ordering`); without ``refine`` single mappings.
+which is judged in all its orders (`ordered_tilings`); without ``refine`` single mappings.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
@@ -109,7 +109,7 @@ class MapspaceResult:
     """What was found in the smaller mapspaces that were searched before."""
 
 
-def search(
+def search_mapspace(
     problem: MapspaceProblem,
     effort: Effort,
     each: Each = map,

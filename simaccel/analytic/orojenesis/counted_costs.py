@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.orojenesis.fusion import BranchKeeps, FusedGroup
-from simaccel.analytic.totals import FamilyCounts
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name
