@@ -14,6 +14,18 @@ GLOSSARY = REPOSITORY / "docs" / "glossary.md"
 VAGUE = {"one", "found", "some", "here", "mine", "given"}
 """What a variable of a longer function is not called: say what it holds."""
 SHORT_LINES = 12
+WITHOUT_VERB = """
+about above across after against ahead alike all alone along among another any anywhere
+apart around as at away back because before begun behind below beside between beyond both
+broken brought built by chosen come done down drawn each either elsewhere every everywhere
+few fewer first for foreseen forgotten found from given gone held here hidden in inside
+instead kept known lacked laid last later least left less like likely lost made mine more
+most much near next no not of on once one only other others out outside over own ran
+remade said same seen sent several shown some sought still taken that there to together
+told under undone until up what where who why with within without written
+"""
+"""Words that don't say what a function does: prepositions, adverbs, determiners, participles."""
+NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
 UNIT_NAMES = {"array", "sfu", "link"}
 SECTIONS = {
     "experiment/attribution.py",
@@ -96,6 +108,37 @@ def _is_named(name: str, words: set[str]) -> bool:
 
 def test_variables_of_long_functions_say_what_they_hold() -> None:
     faults = [f"{path}:{line}" for path, module in _modules() for line, _ in sorted(_vague(module))]
+    assert faults == []
+
+
+def _functions(node: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Go over functions and methods, also inside of others, but not over properties."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.FunctionDef) and not any(
+            "property" in ast.unparse(decorator) for decorator in child.decorator_list
+        ):
+            yield child
+
+
+def _lacks_verb(name: str) -> bool:
+    words, without_verb = name.strip("_").split("_"), WITHOUT_VERB.split()
+    return all(
+        word in without_verb or (word.endswith("ed") and word not in NOT_PARTICIPLES)
+        for word in words
+    )
+
+
+def test_functions_are_not_named_by_participles_and_adverbs_alone() -> None:
+    """A function is a verb with its object, or the noun of what it returns."""
+    assert _lacks_verb("_behind")
+    assert _lacks_verb("left_out")
+    assert not _lacks_verb("embed")
+    faults = [
+        f"{path}:{function.lineno}: {function.name}"
+        for path, module in _modules()
+        for function in _functions(module)
+        if _lacks_verb(function.name)
+    ]
     assert faults == []
 
 

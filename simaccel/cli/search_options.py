@@ -56,7 +56,7 @@ class SearchOptions:
     sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
 
-    def given(self) -> Iterator[tuple[str, object]]:
+    def given_options(self) -> Iterator[tuple[str, object]]:
         """Return the options that were given."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
@@ -70,7 +70,7 @@ class SearchOptions:
             InputError: names each option.
 
         """
-        require_none(fault(option, value, allowed) for option, value in self.given())
+        require_none(fault(option, value, allowed) for option, value in self.given_options())
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
         """Return the mapspaces of a list with commas.

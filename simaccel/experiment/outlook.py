@@ -120,7 +120,7 @@ def _of_trees(
     quick = replace(
         options, patience=options.patience or 1
     )  # what a search may leave is not needed
-    search = TreeSearch(Goal.of(accelerator, quick, workload))
+    search = TreeSearch(Goal.from_options(accelerator, quick, workload))
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part

@@ -126,7 +126,7 @@ def _workload(rng: random.Random, kind: str, times: int) -> Workload:
     scope = "la" if kind == "attention" else "block"
     tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
     found = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)
-    return found.alone(["FF1", "FF2"]) if kind == "feed-forward" else found
+    return found.select_operators(["FF1", "FF2"]) if kind == "feed-forward" else found
 
 
 def compared(case: Case) -> Iterator[tuple[str, str, float, float]]:

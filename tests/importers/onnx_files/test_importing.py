@@ -202,7 +202,7 @@ def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
     path = _save(tmp_path, nodes, {"x": [30]}, {"top": [10]}, values={"k": np.array([10])})
     imported = load_onnx(path)
     account = imported.workload.account
-    (left,) = account.of("not taken")
+    (left,) = account.entries_of("not taken")
     assert left == AccountEntry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
     assert account.totals() == {"taken": (1, 0, 30), "harmless": (0, 0, 0), "not taken": (1, 0, 20)}
 

@@ -33,7 +33,7 @@ def test_a_mapping_has_the_same_code_in_a_larger_mapspace() -> None:
     (large,) = goal.problem().spaces
     (small,) = large.inside
     genes, factors = small.fitting(small.random(np.random.default_rng(0), 200))
-    again, theirs = large.fitting(large.near(small.candidates(genes, factors)))
+    again, theirs = large.fitting(large.nearest_mappings(small.candidates(genes, factors)))
     assert codes(small, genes, factors).tolist() == codes(large, again, theirs).tolist()
 
 
