@@ -31,6 +31,7 @@ from simaccel.workload import (
 from simaccel.workload.attention import Scope
 from tests.draws import DRAWS
 from tests.trees import mapping, vector, workload
+from validation.searches import QUICK
 
 SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
 TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
@@ -50,7 +51,7 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
     workload = attention(sizes, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
-        mapping = make_mapping(workload, accelerator, dataflow, Options(patience=1))
+        mapping = make_mapping(workload, accelerator, dataflow, QUICK)
     except NothingFitsError:
         assert capacity != "unlimited"
         return

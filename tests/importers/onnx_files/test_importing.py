@@ -15,6 +15,7 @@ from simaccel.experiment.check import check
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload
+from validation.searches import QUICK
 
 EDGE = load_accelerator("edge")
 
@@ -58,7 +59,7 @@ def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
 def _runs(imported: ImportedWorkload) -> None:
     """The machine runs it, its values are right, and it comes back from its document."""
     workload = imported.workload
-    result = simulate(workload, EDGE)
+    result = simulate(workload, EDGE, options=QUICK)
     assert check(workload, result.mapping, result.program)
     assert parse_workload(dict(workload.parameters)) == workload
 
