@@ -53,7 +53,7 @@ class MapOptions:
     @property
     def asks_more(self) -> bool:
         """Whether options need more than the mapping, so that a mapspace is searched anew."""
-        return bool(self.told.given() or self.as_json or self.output)
+        return bool(self.told.given_options() or self.as_json or self.output)
 
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
@@ -83,8 +83,8 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
-        reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
-        click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
+        footprint = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
+        click.echo(f"{wanted.output}: {mapping.dataflow}, footprint {bytes_text(footprint)}")
     wanted.say_given_up(asked)
 
 
@@ -97,7 +97,7 @@ def _map_to_fit(
         told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
     else:
         with jobs.working() as team:
-            options = replace(asked.options, each=team.each, gave=told.gave.append)
+            options = replace(asked.options, each=team.run_each, gave=told.gave.append)
             note = told.accounts.append
             mapping = schedule_workload(workload, accelerator, mapping, options, told=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)

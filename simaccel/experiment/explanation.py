@@ -125,7 +125,7 @@ def explain(
     }
     predicted = {prediction.name: prediction for prediction in result.prediction.groups}
     written = {directives.name: directives for directives in directed}
-    kept = {group.name for group, around in result.mapping.placed() if around}
+    kept = {group.name for group, around in result.mapping.groups_with_keeps() if around}
     explanations = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]

@@ -156,7 +156,7 @@ def kinds_of(result: ExperimentResult) -> dict[tuple[str, str], list[Row]]:
     return dict(sorted(found.items(), key=lambda one: -sum(row.cycles for row in one[1])))
 
 
-def because(result: ExperimentResult) -> str:
+def dataflow_reason(result: ExperimentResult) -> str:
     """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
     if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
@@ -270,7 +270,7 @@ def buffer_line(result: ExperimentResult) -> str:
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
-        f"reserved {bytes_text(result.reserved_bytes)} of {room}"
+        f"footprint {bytes_text(result.footprint_bytes)} of {room}"
     )
 
 

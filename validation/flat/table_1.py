@@ -40,7 +40,7 @@ def rows() -> list[Row]:
     found = []
     for length in LENGTHS:
         point = Point(accelerator="edge", model=model, length=length, way="table-1", batch=BATCH)
-        work = point.workload().alone(ATTENTION)
+        work = point.workload().select_operators(ATTENTION)
         plain = Group(operators=ATTENTION, tree=(), merged=mergeable(work, ATTENTION))
         tiles = {
             "m": (BATCH * model.heads, length),
@@ -58,7 +58,7 @@ def rows() -> list[Row]:
                     "granularity": granularity,
                     "seq_len": length,
                     "formula_bytes": 2 * (streamed + logits),
-                    "reserved_bytes": result.reserved_bytes,
+                    "reserved_bytes": result.footprint_bytes,
                     "peak_bytes": result.run.peak_buffer_bytes,
                     "cycles": result.run.cycles,
                     "utilisation": result.utilisation,

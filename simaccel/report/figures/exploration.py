@@ -27,7 +27,7 @@ _LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "seconds": ("time", seconds_text),
     "energy_pj": ("energy", energy_text),
     "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
-    "buffer_bytes": ("buffer reserved", bytes_text),
+    "footprint_bytes": ("footprint", bytes_text),
 }
 """What people read for a figure, and how its values are written."""
 _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
@@ -40,7 +40,7 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawn(found: ExploredDesigns) -> list[ExploredPoint]:
+def _drawable_points(found: ExploredDesigns) -> list[ExploredPoint]:
     return [one for one in found.points if one.figures is not None]
 
 
@@ -85,7 +85,7 @@ def _scatter(ax: Axes, found: ExploredDesigns, x: str, y: str) -> None:
         (False, "#DDDDDD", "outside the limits"),
         (True, _GREY, "within"),
     ):
-        some = [one.figures or {} for one in _drawn(found) if one.within is within]
+        some = [one.figures or {} for one in _drawable_points(found) if one.within is within]
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
@@ -157,7 +157,7 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
         for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
             _set_log_scale(
-                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["buffer_bytes"][0]
+                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["footprint_bytes"][0]
             )
     named: dict[str, Any] = {}
     for ax in axes:
@@ -199,7 +199,7 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     dimension = exploration.dimensions[number]
     settings = dimension.settings
     groups: dict[tuple[str, ...], list[ExploredPoint]] = {}
-    for point in _drawn(exploration):
+    for point in _drawable_points(exploration):
         if point.within:
             groups.setdefault(point.design.scenario, []).append(point)
     for (scenario, group), colour, marker in zip(

@@ -158,7 +158,7 @@ def _draw_edges(
     """
     makers, labelled = _makers(workload), set[str]()
     lanes, stubs = {band.number: band.right for band in bands.values()}, Counter[str]()
-    ends = {(bands[name].number, y): x for name, (x, y) in sorted(places.items(), key=_across)}
+    ends = {(bands[name].number, y): x for name, (x, y) in sorted(places.items(), key=_column)}
     for operator in workload.operators:
         for read in operator.inputs:
             for name in makers.get(read.tensor, []):
@@ -196,7 +196,7 @@ def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
     axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **_LABEL)
 
 
-def _across(place: tuple[str, Place]) -> float:
+def _column(place: tuple[str, Place]) -> float:
     return place[1][0]
 
 

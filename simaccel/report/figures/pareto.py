@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LABELS: Final = {
     "cycles": "cycles",
     "utilisation": "utilisation (% of peak MACs)",
-    "footprint": "buffer (bytes)",
+    "footprint": "footprint (bytes of the buffer)",
     "dram-bytes": "DRAM traffic (bytes)",
     "energy": "energy (J)",
     "edp": "energy-delay product (Js)",
@@ -52,7 +52,7 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
         points = sorted((point[x], point[y]) for point in row.points)
         xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
         ys = [_SCALE.get(y, 1.0) * second for _, second in points]
-        axes.step(xs, ys, where=_where(x), color=style.colour, linestyle=style.line, linewidth=0.8)
+        axes.step(xs, ys, where=_step_side(x), color=style.colour, linestyle=style.line, linewidth=0.8)
         axes.plot(
             xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
@@ -77,26 +77,26 @@ def _name_fronts(
             for first, second in front
         ]
         for (left, high), (right, low) in itertools.pairwise(places):
-            corner = (left, low) if _where(x) == "pre" else (right, high)
+            corner = (left, low) if _step_side(x) == "pre" else (right, high)
             for end in ((left, high), (right, low)):
                 lines += [
                     tuple(a + (b - a) * at / _ALONG for a, b in zip(end, corner, strict=True))
                     for at in range(1, _ALONG)
                 ]
-        for at in _named(len(front)):
+        for at in _labelled_points(len(front)):
             text = f"{figure_text(x, front[at][0])}, {figure_text(y, front[at][1])}"
             points.append((text, places[at]))
             looks_of[text] = colours[row.dataflow]
     name_points(axes, points, lines, len(points), looks_of)
 
 
-def _named(count: int) -> list[int]:
+def _labelled_points(count: int) -> list[int]:
     """Return which points have figures beside them: all, or some from end to end."""
     most = min(count, _NAMED)
     return sorted({round(at * (count - 1) / max(1, most - 1)) for at in range(most)})
 
 
-def _where(x: str) -> Literal["pre", "post"]:
+def _step_side(x: str) -> Literal["pre", "post"]:
     """Return on which side of a point its value holds: more of x is worse, unless x is gain."""
     return "pre" if x == "utilisation" else "post"
 

@@ -129,14 +129,14 @@ def _merge(points: Sequence[tuple[str, Place]]) -> list[tuple[str, Place]]:
             groups.append(([name], place))
         elif name not in names:
             names.append(name)
-    found = []
+    merged = []
     for names, place in groups:
         text = ", ".join(names)
         if len(text) > _LETTERS:
             rest = f" +{len(names) - 1}" if names[1:] else ""
             text = short_name(names[0], _LETTERS) + rest
-        found.append((text, place))
-    return found
+        merged.append((text, place))
+    return merged
 
 
 def _candidates(point: Place, width: float, line: float) -> Iterator[_Box]:

@@ -69,7 +69,7 @@ def test_figures_are_those_of_single_runs() -> None:
         assert one.figures["energy_pj"] == pytest.approx(3 * energy[0] + energy[1])
         assert one.figures["area_mm2"] == result_json(first)["area_mm2"]
         needed = [each.prediction.buffer_bytes for each in (first, second)]
-        assert one.figures["buffer_bytes"] == max(needed)
+        assert one.figures["footprint_bytes"] == max(needed)
 
 
 def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
@@ -87,7 +87,7 @@ def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
 
 def test_no_design_is_better_than_one_of_the_frontier() -> None:
     points = explored().points
-    names = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
+    names = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
     rows = [tuple((one.figures or {})[name] or 0 for name in names) for one in points]
     for one, row in zip(points, rows, strict=True):
         worse = any(all(map(le, other, row)) and other != row for other in rows)
@@ -139,7 +139,7 @@ class _Stopping:
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def numbered(
+    def run_numbered(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], _lost: object
     ) -> Iterator[tuple[int, Any]]:
         for number, task in reversed([*enumerate(tasks)]):
@@ -148,7 +148,7 @@ class _Stopping:
             self.left -= 1
             yield number, work(task)
 
-    def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+    def run_each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         return map(work, tasks)
 
 
@@ -186,7 +186,7 @@ def test_a_damaged_entry_is_run_again_and_told(tmp_path: Path) -> None:
 
 def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     class Losing(_Stopping):
-        def numbered(
+        def run_numbered(
             self,
             work: Callable[[Any], Any],
             tasks: Sequence[Any],

@@ -17,7 +17,7 @@ from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import RunKey
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 
@@ -26,7 +26,7 @@ RECORD: dict[str, object] = {
     "cycles": 12,
     "ideal_cycles": 30,
     **dict.fromkeys(DRAM_FIGURES, 8),
-    "buffer_bytes": 0,
+    "footprint_bytes": 0,
     "energy_pj": {"mac": 0.1},
     "bound_cycles": 9,
     "limit": "array",
