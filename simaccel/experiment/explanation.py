@@ -309,7 +309,9 @@ def _directed_runtime(
     inputs = result.workload.operator(group.operators[0]).inputs
     tensors = (result.workload.tensors[operand.tensor] for operand in inputs)
     try:
-        hardware = hardware_of(result.accelerator, [(one.bits, one.number) for one in tensors])
+        hardware = hardware_of(
+            result.accelerator, [(tensor.bits, tensor.number) for tensor in tensors]
+        )
         (found,) = analyse([directed], [hardware])
     except SimaccelError as error:
         return DirectiveRuntime(written=written, silent=str(error))

@@ -60,7 +60,7 @@ class DirectedSpace:
         """
         bits = {tensor.bits for tensor in self.workload.tensors.values()}
         if len(bits) > 1 or min(bits) % BYTE:
-            sizes = ", ".join(f"{one / BYTE:g}" for one in sorted(bits))
+            sizes = ", ".join(f"{width / BYTE:g}" for width in sorted(bits))
             allowed = "one size of whole bytes for all tensors: the analysis counts elements"
             raise InputError([Fault(self.workload.name, "bytes of an element", sizes, allowed)])
         return bits.pop() // BYTE
@@ -70,7 +70,7 @@ class DirectedSpace:
         width = self.element_bytes
         (layer,) = self.workload.operators
         tensors = (self.workload.tensors[operand.tensor] for operand in layer.inputs)
-        base = hardware_of(self.accelerator, [(one.bits, one.number) for one in tensors])
+        base = hardware_of(self.accelerator, [(tensor.bits, tensor.number) for tensor in tensors])
         return DirectiveSpace(
             pes=self.pes or (base.pes,),
             bandwidths=self.bandwidths or base.noc_bandwidth,

@@ -132,7 +132,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
 
 
 def _elements(rate: Rate, bits: int) -> int:
-    """Return the whole elements of so many bits that a rate in bytes brings a cycle, at least one."""
+    """Return the elements of so many bits that a rate in bytes brings a cycle, at least one."""
     if rate.unlimited:
         return UNLIMITED
     return max(1, int(rate.exact() * BYTE / bits))
