@@ -139,7 +139,10 @@ def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
     accelerators, axes, *loads = gather(
         readers.accelerators, partial(_axes, asked["axes"]), *readers.loads
     )
-    (load,), (accelerator,) = _one("--workload", loads), _one("--hw", accelerators)
+    (load,), (accelerator,) = (
+        _single_value("--workload", loads),
+        _single_value("--hw", accelerators),
+    )
     return _Inputs(accelerator, load, axes)
 
 
@@ -158,7 +161,7 @@ def _space(read: _Inputs) -> DirectedSpace:
     return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **read.axes)
 
 
-def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
+def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
     allowed = "one, where a description's own design space is explored"
     require_none(fault(option, f"{len(given)} of them", allowed) for _ in [0] if len(given) != 1)
     return given
@@ -173,7 +176,7 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
     if len(names) > 1:
         allowed = "one layer of the description"
         raise InputError([fault("--layer", f"{len(names)} layers", allowed)])
-    directed = parse_directives(load.description, load.source).only(names[0]).layers[0]
+    directed = parse_directives(load.description, load.source).select_layer(names[0]).layers[0]
     if load.workload.operators[0].ranks != directed.layer.shape().ranks:
         raise InputError([fault("--workload", load.source, "the layer as it is described")])
     return directed

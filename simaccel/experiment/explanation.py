@@ -125,7 +125,7 @@ def explain(
     }
     predicted = {prediction.name: prediction for prediction in result.prediction.groups}
     written = {directives.name: directives for directives in directed}
-    kept = {group.name for group, around in result.mapping.placed() if around}
+    kept = {group.name for group, around in result.mapping.groups_with_keeps() if around}
     explanations = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
@@ -312,10 +312,10 @@ def _directed_runtime(
         hardware = hardware_of(
             result.accelerator, [(tensor.bits, tensor.number) for tensor in tensors]
         )
-        (found,) = analyse([directed], [hardware])
+        (analysis,) = analyse([directed], [hardware])
     except SimaccelError as error:
         return DirectiveRuntime(written=written, silent=str(error))
-    cycles = result.workload.times(group.operators[0]) * int(found.figures()["runtime_cycles"] or 0)
+    cycles = result.workload.times(group.operators[0]) * int(analysis.figures()["runtime_cycles"] or 0)
     return DirectiveRuntime(written=written, cycles=cycles)
 
 
