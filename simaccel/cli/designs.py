@@ -149,11 +149,11 @@ def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
 def _space(read: _Inputs) -> DirectedSpace:
     """Make the space of what was read."""
     from simaccel.experiment.exploration.directed import DirectedSpace
-    from simaccel.experiment.precision import placed_on
+    from simaccel.experiment.precision import place_on
     from simaccel.hardware import SpatialArraySpec
 
     accelerator = read.accelerator
-    workload = placed_on(read.load.workload, accelerator)
+    workload = place_on(read.load.workload, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])

@@ -315,8 +315,9 @@ def _directed_runtime(
         (analysis,) = analyse([directed], [hardware])
     except SimaccelError as error:
         return DirectiveRuntime(written=written, silent=str(error))
-    cycles = result.workload.times(group.operators[0]) * int(analysis.figures()["runtime_cycles"] or 0)
-    return DirectiveRuntime(written=written, cycles=cycles)
+    cycles = int(analysis.figures()["runtime_cycles"] or 0)
+    times = result.workload.times(group.operators[0])
+    return DirectiveRuntime(written=written, cycles=times * cycles)
 
 
 def _runtime(
