@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from simaccel.report.figures.comparison import looks
-from simaccel.report.figures.point_names import axes_place, name_points
+from simaccel.report.figures.point_names import Place, axes_place, name_points
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.pareto import FrontRow, figure_text
 from simaccel.report.titles import wrap_title
@@ -52,7 +52,9 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
         points = sorted((point[x], point[y]) for point in row.points)
         xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
         ys = [_SCALE.get(y, 1.0) * second for _, second in points]
-        axes.step(xs, ys, where=_step_side(x), color=style.colour, linestyle=style.line, linewidth=0.8)
+        axes.step(
+            xs, ys, where=_step_side(x), color=style.colour, linestyle=style.line, linewidth=0.8
+        )
         axes.plot(
             xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
@@ -69,7 +71,8 @@ def _name_fronts(
 ) -> None:
     """Write both figures beside points of each front, from end to end, and none on its line."""
     axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # what is written changes them no more
-    points, lines, looks_of = [], [], {}
+    points, lines = list[tuple[str, Place]](), list[Place]()
+    looks_of = dict[str, str]()
     for row in rows:
         front = sorted((point[x], point[y]) for point in row.points)
         places = [
@@ -79,8 +82,9 @@ def _name_fronts(
         for (left, high), (right, low) in itertools.pairwise(places):
             corner = (left, low) if _step_side(x) == "pre" else (right, high)
             for end in ((left, high), (right, low)):
+                across, up = corner[0] - end[0], corner[1] - end[1]
                 lines += [
-                    tuple(a + (b - a) * at / _ALONG for a, b in zip(end, corner, strict=True))
+                    (end[0] + across * at / _ALONG, end[1] + up * at / _ALONG)
                     for at in range(1, _ALONG)
                 ]
         for at in _labelled_points(len(front)):

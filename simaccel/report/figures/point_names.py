@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.report.units import short_name
 
@@ -167,5 +167,5 @@ def _write(axes: Axes, text: str, box: _Box, lead: Sequence[Place], colour: str)
         xs, ys = zip(*lead, strict=True)
         axes.plot(xs, ys, transform=axes.transAxes, color="#888888", linewidth=0.4, zorder=2)
     where = (box.left + box.width / 2, box.middle)
-    style = {"ha": "center", "va": "center", "fontsize": "x-small", "color": colour}
+    style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "x-small", "color": colour}
     axes.text(*where, text, transform=axes.transAxes, **style)
