@@ -41,8 +41,8 @@ from simaccel.schedulers.spatial import choices
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.search.mapspace.nests import map_einsum
-from simaccel.search.mapspace.search import Effort
 from simaccel.workload import build, gemm, network
 from simaccel.workload.language import transformer
 

@@ -15,7 +15,7 @@ from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
     from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.search import Effort
+    from simaccel.search.mapspace.mapspace_search import Effort
     from simaccel.search.mapspace.space import Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
@@ -56,7 +56,7 @@ class SearchOptions:
     sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
 
-    def given(self) -> Iterator[tuple[str, object]]:
+    def given_options(self) -> Iterator[tuple[str, object]]:
         """Return the options that were given."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
@@ -70,7 +70,7 @@ class SearchOptions:
             InputError: names each option.
 
         """
-        require_none(fault(option, value, allowed) for option, value in self.given())
+        require_none(fault(option, value, allowed) for option, value in self.given_options())
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
         """Return the mapspaces of a list with commas.
@@ -121,7 +121,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Return the effort of a search."""
-        from simaccel.search.mapspace.search import Effort
+        from simaccel.search.mapspace.mapspace_search import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}

@@ -261,7 +261,7 @@ def _bound(sign: str, key: str) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-def _one_of(context: dict[str, Any]) -> str:
+def _choices_text(context: dict[str, Any]) -> str:
     expected = str(context["expected"]).replace(" or ", ", ")
     return f"one of {expected}" if ", " in expected else expected
 
@@ -282,8 +282,8 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "recursion_loop": "a value that does not contain itself",
     "recursion_depth_exceeded": "fewer levels of nesting",
     "none_required": "nothing",
-    "literal_error": _one_of,
-    "enum": _one_of,
+    "literal_error": _choices_text,
+    "enum": _choices_text,
     "greater_than": _bound(">", "gt"),
     "greater_than_equal": _bound(">=", "ge"),
     "less_than": _bound("<", "lt"),

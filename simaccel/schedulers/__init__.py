@@ -35,13 +35,13 @@ def _accept(plugin: Plugin, loaded: object) -> Scheduler:
     return schedule
 
 
-def _own(name: str, module: str) -> Scheduler:
+def _load_own(name: str, module: str) -> Scheduler:
     found: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
     return found
 
 
 DATAFLOWS = Registry(
-    "simaccel.dataflows", {name: _own(name, module) for name, module in NAMES.items()}, _accept
+    "simaccel.dataflows", {name: _load_own(name, module) for name, module in NAMES.items()}, _accept
 )
 _ON_CORES = ("flex", "flat", "best")
 """Modules whose dataflows search what each of several cores does; of others each core has one."""

@@ -12,7 +12,7 @@ import numpy as np
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import BoundOperator, IterationSpace, joined
+from simaccel.mapping.space import BoundOperator, IterationSpace, joined_name
 from simaccel.mapping.tree import BUFFER, Do, Keep
 from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
@@ -194,4 +194,4 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
         for operand in (*vector.inputs, vector.output)
     ):
         return {}
-    return {joined(together): together}
+    return {joined_name(together): together}

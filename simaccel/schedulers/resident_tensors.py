@@ -36,7 +36,7 @@ def tenants(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]
     later.
     """
     lives = dict(_lives(workload, groups))
-    over = _over(workload, groups, lives)
+    over = _in_place_outputs(workload, groups, lives)
     candidates = []
     for name in lives:
         if name in over:
@@ -73,7 +73,7 @@ def touches(operator: Operator, tensor: str) -> bool:
     return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
 
 
-def _over(
+def _in_place_outputs(
     workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
 ) -> dict[str, str]:
     """Return what can be made over an input that ends there: output -> input."""

@@ -127,7 +127,7 @@ def ignore_account(_account: SearchAccount) -> None:
     """Tell nobody."""
 
 
-def together(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
+def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
     """Return the account of several spaces that were searched for the same operators."""
     ran, best, curve = 0, float("inf"), []
     for part in parts:
@@ -168,7 +168,7 @@ def floor_of_group(
     """
     if objective not in ("cycles", "dram-bytes"):
         return 0.0
-    alone = workload.alone(operators)
+    alone = workload.select_operators(operators)
     reference = WorkloadReference(name=alone.name, fingerprint=alone.fingerprint)
     group = Group(operators=tuple(operators), tree=())
     mapping = Mapping(workload=reference, dataflow="", body=(group,))

@@ -27,7 +27,7 @@ from simaccel.maestro.dataflows.translating import DIRECTIVES
 from simaccel.report.exhibits import EXHIBITS, TARGET
 from simaccel.search.front import FIGURES
 from simaccel.search.mapspace.costs import OBJECTIVES
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH

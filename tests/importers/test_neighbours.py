@@ -119,13 +119,13 @@ def test_parameters_are_the_published_ones(tmp_path: Path, name: str) -> None:
     family, sizes, parameters, left = CASES[name]
     model, account = load_config(_write(tmp_path, family, sizes))
     assert model.parameters == parameters
-    assert sorted(one.name for one in account.of("not taken")) == left
+    assert sorted(one.name for one in account.entries_of("not taken")) == left
 
 
 def test_a_product_behind_the_embedding_is_named(tmp_path: Path) -> None:
     sizes = _sizes(1024, 24, 16, 50272, ffn_dim=4096, max_position_embeddings=2048)
     _, account = load_config(_write(tmp_path, "opt", {**sizes, "word_embed_proj_dim": 512}))
-    assert [(one.name, one.macs) for one in account.of("not taken")] == [
+    assert [(one.name, one.macs) for one in account.entries_of("not taken")] == [
         ("word_embed_proj_dim", None)
     ]
 

@@ -126,7 +126,7 @@ def _windows(
     return windows[:period]
 
 
-def _alike(config: Configuration, family: str) -> dict[str, Any]:
+def _read_alike(config: Configuration, family: str) -> dict[str, Any]:
     return ALIKE[family](config, _llama(config, family))
 
 
@@ -293,7 +293,7 @@ FAMILIES: Final[Mapping[str, Callable[[Configuration, str], dict[str, Any]]]] = 
     **dict.fromkeys(("bert", "roberta", "distilbert", "xlm-roberta", "camembert"), _bert),
     **dict.fromkeys(("t5", "mt5", "umt5"), _t5),
     **dict.fromkeys(("vit", "deit"), _vit),
-    **dict.fromkeys(ALIKE, _alike),
+    **dict.fromkeys(ALIKE, _read_alike),
     **NEIGHBOURS,
 }
 """The reader of each family's sizes."""

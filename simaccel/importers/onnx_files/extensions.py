@@ -38,7 +38,7 @@ def attribute_of(node: Proto, name: str, default: Any = None) -> Any:  # noqa: A
     return default
 
 
-def made_by(
+def outputs_of(
     node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
 ) -> list[Made | None] | None:
     """Return what the outputs of a node are; None where that isn't known."""
@@ -52,7 +52,7 @@ def made_by(
     if kind in ALIKE:
         made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
     elif kind == "GatherBlockQuantized":
-        made = _looked_up(node, inputs, types.get(node.input[0], _FLOAT))
+        made = _infer_rows(node, inputs, types.get(node.input[0], _FLOAT))
     else:
         made = make(node, inputs) if make else None
     if made is None:
@@ -89,19 +89,19 @@ def _wide(given: list[Shape | None]) -> Shape | None:
     return None if one is None or two is None else _broadcast(one, two)
 
 
-def _product(node: Proto, given: list[Shape | None]) -> Shape | None:
-    first, second = given[0], given[_SECOND.get(node.op_type, 1)]
+def _product(node: Proto, shapes: list[Shape | None]) -> Shape | None:
+    first, second = shapes[0], shapes[_SECOND.get(node.op_type, 1)]
     if first is None or second is None:
         return None
-    first = (*first[1:-1], first[0], first[-1]) if attribute_of(node, "transBatchA", 0) else first
-    second = (
-        (*second[1:-1], second[0], second[-1]) if attribute_of(node, "transBatchB", 0) else second
-    )
-    if attribute_of(node, "transA", 0):
-        first = (*first[:-2], first[-1], first[-2])
-    if attribute_of(node, "transB", 0):
-        second = (*second[:-2], second[-1], second[-2])
-    return _matmul(first, second)
+    return _matmul(_turn_factor(node, "A", first), _turn_factor(node, "B", second))
+
+
+def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:
+    """Return the shape of a factor with its batch first and its rows before its columns."""
+    if attribute_of(node, f"transBatch{which}", 0):
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    turned = attribute_of(node, f"trans{which}", 0)
+    return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
 
 
 def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
@@ -132,7 +132,7 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
     return [(batch, tokens, columns), keys, kept]
 
 
-def _looked_up(node: Proto, inputs: list[Shape | None], number: int) -> Shape | None:
+def _infer_rows(node: Proto, inputs: list[Shape | None], number: int) -> Shape | None:
     """Return the rows that are looked up in a table, whose bytes may have several numbers."""
     table, ids = inputs[:2]
     if table is None or ids is None or attribute_of(node, "gather_axis", 0):
@@ -141,7 +141,7 @@ def _looked_up(node: Proto, inputs: list[Shape | None], number: int) -> Shape | 
     return (*ids, *table[1:-1], table[-1] * many)
 
 
-def _embedded(_node: Proto, given: list[Shape | None]) -> Shape | None:
+def _infer_embedding(_node: Proto, given: list[Shape | None]) -> Shape | None:
     """Return the rows of the words of an embedding, behind the tokens and their segments."""
     return None if given[0] is None or given[2] is None else (*given[0], given[2][-1])
 
@@ -151,7 +151,7 @@ def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
     return None if given[0] is None or not columns else (*given[0][:-1], columns)
 
 
-def _pooled(node: Proto, inputs: list[Shape | None]) -> Shape | None:
+def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     """Return what a pooling makes, of images whose channels stand second."""
     image = inputs[0]
     if image is None or attribute_of(node, "channels_last", 0):
@@ -179,8 +179,8 @@ _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,
-    "EmbedLayerNormalization": _embedded,
-    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pooled),
+    "EmbedLayerNormalization": _infer_embedding,
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pool_shape),
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }

@@ -54,7 +54,7 @@ _FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))
 """Those of them that are a number in ONNX Runtime's nodes, too."""
 
 
-def unread(place: NodePlace) -> Iterator[AccountEntry]:
+def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
         harmless = _FACTORS if place.node.domain else HARMLESS
@@ -63,7 +63,7 @@ def unread(place: NodePlace) -> Iterator[AccountEntry]:
             yield AccountEntry(name, "not taken", "not read", "attribute")
 
 
-def hidden(node: Proto) -> str:
+def hidden_nodes(node: Proto) -> str:
     """Return the nodes inside of one with a body or branches.
 
     >>> from onnx import helper

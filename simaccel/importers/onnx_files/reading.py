@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
+from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
-from simaccel.importers.onnx_files.folding import ConstantFolder
 from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.importers.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults
@@ -174,12 +174,12 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
 
 def _fill_defaults(model: Proto) -> None:
     """Give calls of functions the attributes that they leave out, which onnx's inliner drops."""
-    defaults = {(one.domain, one.name): one.attribute_proto for one in model.functions}
+    defaults = {(made.domain, made.name): made.attribute_proto for made in model.functions}
     for whole in (model.graph, *model.functions):
         for node in (inner for graph in graphs_within(whole) for inner in graph.node):
-            given = {one.name for one in node.attribute}
+            names = {attribute.name for attribute in node.attribute}
             usual = defaults.get((node.domain, node.op_type), ())
-            node.attribute.extend(one for one in usual if one.name not in given)
+            node.attribute.extend(default for default in usual if default.name not in names)
 
 
 def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
@@ -198,7 +198,7 @@ def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
             node.op_type, node.domain = "Concat", ""
         elif not node.domain and not _is_known(onnx, node.op_type, opset):
             node.domain = _RUNTIME
-    if _RUNTIME not in {one.domain for one in model.opset_import}:
+    if _RUNTIME not in {opset_of.domain for opset_of in model.opset_import}:
         model.opset_import.add(domain=_RUNTIME, version=1)
 
 

@@ -239,11 +239,11 @@ class _Accelerator:
 
     def _clock(self) -> int:
         variables = self.reading.variables
-        given = {**variables, **self.levels.macs.attributes}
-        names = [name for name in SECONDS if name in given]
+        attributes = {**variables, **self.levels.macs.attributes}
+        names = [name for name in SECONDS if name in attributes]
         if not names:
             return _CLOCK_HZ
-        seconds = given[names[0]]
+        seconds = attributes[names[0]]
         seconds = variables.get(seconds, seconds) if isinstance(seconds, str) else seconds
         with suppress(ValueError, TypeError):
             if _FASTEST <= float(seconds) <= 1:  # 1e-9 is text in YAML 1.1

@@ -22,7 +22,7 @@ class NoCommonDigitsError(Exception):
     """Chips are divided in two ways of which neither refines the other."""
 
 
-def refined(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
+def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
     """Yield the digits that an axis falls into at other strides, the most significant first.
 
     >>> list(refined(ChipAxis(1, 64), {8, 1}))
@@ -124,7 +124,7 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
         dims = tuple(
             (
                 *own[:n],
-                *_in(its[n:], swapped),
+                *_select_digits(its[n:], swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
             for own, its, n in zip(chip_layout.dims, read.dims, kept, strict=True)
@@ -157,7 +157,7 @@ def _digits(dims: Sequence[Digits]) -> set[ChipAxis]:
     return {one for dim in dims for one in dim}
 
 
-def _in(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
+def _select_digits(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
     return tuple(one for one in digits if one in chosen)
 
 

@@ -137,7 +137,7 @@ class EinsumMapspace:
         """The maximal proper sub-mapspaces."""
         return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
-    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+    def move_chains(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
         """Draw chains of a rank that are near the given ones.
 
         One level makes more or fewer pieces; what it loses another one gets, or the outermost.
@@ -155,7 +155,7 @@ class EinsumMapspace:
         chains[each, level] = np.maximum(np.rint(new), 1)
         return table.numbers(chains)
 
-    def near(self, candidates: TilingBatch) -> Genes:
+    def nearest_mappings(self, candidates: TilingBatch) -> Genes:
         """Return the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.

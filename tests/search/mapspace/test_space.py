@@ -273,7 +273,7 @@ def test_a_mapping_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) 
     (space,) = spaces(convolution("M=4,C=1,P=3,Q=2,R=2,S=1"), eyeriss(), strategy)
     genes, factors = space.fitting(space.random(np.random.default_rng(3), 300))
     nests = space.candidates(genes, factors)
-    near = space.near(nests)
+    near = space.nearest_mappings(nests)
     again = space.candidates(*space.fitting(near))
     assert np.array_equal(near.chains, genes.chains)
     assert np.array_equal(near.keeps, genes.keeps)
@@ -288,7 +288,7 @@ def test_of_a_mapping_of_another_mapspace_the_nearest_is_found() -> None:
         orders=np.zeros((1, 2, 1), dtype=np.int64),
         keeps=np.zeros((1, 2, 3), dtype=bool),
     )
-    _, factors = space.fitting(space.near(given))
+    _, factors = space.fitting(space.nearest_mappings(given))
     assert factors[0, :, 0].tolist() == [1, 2, 6]
 
 
@@ -299,7 +299,7 @@ def test_chains_move_to_others_of_the_mapspace(strategy: Strategy) -> None:
     for rank, count in enumerate(space.chain_counts()):
         if count > 1:
             start = rng.integers(0, count, 500)
-            moved = space.moved(rng, rank, start)
+            moved = space.move_chains(rng, rank, start)
             assert ((moved >= 0) & (moved < count)).all()
             assert (moved != start).sum() > 100
 

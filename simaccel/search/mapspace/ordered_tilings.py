@@ -109,7 +109,7 @@ def costs_by_order(
     )
     totals = evaluate(columns, setting.accelerator)
 
-    def combined(array: Ints) -> Ints:
+    def combine_column(array: Ints) -> Ints:
         column = array if array.ndim else array.reshape(1, 1)
         first = column[:, :1]
         total = first.reshape(-1, *[1] * len(sizes))
@@ -127,12 +127,12 @@ def costs_by_order(
         totals,
         counts=replace(
             counts,
-            macs=combined(counts.macs),
-            native_macs=combined(counts.native_macs),
-            elements=combined(counts.elements),
-            busy={name: combined(cycles) for name, cycles in counts.busy.items()},
-            moved={level: combined(n_bytes) for level, n_bytes in counts.moved.items()},
+            macs=combine_column(counts.macs),
+            native_macs=combine_column(counts.native_macs),
+            elements=combine_column(counts.elements),
+            busy={name: combine_column(cycles) for name, cycles in counts.busy.items()},
+            moved={level: combine_column(n_bytes) for level, n_bytes in counts.moved.items()},
             tiles={},
         ),
     )
-    return replace(Costs.of(every), buffer_bytes=combined(totals.buffer_bytes()))
+    return replace(Costs.from_totals(every), buffer_bytes=combine_column(totals.buffer_bytes()))

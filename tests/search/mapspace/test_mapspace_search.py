@@ -28,8 +28,8 @@ from simaccel.search.mapspace.blocks import (
     run_block,
 )
 from simaccel.search.mapspace.costs import OBJECTIVES, NotNestableError, Objective, score
+from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, NestResult, map_einsum
-from simaccel.search.mapspace.search import Effort
 from simaccel.search.mapspace.space import EinsumMapspace, Genes, Strategy
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor, gemm
