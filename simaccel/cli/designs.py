@@ -33,7 +33,7 @@ _UM2_PER_MM2: Final = 1e6
 _TAKEN: Final = frozenset(
     {
         *("hw", "overrides", "workloads", "axes", "dataflow", "objective", "where", "limits"),
-        *("layer", "bytes_per_element", "prices", "table", "plot_frontier"),
+        *("layer", "bytes_per_element", "precision", "prices", "table", "plot_frontier"),
         *("force", "as_json"),
     }
 )
@@ -149,9 +149,11 @@ def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
 def _space(read: _Inputs) -> DirectedSpace:
     """Make the space of what was read."""
     from simaccel.experiment.exploration.directed import DirectedSpace
+    from simaccel.experiment.precision import place_on
     from simaccel.hardware import SpatialArraySpec
 
-    accelerator, workload = read.accelerator, read.load.workload
+    accelerator = read.accelerator
+    workload = place_on(read.load.workload, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
