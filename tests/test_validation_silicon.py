@@ -34,7 +34,7 @@ def _rows(name: str) -> list[dict[str, str]]:
             9,
             0.21,
         ),
-        ("tpu_v4_copy", "tpu_v4/copies.csv", "us", 7, 0.3),
+        ("tpu_v4_copy", "tpu_v4/copies.csv", "us", 7, 0.2),
         ("tpu_v5e_gemm", "tpu_v5e/measured.csv", "time_s", 1, 0.065),
         ("tpu_v6e_attention", "tpu_v6e/attention.csv", "p50_ns", 480, 0.34),
         ("vta", "vta/measured.csv", "cycles_pipelined_gemm", 2, 0.13),

@@ -69,7 +69,9 @@ SETS: Final[Mapping[str, Predicted]] = {
     ),
     "tpu_v4_layernorm": Predicted(tpu_v4.predict_layernorm, _wholes("B", "S", "D")),
     "tpu_v4_copy": Predicted(
-        tpu_v4.predict_copy, _wholes("rows", "cols"), {"dtype": of(tpu_v4.COPIED)}
+        tpu_v4.predict_copy,
+        _wholes("rows", "cols"),
+        {"dtype": of(tpu_v4.COPIED), "event": of(("copy-done",))},
     ),
     "tpu_v5e_gemm": Predicted(
         tpu_v5e.predict,
