@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
-from validation.silicon.predict import SETS, main, predict_each
+from validation.silicon.predict import SETS, limits_each, main, predict_each
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -264,6 +264,14 @@ def test_what_no_chip_was_measured_with_is_said_too(tmp_path: Path) -> None:
     assert isinstance(int8, float)
     assert 0.9 * plain < float8 <= plain
     assert int8 < 0.7 * plain
+
+
+def test_books_are_those_of_the_kernels_also_when_they_are_remembered() -> None:
+    """A GEMM of a TPU v3 is one kernel: all of its cycles are booked, the second time, too."""
+    rows = [{"workload": "gemm_384x256x128"}] * 2
+    first, second = limits_each("tpu_v3", rows)
+    assert first == second
+    assert [sum(first.values())] * 2 == predict_each("tpu_v3", rows)
 
 
 def test_arrays_are_laid_out_with_the_least_padding() -> None:

@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Conv
+from validation.silicon.booked import START, book, remembered
 from validation.silicon.convolutions import streamed_conv_cycles
 from validation.silicon.coral.networks import NETWORKS
-from validation.silicon.kernels import ON_CHIP
+from validation.silicon.kernels import ON_CHIP, loaded
 
 _NAME: Final = "coral_edge_tpu"
 INPUTS: Final = {
@@ -50,11 +49,12 @@ def predict_board(rows: Sequence[Mapping[str, str]]) -> list[float]:
     return [_milliseconds(row["model"], row["input"], DEV_BOARD) for row in rows]
 
 
-@cache
+@remembered
 def _milliseconds(model: str, image: str, link: tuple[str, ...]) -> float:
     if image != INPUTS[model]:
         raise ValueError(f"input of {model}: got {image!r}; allowed: {INPUTS[model]}")
-    on = load_accelerator(_NAME, list(link))
+    on = loaded(_NAME, *link)
+    book(START, on.groups.start_cycles)
     layers = list(NETWORKS[model]())
     first = layers[0]
     n_bytes = first.c * first.p * first.q * first.stride[0] * first.stride[1]
@@ -76,7 +76,7 @@ def _activations(layer: Conv) -> int:
     return layer.g * (layer.c * read + layer.m * layer.p * layer.q)
 
 
-@cache
+@remembered
 def _cycles(layer: Conv, link: tuple[str, ...], *, streams: bool) -> int:
     """Return the cycles of a layer whose weights stream over the link, or are there."""
     on = _accelerator(link, streams=streams)
@@ -84,13 +84,12 @@ def _cycles(layer: Conv, link: tuple[str, ...], *, streams: bool) -> int:
     if layer.g > 1:
         side = min(layer.g, on.array.cols)
         layer = replace(layer, g=1, m=side, c=side)
-    return blocks * streamed_conv_cycles(on, layer)
+    return sum(streamed_conv_cycles(on, layer) for _ in range(blocks))
 
 
-@cache
 def _accelerator(link: tuple[str, ...], *, streams: bool) -> Accelerator:
     """Return the chip inside a model; activations, and weights that stay, take no time to come."""
-    on = load_accelerator(_NAME, list(link))
+    on = loaded(_NAME, *link)
     rate = on.dram.bandwidth_bytes_per_second if streams else "unlimited"
     weights = f"memories.weight.bandwidth_bytes_per_second={rate}"
-    return load_accelerator(_NAME, ["groups.start_cycles=0", *ON_CHIP, weights])
+    return loaded(_NAME, "groups.start_cycles=0", *ON_CHIP, weights)
