@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
     from simaccel.schedulers import Options
-    from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.space import Strategy
+    from simaccel.search.effort import Objective, Strategy
     from simaccel.workload import Workload
 
     Inputs = tuple[Workload, Accelerator, str | Mapping]

@@ -154,7 +154,7 @@ class _Wanted:
 
     def _options(self) -> Options:
         from simaccel.schedulers import Options
-        from simaccel.search.mapspace.costs import OBJECTIVES as SEARCHED
+        from simaccel.search.effort import OBJECTIVES as SEARCHED
 
         searched = [name for name in SEARCHED if name == self.objective]
         sought = replace(self.sought, objective=searched[0] if searched else None)

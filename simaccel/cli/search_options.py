@@ -14,9 +14,7 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
-    from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.mapspace_search import Effort
-    from simaccel.search.mapspace.space import Strategy
+    from simaccel.search.effort import Effort, Objective, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -121,7 +119,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Return the effort of a search."""
-        from simaccel.search.mapspace.mapspace_search import Effort
+        from simaccel.search.effort import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
-    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.effort import Objective
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
-from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload

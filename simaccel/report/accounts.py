@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, edp_text, energy_text
 from simaccel.search.accounts import RULES, Curve, SearchAccount
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 
 if TYPE_CHECKING:
     from rich.table import Table

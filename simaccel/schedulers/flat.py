@@ -27,11 +27,11 @@ from simaccel.schedulers.flex import AttentionChoice, granularity_choices, sched
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, ignore_account, merge_accounts
-from simaccel.search.candidate_set import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
 from simaccel.search.near_ties import choose_near_tie
-from simaccel.search.problems import Attention, Options, Scheduler
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler
 from simaccel.search.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 

@@ -25,10 +25,10 @@ from simaccel.schedulers.resident_attention import (
 from simaccel.schedulers.sequences import best_of, finish_mapping
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler, parts
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]

@@ -19,14 +19,13 @@ from simaccel.schedulers.chains import chain_families, chain_of
 from simaccel.schedulers.front_search import FrontSearch
 from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, stage_attention
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.core_cuts import every_cut
+from simaccel.search.effort import STRATEGIES, Objective, Strategy
 from simaccel.search.front import Alternative, Figure, FrontFigures
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.space import STRATEGIES, Strategy
-from simaccel.search.problems import Attention, Options, attention_of, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, attention_of, parts
 from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2

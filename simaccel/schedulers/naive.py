@@ -35,11 +35,11 @@ from simaccel.schedulers.resident_attention import (
     stage_attention,
 )
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity, with_one_slot
+from simaccel.search.candidate_set import capacity, with_one_slot
 from simaccel.search.canonical import rename_tree
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of
-from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler, parts
 from simaccel.units import ARRAY
 from simaccel.workload import Vector, Workload
 

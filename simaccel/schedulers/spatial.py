@@ -21,6 +21,7 @@ from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge_accounts
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
@@ -32,7 +33,7 @@ from simaccel.search.mapspace.nests import (
     figures_of_mapping,
     map_einsum,
 )
-from simaccel.search.mapspace.space import INSIDE, STRATEGIES, Strategy
+from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
 from simaccel.search.near_ties import decides, losses_of, settle_among
 from simaccel.search.problems import Options, Scheduler

@@ -21,10 +21,10 @@ from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import RankRoles, roles
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import mapping_of
-from simaccel.search.problems import Options
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
 

@@ -18,10 +18,11 @@ from simaccel.schedulers.einsums import (
     vector_families,
 )
 from simaccel.search.accounts import ignore_account
-from simaccel.search.candidate_set import CandidateSet, NothingFitsError, ScoredTree
+from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
+from simaccel.search.problems import NothingFitsError
 from simaccel.workload import Vector, Workload
 
 

@@ -15,7 +15,7 @@ from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 
 SAME: Final = "same"

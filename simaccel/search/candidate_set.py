@@ -25,13 +25,13 @@ from simaccel.analytic.family import (
     take,
     tree_of,
 )
-from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, Judge
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.neighbours import Limit, limits_of
+from simaccel.search.problems import NothingFitsError
 from simaccel.search.repeats import repeats
 from simaccel.workload import Workload
 
@@ -43,10 +43,6 @@ EXACT: Final = 512
 _EXPOSED: Final = 0.4
 """The part of the DRAM's work that is likely to wait."""
 Values = npt.NDArray[np.float64]
-
-
-class NothingFitsError(SimaccelError):
-    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
 
 
 def capacity(accelerator: Accelerator) -> int:

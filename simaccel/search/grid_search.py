@@ -27,8 +27,8 @@ from simaccel.search.accounts import (
     ungiven,
 )
 from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
 from simaccel.search.neighbours import neighbours
 from simaccel.search.problems import Options, parts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
-from simaccel.search.mapspace.mapspace_search import Each
+from simaccel.search.effort import Each
 from simaccel.workload import Workload
 
 Body = Sequence[Group | ResidentScope]

@@ -13,12 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.mapping.tree import ResidentScope
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import EXACT, UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, key_of_body, operators_of
-from simaccel.search.mapspace.costs import Floats, Objective
 from simaccel.search.neighbours import neighbours
 from simaccel.workload import Workload
 

@@ -8,19 +8,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
 from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import Gave, Note, ignore_account, ungiven
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.mapspace_search import Each, Effort, Watch
+from simaccel.search.effort import Each, Effort, Objective, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01
 """Of the best objective, what is given up by default for what else matters."""
 _NO_TIME = 1e-9
 """Seconds of a search whose time is up: it takes what it sees first."""
+
+
+class NotMappableError(SimaccelError):
+    """A dataflow doesn't take an operator of the workload; the message says which and why."""
+
+
+class NothingFitsError(SimaccelError):
+    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
 
 
 def ignore_progress(_done: float, _note: str) -> None:

@@ -29,7 +29,7 @@ from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.mapspace.space import STRATEGIES
+from simaccel.search.effort import STRATEGIES
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, operands_of

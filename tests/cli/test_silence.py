@@ -27,7 +27,7 @@ from simaccel.importers.workloads import load_workload
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
-from simaccel.search.mapspace.space import STRATEGIES
+from simaccel.search.effort import STRATEGIES
 from simaccel.trace.guard import defer_interrupts
 from simaccel.verbs import comparing
 

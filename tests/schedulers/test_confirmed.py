@@ -8,10 +8,9 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.flex import granularity_choices
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.mapspace_search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload

@@ -21,6 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import block_sizes, flat_tiles, other_rows
+from simaccel.search.effort import Effort, Objective
 from simaccel.search.front import (
     FIGURES,
     Alternative,
@@ -31,8 +32,6 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.mapspace_search import Effort
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 

@@ -22,10 +22,10 @@ from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import UNLIMITED, CandidateSet, NothingFitsError, capacity
+from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import Body, Judge, RunOutcome
-from simaccel.search.problems import Options
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm

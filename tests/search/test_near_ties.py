@@ -16,9 +16,9 @@ from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import cost_of, preferred_index
 from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS

@@ -20,8 +20,7 @@ from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.mapspace_search import Effort
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")

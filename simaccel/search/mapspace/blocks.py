@@ -8,8 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Ints
-from simaccel.search.mapspace.costs import Floats, Objective, Setting, score
+from simaccel.search.effort import Objective
+from simaccel.search.mapspace.costs import Setting, score
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch

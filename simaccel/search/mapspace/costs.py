@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
@@ -19,6 +20,7 @@ from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.search.effort import Objective
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import (
     INPUTS,
@@ -35,9 +37,6 @@ from simaccel.workload import Einsum, Tensor, Workload
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
-Floats = npt.NDArray[np.float64]
-Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 
 
 class NotNestableError(SimaccelError):

@@ -18,13 +18,14 @@ So a larger mapspace never comes out worse than a smaller one with the same effo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from simaccel.analytic.family import Ints
+from simaccel.search.effort import Each, Effort, Watch
 from simaccel.search.mapspace.blocks import (
     BlockOutcome,
     BlockTask,
@@ -38,7 +39,6 @@ from simaccel.search.mapspace.blocks import (
     run_block,
 )
 from simaccel.search.mapspace.chains import MAPSPACES
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.search.mapspace.visited_set import VisitedSet, codes
@@ -52,36 +52,6 @@ _TOGETHER: Final = 2
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """Time of a search, and its objective; smaller mapspaces inside get the same once more each.
-
-    ``patience``: valid tilings without an improvement after which a random search ends, each with
-    all its orders (without ``refine``: with one of them);
-    ``exhaustive``: mapspaces of at most that many mappings are searched completely; ``most``:
-    mappings to evaluate at most. With ``budget_seconds``, which is for all together, the result
-    depends on the machine's speed; otherwise it follows from the seed. ``refine``: also look near
-    the best so far, and first in the smaller mapspaces.
-    """
-
-    objective: Objective | None = None
-    patience: int = 25_000
-    exhaustive: int = 1_000_000
-    most: int | None = None
-    budget_seconds: float | None = None
-    seed: int = 0
-    refine: bool = True
-
-    @property
-    def aim(self) -> Objective:
-        """The figure that is made small: edp where nothing is asked for."""
-        return self.objective or "edp"
-
-
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Runs tasks, perhaps in parallel; gives the outcomes in the order of the tasks."""
-Watch = Callable[[float, str], None]
-"""Told the part that is done, from 0 to 1, and how it stands."""
 Ended = Literal["all seen", "patience", "budget", "most"]
 
 

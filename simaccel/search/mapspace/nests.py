@@ -14,16 +14,11 @@ from simaccel.hardware.dataflow import Constraints, merge_constraints, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
+from simaccel.search.effort import Each, Effort, Strategy, Watch
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
 from simaccel.search.mapspace.costs import Setting
-from simaccel.search.mapspace.mapspace_search import (
-    Each,
-    Effort,
-    MapspaceResult,
-    Watch,
-    search_mapspace,
-)
-from simaccel.search.mapspace.space import Strategy, spaces
+from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_mapspace
+from simaccel.search.mapspace.space import spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch, candidates_of
 from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Tensor

@@ -16,9 +16,11 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
-from simaccel.search.mapspace.costs import Costs, Floats, Objective, Setting, score
+from simaccel.search.effort import Objective
+from simaccel.search.mapspace.costs import Costs, Setting, score
 from simaccel.search.mapspace.mapspace_tables import BestOrders
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates

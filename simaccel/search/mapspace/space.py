@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,13 @@ import numpy.typing as npt
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.levels import Hierarchy, SpatialLevel
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace
+from simaccel.search.effort import Strategy
+from simaccel.search.mapspace.chains import Mapspace
 from simaccel.search.mapspace.limits import MappingLimits, limits
 from simaccel.search.mapspace.mapspace_tables import MapspaceTables
 from simaccel.search.mapspace.tiling_batch import TilingBatch, rows
 from simaccel.workload import Einsum
 
-Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
-STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
 INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
     "pfm": (),
     "ruby-s": ("pfm",),

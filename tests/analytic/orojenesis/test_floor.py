@@ -14,8 +14,8 @@ from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
 from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import DATAFLOWS, Options
-from simaccel.search.candidate_set import NothingFitsError
-from simaccel.search.mapspace.mapspace_search import Effort
+from simaccel.search.effort import Effort
+from simaccel.search.problems import NothingFitsError
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Population
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective, score
-from simaccel.search.mapspace.mapspace_search import Effort
+from simaccel.search.mapspace.costs import score
 from simaccel.search.mapspace.nests import MappingTarget, map_einsum
 from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes

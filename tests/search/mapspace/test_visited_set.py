@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simaccel.search.mapspace.mapspace_search import Effort
+from simaccel.search.effort import Effort
 from simaccel.search.mapspace.nests import map_einsum
 from simaccel.search.mapspace.visited_set import VisitedSet, codes
 from tests.search.mapspace.test_mapspace_search import CONV, product_of, target, toy
