@@ -30,6 +30,7 @@ def loaded_from(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Le
         found["dram_read", tensor] += n
         found["buffer_write", tensor] += n
         found["buffer_write", part] -= n
+        found[HOPS_READ, tensor] += found.pop((HOPS_READ, part), 0)
     return {level: n for level, n in found.items() if n}
 
 
