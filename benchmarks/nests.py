@@ -11,7 +11,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import network
 
 PATIENCE: Final = 1_000

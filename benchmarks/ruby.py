@@ -16,10 +16,10 @@ from typing import Final
 import numpy as np
 
 from benchmarks.measure import Benchmark, Point, Row, aim, measure_here, print_row, table
+from simaccel.search.effort import Effort, Objective
 from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Score
-from simaccel.search.mapspace.costs import Costs, Objective, score
+from simaccel.search.mapspace.costs import Costs, score
 from simaccel.search.mapspace.nests import MappingTarget, map_einsum
-from simaccel.search.mapspace.search import Effort
 from validation.ruby.exhibits import layers, toys
 from validation.ruby.problems import ROW_STATIONARY, conv3, eyeriss, matmul, target, toy
 from validation.ruby.timeloop import in_our_model, results

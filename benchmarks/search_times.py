@@ -25,7 +25,7 @@ from simaccel.experiment.store import OFF, VARIABLE
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options, make_mapping
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import Workload, build, network
 from simaccel.workload.language import transformer
 from validation.bound.points import draw

@@ -36,7 +36,7 @@ def main() -> None:
     try:
         for number in heard:
             signal.signal(number, _interrupt)
-            sys.unraisablehook = partial(_again, number)
+            sys.unraisablehook = partial(_interrupt_again, number)
         command_line()
     except BaseException as error:
         told = isinstance(error, SystemExit) and error.code in {None, 0, INTERRUPTED}
@@ -58,7 +58,7 @@ def _leave(*_: object) -> None:
     os._exit(INTERRUPTED)
 
 
-def _again(number: int, unraisable: "sys.UnraisableHookArgs") -> None:
+def _interrupt_again(number: int, unraisable: "sys.UnraisableHookArgs") -> None:
     """Interrupt once more, a moment later, where Python could only print the exception.
 
     h5py forgets its objects in callbacks of weak references: a Ctrl-C there would be lost.
@@ -76,7 +76,7 @@ def _interrupt_main(number: int) -> None:
     """
     main_thread = threading.main_thread().ident or 0
     time.sleep(_MOMENT_SECONDS)
-    while _runs(main_thread, _again.__code__):
+    while _runs(main_thread, _interrupt_again.__code__):
         time.sleep(_MOMENT_SECONDS)
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(main_thread, number)

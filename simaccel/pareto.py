@@ -33,7 +33,7 @@ class Front(Generic[Point]):
         return len(self.points) + self.more
 
 
-def undominated(rows: _Rows) -> _Ints:
+def undominated_rows(rows: _Rows) -> _Ints:
     """Return the numbers of the rows that no other row equals or beats in all columns.
 
     Of equal rows the first stays, and none that is infinite in the last column of two. In the order

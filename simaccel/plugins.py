@@ -150,12 +150,12 @@ class Registry(MutableMapping[str, Thing], Generic[Thing]):
 
     def __iter__(self) -> Iterator[str]:
         yield from self.own
-        yield from self.added()
+        yield from self.plugin_names()
 
     def __len__(self) -> int:
-        return len(self.own) + len(self.added())
+        return len(self.own) + len(self.plugin_names())
 
-    def added(self) -> dict[str, str]:
+    def plugin_names(self) -> dict[str, str]:
         """Return the names of plug-ins that simaccel's own don't hide, and their packages."""
         found = plugins(self.group)
         return {

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
+from simaccel.analytic.family_counts import ACCUMULATOR
 from simaccel.analytic.prediction import Prediction, predict
-from simaccel.analytic.totals import ACCUMULATOR
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.cores import without_core
 from simaccel.hardware.load import with_values
 from simaccel.machine.machine import Machine, Run
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.tree import BUFFER, Mapping, ResidentScope
-from simaccel.program.fit import reserved
+from simaccel.program.fit import reserved_slots
 from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.program import DoesNotFitError, Program
@@ -24,10 +24,10 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
     """Compare MACs, passes of elements, and bytes by tensor and level, group by group."""
     program = lower(of, one)
     run = Machine(on, program).run()
-    room, weights = reserved(program), reserved(program, kind="weight")
+    room, weights = reserved_slots(program), reserved_slots(program, kind="weight")
     sums_bytes = 0
     bits = _bits_around(of, one)
-    for (group, around), done in zip(one.placed(), run.operators, strict=True):
+    for (group, around), done in zip(one.groups_with_keeps(), run.operators, strict=True):
         cores = core_totals(of, on, group, around, bits)
         sums, counts, times = GroupTotals(cores), cores[0].totals.counts, of.repeat
         moved = {key: int(n) * times for key, n in sums.moved.items() if int(n)}
@@ -44,7 +44,9 @@ def assert_counts(of: Workload, one: Mapping, on: Accelerator) -> Run:
         own = {name: ring for name, ring in room[group.name].items() if "_kept" not in name}
         assert int(counts.room(BUFFER)) == sum(n * slots for n, slots in own.values()), own
         own = {name: ring for name, ring in weights[group.name].items() if "_kept" not in name}
-        assert int(counts.staged("weight")) == sum(n * slots for n, slots in own.values()), own
+        assert int(counts.staged_bytes("weight")) == sum(n * slots for n, slots in own.values()), (
+            own
+        )
     _assert_staged(program, on, run)
     assert run.peak_buffer_bytes <= most_reserved_bytes(program, on)
     _assert_sums(program, on, sums_bytes)
@@ -97,7 +99,8 @@ def _assert_staged(program: Program, on: Accelerator, run: Run) -> None:
         assert "weight0" not in run.served_cycles
         return
     need = max(
-        sum(n * m for n, m in use.values()) for use in reserved(program, kind="weight").values()
+        sum(n * m for n, m in use.values())
+        for use in reserved_slots(program, kind="weight").values()
     )
     staging = "memories.weight.staging_bytes"
     if need > 1:

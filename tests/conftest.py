@@ -22,6 +22,7 @@ from tests.draws import DRAWS
 _ALONE = "PYTEST_XDIST_WORKER" not in os.environ
 if _ALONE:  # what one test finds in a search, others need not search again; it goes at the end
     os.environ["SIMACCEL_CACHE"] = tempfile.mkdtemp(prefix="simaccel-tests-")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes on two cores: none to wait for
 gc.set_threshold(50_000, 20, 50)  # as the command line does; what lives on in caches seldom
 TEST_SECONDS: Final = 300 * DRAWS
 """No test lasts longer: it fails, and where that doesn't end it, its process ends."""

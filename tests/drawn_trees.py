@@ -284,11 +284,11 @@ def _without(tree: Tree, names: Sequence[str]) -> Tree:
 
 def _is_merged(of: Workload, one: Mapping) -> bool:
     """Say whether keeps in several branches are one tile, as no loop inside moves it."""
-    for group, around in one.placed():
+    for group, around in one.groups_with_keeps():
         walked = walk(space_of(of, group), group, around)
         for first, second in combinations(walked.sites, 2):
-            at = first.shared(second)
-            for use, view in walked.seen(first).uses:
+            at = first.shared_steps(second)
+            for use, view in walked.bound_leaf(first).uses:
                 name = walked.root(use)
                 keeps = [next(site.keeps(name), -1) for site in (first, second)]
                 home = walked.home(first, name, view)
@@ -356,7 +356,9 @@ class _Drawing:
     def _is_kept(self, one: BoundOperator, use: str) -> bool:
         """Say whether a tensor is to be kept; what vector operators make mostly is in place."""
         maker = self.space.made.get(use)
-        in_place = maker is not None and isinstance(self.space.seen(maker).operator, Vector)
+        in_place = maker is not None and isinstance(
+            self.space.bound_operator(maker).operator, Vector
+        )
         del one
         return not in_place or self.draw.random() < 0.3
 

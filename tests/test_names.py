@@ -14,6 +14,18 @@ GLOSSARY = REPOSITORY / "docs" / "glossary.md"
 VAGUE = {"one", "found", "some", "here", "mine", "given"}
 """What a variable of a longer function is not called: say what it holds."""
 SHORT_LINES = 12
+WITHOUT_VERB = """
+about above across after against ahead alike all alone along among another any anywhere
+apart around as at away back because before begun behind below beside between beyond both
+broken brought built by chosen come done down drawn each either elsewhere every everywhere
+few fewer first for foreseen forgotten found from given gone held here hidden in inside
+instead kept known lacked laid last later least left less like likely lost made mine more
+most much near next no not of on once one only other others out outside over own ran
+remade said same seen sent several shown some sought still taken that there to together
+told under undone until up what where who why with within without written
+"""
+"""Words that don't say what a function does: prepositions, adverbs, determiners, participles."""
+NOT_PARTICIPLES = {"embed", "feed", "need", "seed", "speed"}
 UNIT_NAMES = {"array", "sfu", "link"}
 SECTIONS = {
     "experiment/attribution.py",
@@ -99,6 +111,37 @@ def test_variables_of_long_functions_say_what_they_hold() -> None:
     assert faults == []
 
 
+def _functions(node: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Go over functions and methods, also inside of others, but not over properties."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.FunctionDef) and not any(
+            "property" in ast.unparse(decorator) for decorator in child.decorator_list
+        ):
+            yield child
+
+
+def _lacks_verb(name: str) -> bool:
+    words, without_verb = name.strip("_").split("_"), WITHOUT_VERB.split()
+    return all(
+        word in without_verb or (word.endswith("ed") and word not in NOT_PARTICIPLES)
+        for word in words
+    )
+
+
+def test_functions_are_not_named_by_participles_and_adverbs_alone() -> None:
+    """A function is a verb with its object, or the noun of what it returns."""
+    assert _lacks_verb("_behind")
+    assert _lacks_verb("left_out")
+    assert not _lacks_verb("embed")
+    faults = [
+        f"{path}:{function.lineno}: {function.name}"
+        for path, module in _modules()
+        for function in _functions(module)
+        if _lacks_verb(function.name)
+    ]
+    assert faults == []
+
+
 def _without_noun(module: ast.Module) -> set[int]:
     """Return the lines of docstrings that begin with What, Who, Where or How instead of a noun."""
     nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -119,6 +162,28 @@ def test_docstrings_begin_with_a_noun_or_a_verb() -> None:
 def test_public_types_are_words_of_the_glossary() -> None:
     words = _glossary()
     assert [f"{path}: {name}" for name, path in _types() if not _is_named(name, words)] == []
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a name, in lower case and in the singular."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)
+    return {re.sub(r"ies$", "y", part.lower()).removesuffix("s") for part in parts}
+
+
+def test_a_module_of_one_type_has_its_name() -> None:
+    faults = []
+    for path, module in _modules():
+        public = [
+            node
+            for node in module.body
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign)
+            if not ast.unparse(node).startswith(("_", "def _", "class _"))
+        ]
+        if len(public) == 1 and isinstance(public[0], ast.ClassDef):
+            stem = path.removesuffix(".py").split("/")[-1]
+            if _words(stem).isdisjoint(_words(public[0].name)):
+                faults.append(f"{path}: {public[0].name}")
+    assert faults == []
 
 
 def test_a_type_name_stands_once() -> None:

@@ -44,6 +44,17 @@ def _rtl(rows: Rows) -> list[str]:
     ]
 
 
+def _scalesim_rtl(rows: Rows) -> list[str]:
+    shapes = {tuple(row[name] for name in ("rows", "cols", "g", "m", "k", "n")) for row in rows}
+    arrays = {(row["rows"], row["cols"]) for row in rows}
+    folds = sum(int(row["folds"]) for row in rows)
+    assert all(int(row["rtl"]) - int(row["ours"]) == int(row["reason"]) for row in rows)
+    return [
+        f"{len(rows)} GEMMs of {len(shapes)} shapes, {folds:,} folds on {len(arrays)} arrays",
+        "without a reason 0",
+    ]
+
+
 def _sequences(rows: Rows) -> list[str]:
     names = [name for name in rows[0] if f"{name}_machine" in rows[0]]
     runs = [(int(row[n]), int(row[f"{n}_machine"]), n) for row in rows for n in names]
@@ -159,6 +170,7 @@ def _blame(rows: Rows) -> list[str]:
     [
         ("rtl/cycles.csv", _rtl),
         ("rtl/sequences.csv", _sequences),
+        ("rtl_scalesim/cycles.csv", _scalesim_rtl),
         ("scalesim/scalesim_v3_calc.csv", _scalesim),
         ("maestro/fig_9.csv", _silicon),
         ("maestro/machine.csv", _directives),

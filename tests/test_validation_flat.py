@@ -174,7 +174,7 @@ def test_flex_2_moves_the_logits_twice(shape: tuple[int, int, int, int]) -> None
     b, h, n, d = shape
     work = crossing_twice(_tiny(*shape))
     accelerator = load_accelerator("toy")
-    alone = work.alone(("L", "statistics", "normalise", "A"))
+    alone = work.select_operators(("L", "statistics", "normalise", "A"))
     mapping = mapping_of(alone, "flex-2", attended(work, accelerator, "flex-2"))
     moved = simulate(alone, accelerator, mapping).run.moved
     logits = 2 * b * h * n * n
@@ -190,7 +190,7 @@ def test_table_1_moves_each_tensor_once_and_takes_the_formula_s_bytes(
     b, h, n, d = shape
     work = _tiny(*shape)
     accelerator = load_accelerator("toy", ["buffer.capacity_bytes=unlimited"])
-    alone = work.alone(ATTENTION)
+    alone = work.select_operators(ATTENTION)
     plain = Group(operators=ATTENTION, tree=(), merged=mergeable(alone, ATTENTION))
     for heads, rows in product(range(1, b * h + 1), range(1, n + 1)):
         if heads > 1 and rows < n:
@@ -213,7 +213,7 @@ def test_table_1_moves_each_tensor_once_and_takes_the_formula_s_bytes(
 def test_table_1_s_choice_is_that_of_brute_force(shape: tuple[int, int, int, int]) -> None:
     work = _tiny(*shape)
     accelerator = load_accelerator("toy")
-    alone = work.alone(ATTENTION)
+    alone = work.select_operators(ATTENTION)
     judge = Judge(accelerator)
     plain = Group(operators=ATTENTION, tree=(), merged=mergeable(alone, ATTENTION))
     chosen = judge.cycles(alone, [attended(work, accelerator, "table-1")])

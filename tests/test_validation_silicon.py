@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import padded
-from validation.silicon.predict import SETS, main
+from validation.silicon.predict import SETS, main, predict_each
 from validation.silicon.tpu_v6e.layers import OUTSIDE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -48,21 +48,21 @@ def test_rows_are_as_near_as_the_page_says(
 ) -> None:
     """The measured figures are the chips' own; a row is predicted without them."""
     rows = _rows(file)[::every]
-    predict, needed = SETS[name]
-    predicted = predict([{key: row[key] for key in needed} for row in rows])
+    needed = SETS[name].needed
+    predicted = predict_each(name, [{key: row[key] for key in needed} for row in rows])
     for row, value in zip(rows, predicted, strict=True):
-        assert value is not None
+        assert not isinstance(value, str), value
         assert abs(value / float(row[column]) - 1) <= within, row
 
 
 def test_a_tpu_v3_is_nearer_than_every_tool_of_the_table() -> None:
     """Over the rows that the tools have: PyTorchSim claims 11.5% over all."""
     rows = _rows("tpu_v3/measured.csv")
-    predicted = SETS["tpu_v3"][0](rows)
+    predicted = predict_each("tpu_v3", rows)
     errors = [
         abs(value / float(row["tpu_v3_cycles"]) - 1)
         for row, value in zip(rows, predicted, strict=True)
-        if value is not None
+        if not isinstance(value, str)
     ]
     assert len(errors) == 22
     assert sum(errors) / len(errors) < 0.08
@@ -72,12 +72,14 @@ def test_a_tpu_v3_is_nearer_than_every_tool_of_the_table() -> None:
 def test_a_block_is_the_sum_of_its_operators() -> None:
     """94 lengths; `down_proj` has no row of `up_proj` beside it below 313 tokens and holds both."""
     rows = [row for row in _rows("tpu_v6e/layers.csv") if row["tokens"] in ("8", "512", "1536")]
-    predicted = SETS["tpu_v6e_layers"][0](rows)
+    predicted = predict_each("tpu_v6e_layers", rows)
     for tokens in ("8", "512", "1536"):
         both = [
             (float(row["ns"]), value)
             for row, value in zip(rows, predicted, strict=True)
-            if row["tokens"] == tokens and row["layer"] not in OUTSIDE and value is not None
+            if row["tokens"] == tokens
+            and row["layer"] not in OUTSIDE
+            and not isinstance(value, str)
         ]
         measured, ours = (sum(one) for one in zip(*both, strict=True))
         assert abs(ours / measured - 1) <= 0.1
@@ -94,8 +96,8 @@ def test_layers_of_nvdla_that_its_formula_and_the_machine_see_alike() -> None:
     ]
     same = [row for row in rows if 100 * float(row["dram_kib"]) == float(row["cycles"])]
     assert len(same) == 14
-    for row, value in zip(same, SETS["nvdla_layers"][0](same), strict=True):
-        assert value is not None
+    for row, value in zip(same, predict_each("nvdla_layers", same), strict=True):
+        assert not isinstance(value, str), value
         assert abs(value / float(row["cycles"]) - 1) <= 0.25, row
 
 
@@ -129,16 +131,16 @@ def test_models_that_the_link_limits_take_as_long_as_on_the_chip() -> None:
     rows = [row for row in _rows("coral/measured.csv") if row["model"].startswith(("VGG", "Res"))]
     assert len(rows) == 5
     for name, column in (("coral", "usb3_desktop_ms"), ("coral_board", "dev_board_ms")):
-        for row, value in zip(rows, SETS[name][0](rows), strict=True):
-            assert value is not None
+        for row, value in zip(rows, predict_each(name, rows), strict=True):
+            assert not isinstance(value, str), value
             assert abs(value / float(row[column]) - 1) <= 0.15, row
 
 
 def test_a_trace_of_the_device_needs_no_constant() -> None:
     rows = [row for row in _rows("tpu_v7/measured.csv") if row["timing"] == "device trace"]
     assert len(rows) == 6
-    for row, value in zip(rows, SETS["tpu_v6e_v7_gemm"][0](rows), strict=True):
-        assert value is not None
+    for row, value in zip(rows, predict_each("tpu_v6e_v7_gemm", rows), strict=True):
+        assert not isinstance(value, str), value
         assert abs(value / float(row["time_us"]) - 1) <= 0.03
 
 
@@ -153,24 +155,115 @@ def test_the_command_adds_a_column(tmp_path: Path) -> None:
     assert unknown == "batchnorm_3x4,"
 
 
-def test_a_row_that_cannot_be_said_leaves_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "header", "good", "bad"),
+    [
+        (
+            "tpu_v4_gemm",
+            "M,N,K",
+            ["64,64,64", "64.0, 64 ,64"],
+            {
+                "0,64,64": "M: got '0'; allowed: a whole number from 1",
+                "64,-3,1.5": "N: got '-3'; allowed: a whole number from 1 to 2147483647; K: got",
+                "64,,64": "N: got ''",
+                "64,64": "K: no cell",
+                "64,64,64,64": "more cells than columns",
+            },
+        ),
+        (
+            "tpu_v6e_v7_gemm",
+            "chip,timing,dtype,M,N,K",
+            ["v6e,host,bf16,128,128,128", "v6e,host,bfloat16,128,128,128"],
+            {
+                "v5,host,bf16,1,1,1": "chip: got 'v5'; allowed: one of v6e, v7 chiplet",
+                "v6e,cpu,int3,1,1,1": "timing: got 'cpu'; allowed: one of host, device trace; dty",
+            },
+        ),
+        (
+            "tpu_v6e_attention",
+            "phase,chunk,kv,batch",
+            ["decode,0,64,2", "decode,1,64,2"],
+            {
+                "prefill,0,64,1": "prefill of no token",
+                "decode,0,0,1": "decode without keys",
+                "extend,1,1,1": "phase: got 'extend'",
+                "prefill,16,-5,1": "kv: got '-5'",
+            },
+        ),
+        (
+            "tpu_v3",
+            "workload",
+            ["layernorm_64x768", "layernorm_768x64"],
+            {
+                "gemm_64x64": "got 'gemm_64x64'; allowed: gemm_AxBxC",
+                "gemm_axbxc": "got 'gemm_axbxc'",
+                "gemm_64x0x64": "sizes from 1",
+                "gelu_4": "got 'gelu_4'",
+                "conv_8x8x8x3x3x9x1x0": "a kernel of 9 on 8 x 8, padded by 0",
+            },
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_said_leaves_the_others(
+    tmp_path: Path, name: str, header: str, good: list[str], bad: dict[str, str]
+) -> None:
+    """Rows that say the same are predicted alike, before and behind those that say nothing."""
     given, out = tmp_path / "rows.csv", tmp_path / "out.csv"
-    given.write_text("M,N,K\n64,64,64\n0,64,64\nx,64,64\n64,64,64\n", encoding="utf-8")
-    done = CliRunner().invoke(main, ["tpu_v4_gemm", str(given), "-o", str(out)])
+    lines = [header, good[0], *bad, good[1]]
+    given.write_text("\ufeff" + "\r\n".join(lines) + "\n", encoding="utf-8")
+    done = CliRunner().invoke(main, [name, str(given), "-o", str(out)])
     assert done.exit_code == 0, done.output
-    first, *bad, last = [line.split(",")[3] for line in out.read_text("utf-8").splitlines()[1:]]
-    assert bad == ["", ""]
-    assert first == last != ""
-    assert done.stderr.count("is not predicted") == 2
+    first, *refused, last = [line.split(",") for line in out.read_text("utf-8").splitlines()[1:]]
+    assert first[-1] == last[-1] != ""
+    assert [row[-1] for row in refused] == [""] * len(bad)
+    said = done.stderr.splitlines()
+    for number, (line, why) in enumerate(zip(said, bad.values(), strict=True), 2):
+        assert line.startswith(f"{given}: row {number} is not predicted: ")
+        assert why in line
 
 
-def test_a_missing_column_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "no column M, N, K; it is empty"),
+        (b"M,N\n1,2\n", "no column K; has M, N"),
+        (b"M,N,K,predicted\n1,2,3,4\n", "column predicted: allowed: each once, none predicted"),
+        (b"M,N,K,N\n1,2,3,4\n", "column N: allowed: each once"),
+        (b"\xff\xfeM", "no file of comma-separated UTF-8 text"),
+    ],
+)
+def test_a_file_that_has_no_rows_of_the_set_is_refused(
+    tmp_path: Path, text: bytes, why: str
+) -> None:
     given, out = tmp_path / "rows.csv", tmp_path / "out.csv"
-    given.write_text("M,N\n1,2\n", encoding="utf-8")
+    given.write_bytes(text)
     done = CliRunner().invoke(main, ["tpu_v4_gemm", str(given), "-o", str(out)])
-    assert done.exit_code == 1
-    assert "no column K" in done.output
+    assert done.exit_code == 2
+    assert f"{given}: {why}" in done.stderr
     assert not out.exists()
+
+
+def test_what_no_chip_was_measured_with_is_said_too(tmp_path: Path) -> None:
+    """Heads and keys that don't fit the chip as others do; fp8 goes as bf16, int8 at twice that."""
+    given, out = tmp_path / "rows.csv", tmp_path / "out.csv"
+    for name, lines in (
+        ("tpu_v3", "workload\nattention_8x1024x64\nattention_8x2048x64\n"),
+        ("tpu_v6e_attention", "phase,chunk,kv,batch\nprefill,256,65536,1\ndecode,1,131072,1\n"),
+    ):
+        given.write_text(lines, encoding="utf-8")
+        done = CliRunner().invoke(main, [name, str(given), "-o", str(out)])
+        assert done.stderr == ""
+    sizes = {"M": "1024", "N": "8192", "K": "2048"}
+    rows = [
+        sizes | {"chip": "v6e", "timing": "device trace", "dtype": dtype}
+        for dtype in ("bf16", "fp8", "int8")
+    ]
+    plain, float8, int8 = predict_each("tpu_v6e_v7_gemm", rows)
+    assert isinstance(plain, float)
+    assert isinstance(float8, float)
+    assert isinstance(int8, float)
+    assert 0.9 * plain < float8 <= plain
+    assert int8 < 0.7 * plain
 
 
 def test_arrays_are_laid_out_with_the_least_padding() -> None:

@@ -11,7 +11,7 @@ from textwrap import dedent, indent
 import numpy as np
 import numpy.typing as npt
 
-from simaccel.mapping.space import BoundOperator, IterationSpace, held_around, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor, space_of
 from simaccel.mapping.text import parse_text
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.mapping.view import TensorView
@@ -175,7 +175,7 @@ def _natural(
     if not set(group.merged) & set(view.ranks):
         return [(at,) for at in range(len(view.ranks))]
     alone = space_of(space.workload, Group(operators=group.operators, tree=()))
-    plain = alone.seen(seen.name).uses[number][1]
+    plain = alone.bound_operator(seen.name).uses[number][1]
     assert len(plain.ranks) == len(operand.projection)
     return [
         tuple(plain.ranks.index(one) for one in group.merged.get(rank, (rank,)))
@@ -225,9 +225,11 @@ class Dram:
             self.tensors[name] = cut.transpose(np.argsort(order))
 
     def _dims(self, operator: str, tensor: str) -> list[tuple[int, ...]] | None:
-        around = next(keeps for one, keeps in self.mapping.placed() if one.name == operator)
+        around = next(
+            keeps for one, keeps in self.mapping.groups_with_keeps() if one.name == operator
+        )
         for name, (_, dims) in self.views.items():
-            if held_around(self.of, name, around) == tensor:
+            if holding_tensor(self.of, name, around) == tensor:
                 return dims
         return None
 

@@ -55,7 +55,7 @@ class FoldFigures:
     def sum(cls, parts: Sequence[tuple[Ints, FoldFigures]]) -> FoldFigures:
         """Return the figures of so many of each, by candidate, together."""
         ndim = max(max(count.ndim, one.figures.ndim - 1) for count, one in parts)
-        each = [count * _behind_first(one.figures, ndim) for count, one in parts]
+        each = [count * _add_axes(one.figures, ndim) for count, one in parts]
         return cls(sum(each[1:], start=each[0]))
 
 
@@ -75,7 +75,7 @@ class FoldEdges:
 Sides = tuple[Ints | None, Ints | None]
 
 
-def folded(
+def charge_folds(
     accelerator: Accelerator,
     shape: tuple[Ints, Ints, Ints, Ints],
     stationarity: Stationarity,
@@ -201,7 +201,7 @@ def by_number(which: Ints, of: Callable[..., _Of]) -> list[_Of]:
     return [found.get(number, found[min(there)]) for number in range(len(STATIONARITIES))]
 
 
-def chosen(which: Ints, options: Sequence[FoldEdges]) -> FoldEdges:
+def choose_option(which: Ints, options: Sequence[FoldEdges]) -> FoldEdges:
     """Return for each candidate what is before and after the folds of the option of its number."""
     names = [one.name for one in fields(FoldEdges)]
     each = ([getattr(option, name) for option in options] for name in names)
@@ -218,9 +218,7 @@ def chosen_folds(which: Ints, options: Sequence[FoldFigures]) -> FoldFigures:
     if isinstance(which, int):
         return options[0]
     ndim = max(which.ndim, *(option.figures.ndim - 1 for option in options))
-    return FoldFigures(
-        np.choose(which, [_behind_first(option.figures, ndim) for option in options])
-    )
+    return FoldFigures(np.choose(which, [_add_axes(option.figures, ndim) for option in options]))
 
 
 @dataclass(frozen=True)
@@ -271,10 +269,10 @@ def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
         found[at] = array
-    return _behind_first(found, ndim)
+    return _add_axes(found, ndim)
 
 
-def _behind_first(array: Ints, ndim: int) -> Ints:
+def _add_axes(array: Ints, ndim: int) -> Ints:
     """Return an array with at least so many axes behind its first."""
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simaccel.analytic.evaluation import WITH_DRAM, FamilyTotals, evaluate, memory_work
 from simaccel.analytic.family import Bools, Family, Ints, family_of, ints
-from simaccel.analytic.totals import Level
+from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
 from simaccel.hardware.cores import on_core, without_core
@@ -35,7 +35,7 @@ class CoreTotals:
     shared: Mapping[str, CoreSets]
     """By tensor the cores that each read serves; what isn't here, each core reads for itself."""
 
-    def behind(self, first: int) -> CoreTotals:
+    def take_from(self, first: int) -> CoreTotals:
         """Return the counts on cores that are counted from ``first``."""
         cores = tuple(first + core for core in self.cores)
         shared = {
@@ -68,7 +68,7 @@ def core_totals(
 
     cut = CoreCut(core_spreads(group), space_of(workload, group).sizes)
     first = 0 if group.place is None else group.place.start
-    return tuple(totals.behind(first) for totals in _totals(cut, family, accelerator))
+    return tuple(totals.take_from(first) for totals in _totals(cut, family, accelerator))
 
 
 def family_totals(family: Family, accelerator: Accelerator) -> GroupTotals:

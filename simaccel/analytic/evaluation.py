@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from simaccel.analytic.counting.counts import count
 from simaccel.analytic.family import Bools, Family, Ints, ints
+from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts, Level
 from simaccel.analytic.lower_bound import BlockFills, Terms, lower_bound
-from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts, Level
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.memory import leaves_core
@@ -103,7 +103,7 @@ class FamilyTotals:
 
     def fill(self, late: Collection[str]) -> Ints:
         """Return the cycles until ``late`` tensors are there for the first command."""
-        return BlockFills(self.family, self.accelerator).first(late)
+        return BlockFills(self.family, self.accelerator).fill_cycles(late)
 
     def bound(self) -> Ints:
         """Return what no run is below: its start, and the busiest resource or the array's way."""
@@ -128,7 +128,7 @@ class FamilyTotals:
         found = self._sums_fit()
         for kind, n_bytes in self.accelerator.staging.items():
             if n_bytes is not None:
-                found = found & (self.counts.staged(kind) <= n_bytes)
+                found = found & (self.counts.staged_bytes(kind) <= n_bytes)
         return found
 
     def _sums_fit(self) -> Bools:

@@ -226,10 +226,10 @@ def take(family: Family, which: tuple[Ints | np.integer[Any], ...] | Ints) -> Fa
     """
     shape = family.shape
 
-    def one(array: Ints) -> Ints:
+    def take_array(array: Ints) -> Ints:
         return array if array.ndim == 0 else np.broadcast_to(array, shape)[which]
 
-    return with_arrays(family, one)
+    return with_arrays(family, take_array)
 
 
 def with_arrays(family: Family, each: Callable[[Ints], Ints]) -> Family:

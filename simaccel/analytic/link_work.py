@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from simaccel.analytic.totals import Level
+from simaccel.analytic.family_counts import Level
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import LINK_SENT
 from simaccel.hardware.core_noc import HOPS_READ, HOPS_WRITE
@@ -19,19 +19,19 @@ from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.units import LINK
 
 
-def loaded_from(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:
+def merge_parts(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Level, int]:
     """Return bytes with those that loads of parts bring under the tensors that they are parts of.
 
     ``parts``: part -> tensor.
     """
-    found = Counter(moved)
+    merged = Counter(moved)
     for part, tensor in parts.items():
-        n = found.pop(("dram_read", part), 0)
-        found["dram_read", tensor] += n
-        found["buffer_write", tensor] += n
-        found["buffer_write", part] -= n
-        found[HOPS_READ, tensor] += found.pop((HOPS_READ, part), 0)
-    return {level: n for level, n in found.items() if n}
+        n = merged.pop(("dram_read", part), 0)
+        merged["dram_read", tensor] += n
+        merged["buffer_write", tensor] += n
+        merged["buffer_write", part] -= n
+        merged[HOPS_READ, tensor] += merged.pop((HOPS_READ, part), 0)
+    return {level: n for level, n in merged.items() if n}
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class LinkWork:
         chips, hardware = self.accelerator.chips, self.accelerator
         kind, rings = self.exchange.kind, self.exchange.rings
         return sum(
-            trips * chips.cycles(kind, self._most(*sides), rings, hardware.clock_hz)
+            trips * chips.cycles(kind, self._max_bytes(*sides), rings, hardware.clock_hz)
             for trips, *sides in self.exchange.chunks(hardware)
         )
 
-    def _most(self, *sides: int) -> int:
+    def _max_bytes(self, *sides: int) -> int:
         return self.exchange.n_bytes(max(sides))
 
     @cached_property
@@ -69,7 +69,7 @@ class LinkWork:
         hops_in, hops_out = (len(self._links(write=write)) for write in (False, True))
         for trips, taken, given_away in exchange.chunks(self.accelerator):
             sent = self.accelerator.chips.sent_bytes(
-                exchange.kind, self._most(taken, given_away), exchange.rings
+                exchange.kind, self._max_bytes(taken, given_away), exchange.rings
             )
             moved["dram_read", exchange.source] += trips * exchange.n_bytes(taken)
             moved["buffer_write", exchange.source] += trips * exchange.n_bytes(taken)

@@ -36,8 +36,8 @@ from simaccel.analytic.family import (
     TreePath,
     ints,
 )
-from simaccel.analytic.pieces import PathCuts, expanded, extent, number
-from simaccel.analytic.totals import FamilyCounts
+from simaccel.analytic.family_counts import FamilyCounts
+from simaccel.analytic.pieces import PathCuts, expand_view, extent, number
 from simaccel.analytic.transfers import TransferSeries
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
@@ -86,15 +86,15 @@ def lower_bound(family: Family, accelerator: Accelerator, counts: FamilyCounts) 
     for ((*_, before), (behind, *_)), name in zip(
         pairwise(phases.paths), phases.handed, strict=True
     ):
-        between = between + fills.between(before, behind, name, phases.inside)
+        between = between + fills.interval_cycles(before, behind, name, phases.inside)
     alone = phases.paths[0] and phases.paths[0][0].leaf.unit == SFU
     return {
-        "fill": fills.first(),
+        "fill": fills.fill_cycles(),
         ARRAY: ints(0) if alone else work,
         "dram": dram,
         SFU: sfu + work if alone else sfu,
         "between": between,
-        "drain": fills.last(),
+        "drain": fills.drain_cycles(),
     }
 
 
@@ -110,7 +110,7 @@ def _phases(family: Family) -> _Phases:
     before = ""
     is_plain = isinstance(last, FamilyFork) and not last.ahead and len(paths) == len(last.branches)
     for path in paths:
-        seen = family.space.seen(path.leaf.operator)
+        seen = family.space.bound_operator(path.leaf.operator)
         follows = before in {view.name for view in seen.inputs}
         handed, before = before, seen.output.name
         if path.leaf.unit == SFU:
@@ -148,7 +148,7 @@ def _turns(
     for path in paths:
         if path.leaf.unit != SFU:
             continue
-        seen, used = family.space.seen(path.leaf.operator), _used_tensors(family, path)
+        seen, used = family.space.bound_operator(path.leaf.operator), _used_tensors(family, path)
         is_single = np.zeros((), dtype=np.bool_)
         for keep in shared:
             if keep.tensor not in read or keep.tensor not in used:
@@ -164,7 +164,7 @@ def _turns(
 
 def _used_tensors(family: Family, path: TreePath) -> dict[str, tuple[TensorView, bool]]:
     """Return the tensors whose tiles an operator uses, and whether all of its passes read them."""
-    *inputs, output = family.space.seen(path.leaf.operator).uses
+    *inputs, output = family.space.bound_operator(path.leaf.operator).uses
     found = {family.aliases.get(output[0], output[0]): (output[1], False)}
     return found | {family.aliases.get(name, name): (view, True) for name, view in inputs}
 
@@ -201,7 +201,7 @@ def _phase(
         )
         all_of.add(reads * (slots > 0), writes * (slots > 0), tile)
         single.add(reads * (slots == 1), writes * (slots == 1), tile)
-    return work, ints(np.maximum(single.alone(), all_of.cycles() - work))
+    return work, ints(np.maximum(single.serial_cycles(), all_of.cycles() - work))
 
 
 def _tiles(
@@ -273,7 +273,7 @@ class BlockFills:
         """Costs of a block."""
         return UnitCosts(self.family, self.accelerator)
 
-    def first(self, late: Collection[str] | None = None) -> Ints:
+    def fill_cycles(self, late: Collection[str] | None = None) -> Ints:
         """Return the cycles before the first command: its inputs come from DRAM, and enter.
 
         In which order they come is left open. ``late``: of the tensors that come now, where others
@@ -281,8 +281,8 @@ class BlockFills:
         """
         path = next(self.family.paths())
         cuts = PathCuts(self.family.space, path)
-        inputs = self.family.space.seen(path.leaf.operator).uses[:-1]
-        block = _first(self._sizes, path.entries)
+        inputs = self.family.space.bound_operator(path.leaf.operator).uses[:-1]
+        block = _first_sizes(self._sizes, path.entries)
         known: dict[str, Ints] = {}
         cycles = ints(0)
         for position, (use, view) in enumerate(inputs):
@@ -292,7 +292,7 @@ class BlockFills:
                 is_late = late is None or tensor_of(use) in late
                 if use in self.family.space.made or not is_late:
                     continue
-                sides = (extent(dim, cuts.full[at]) for dim in expanded(self.family.space, view))
+                sides = (extent(dim, cuts.full[at]) for dim in expand_view(self.family.space, view))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), view.bits)
                 backing = self.accelerator.backing(view.kind)
                 spec = backing.dram
@@ -327,10 +327,10 @@ class BlockFills:
         edges = self._edges(path, cuts, sizes)
         return ints(cycles + (edges.held == number) * edges.lead)
 
-    def last(self) -> Ints:
+    def drain_cycles(self) -> Ints:
         """Return the cycles behind the last command of the array: what it made goes to DRAM."""
         *_, path = self.family.paths()
-        output = self.family.space.seen(path.leaf.operator).output
+        output = self.family.space.bound_operator(path.leaf.operator).output
         if path.leaf.unit != ARRAY or output.name not in self.family.space.escapes:
             return ints(0)
         every = self._sizes
@@ -339,8 +339,8 @@ class BlockFills:
             if isinstance(entry, FamilyCut | FamilySpread):
                 break  # the last of these are not in one piece
             if _is_kept(entry) and entry.tensor == output.name:
-                sizes = _last(every, path.entries[:at])
-                sides = (extent(dim, sizes) for dim in expanded(self.family.space, output))
+                sizes = _last_sizes(every, path.entries[:at])
+                sides = (extent(dim, sizes) for dim in expand_view(self.family.space, output))
                 n_bytes = in_bytes(math.prod(sides, start=ints(1)), output.bits)
                 backing = self.accelerator.backing(output.kind)
                 share = backing.dram.channel_bytes(n_bytes, 0)
@@ -348,14 +348,14 @@ class BlockFills:
                 return ints(service * (entry.slots > 0) + self._leaving(path, cuts, every))
         return ints(0)
 
-    def between(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
+    def interval_cycles(self, before: TreePath, behind: TreePath, name: str, inside: int) -> Ints:
         """Return the cycles in which results leave, and what is made of them enters, all together.
 
         ``name``: of what ``behind`` takes; entries of both paths from ``inside`` on are their own.
         Behind a vector operator that is online it enters while sums are rescaled.
         """
         space, total = self.family.space, ints(0)
-        used = space.seen(behind.leaf.operator)
+        used = space.bound_operator(behind.leaf.operator)
         number = [view.name for view in used.inputs].index(name)
         out, come = PathCuts(space, before), PathCuts(space, behind)
         whole = ints(1)
@@ -363,7 +363,7 @@ class BlockFills:
             whole = whole * (come.full[inside][axis] == space.sizes[axis])
         for count, sizes in blocks_of(out, tuple(space.sizes), upto=inside):
             leaving = self._leaving(before, out, sizes, inside)
-            first = _first(sizes, behind.entries[inside:])
+            first = _first_sizes(sizes, behind.entries[inside:])
             entering = self._entering(behind, come, first, number)
             total = total + count * (leaving + whole * entering)
         return total
@@ -372,14 +372,14 @@ class BlockFills:
         """Return the cycles from the end of the last block to its last result in the buffer."""
         if path.leaf.unit != ARRAY:
             return ints(0)
-        last = _last(sizes, path.entries[inside:])
+        last = _last_sizes(sizes, path.entries[inside:])
         return ints(self._edges(path, cuts, last).tail + self.accelerator.tail_latency_cycles)
 
     def _edges(self, path: TreePath, cuts: PathCuts, sizes: Sizes) -> FoldEdges:
-        return self.units.edges(path, cuts, self.units.widened(sizes))
+        return self.units.edges(path, cuts, self.units.widen_sizes(sizes))
 
 
-def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+def _first_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     """Return the sizes of the first block that some loops leave."""
     found = dict(sizes)
     for entry in entries:
@@ -389,7 +389,7 @@ def _first(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     return found
 
 
-def _last(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
+def _last_sizes(sizes: Sizes, entries: Sequence[Entry]) -> Sizes:
     """Return the sizes of the last block that some loops leave."""
     found = dict(sizes)
     for entry in entries:

@@ -215,7 +215,7 @@ def _step(
         made.update(dict.fromkeys(group.stored, (core, end)))
 
 
-def _alone(part: PlacedGroup | LinkWork) -> Counter[str]:
+def _core_cycles(part: PlacedGroup | LinkWork) -> Counter[str]:
     """Return the cycles of a group's first core from its start to its end, at least."""
     if isinstance(part, LinkWork):
         return Counter(part.path)
@@ -251,7 +251,7 @@ def one_after_the_other(
             ends.update(dict.fromkeys(cores, end or zero))
             if isinstance(part, PlacedGroup):
                 made.update(dict.fromkeys(part.stored, end or zero))
-            more[first_core(part)] += _alone(part)
+            more[first_core(part)] += _core_cycles(part)
         ends = {core: end + _multiply_terms(more[core], times - 1) for core, end in ends.items()}
     return max(ends.values(), key=total_of)
 

@@ -24,7 +24,7 @@ from simaccel.analytic.family import (
     TreePath,
     ints,
 )
-from simaccel.analytic.pointwise import anywhere
+from simaccel.analytic.pointwise import any_true
 from simaccel.mapping.space import BoundOperator, IterationSpace
 from simaccel.mapping.view import TensorView
 
@@ -48,9 +48,9 @@ def cut(boxes: Sequence[Box], tile: Ints, *, counts: bool = True) -> list[Box]:
         full, rest = size // tile, size % tile
         more, last = (full, rest > 0) if counts else (full > 0, full == 0)
         cut_boxes.append((count * more, tile + 0 * size))
-        if anywhere(last):
+        if any_true(last):
             cut_boxes.append((count * last, rest))
-    return [(n, s) for n, s in cut_boxes if anywhere(n)] or cut_boxes[:1]
+    return [(n, s) for n, s in cut_boxes if any_true(n)] or cut_boxes[:1]
 
 
 def number(boxes: Sequence[Box]) -> Ints:
@@ -103,9 +103,9 @@ def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) ->
         rest = size - whole * tile
         left = ints((rest > 0) & (n > 0))
         to = -1
-        if anywhere(left):
+        if any_true(left):
             for place, others in enumerate(taken):
-                if not anywhere(others & left):
+                if not any_true(others & left):
                     to = place
                     taken[place] = ints(others | left)
                     rests[place] = ints(rests[place] + rest * left)
@@ -121,7 +121,7 @@ def _step(at: int, tile: Ints, counts: Sequence[Ints], sizes: Sequence[Ints]) ->
     return replace(made, every=tuple(made.count(counts, mode=True)))
 
 
-def covered(boxes: Sequence[Box]) -> Ints:
+def covered_size(boxes: Sequence[Box]) -> Ints:
     """Return the sum of the sizes of all pieces."""
     return ints(sum(n * size for n, size in boxes))
 
@@ -148,7 +148,7 @@ class PathCuts:
                 by_rank[entry.rank].append(CutStep(at, (), (), (), *whole, restarts=True))
                 continue
             for rank, tile in tiles(entry):
-                if anywhere(self.full[at][rank] > tile):
+                if any_true(self.full[at][rank] > tile):
                     before = by_rank[rank]
                     counts = before[-1].every if before else (ints(1),)
                     sizes = before[-1].sizes if before else (ints(self.space.sizes[rank]),)
@@ -174,7 +174,7 @@ class PathCuts:
             if isinstance(entry, FamilyLoops):
                 for rank, tile, place in zip(entry.ranks, entry.tiles, entry.places, strict=True):
                     real = self.full[at][rank] > tile
-                    if anywhere(real):
+                    if any_true(real):
                         found[at, rank] = np.where(real, at * PLACES + place, -1)
         return found
 
@@ -186,7 +186,7 @@ class PathCuts:
                 found = np.maximum(found, place)
         return found
 
-    def last_of(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
+    def innermost_loop(self, ranks: Collection[str], position: Ints, upto: int) -> Ints:
         """Return the place of the innermost loop over some ranks outside a position; or -1."""
         found = ints(-1)
         for (at, rank), place in self.places.items():
@@ -263,7 +263,7 @@ def tiles(entry: Entry) -> Iterator[tuple[str, Ints]]:
         yield entry.rank, ints(entry.size)
 
 
-def expanded(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
+def expand_view(space: IterationSpace, view: TensorView) -> tuple[Terms, ...]:
     """Return the dimensions of a view in ranks that loops cut: without derived ones."""
     return tuple(_expand(space, dim) for dim in view.terms)
 
@@ -293,7 +293,9 @@ def total_extent(dim: Terms, boxes: dict[str, list[Box]]) -> Ints:
     counts = [number(boxes[rank]) for rank, _ in dim]
     total = math.prod(counts, start=ints(1 - sum(c for _, c in dim)))
     for at, (rank, c) in enumerate(dim):
-        total = total + math.prod(counts[:at] + counts[at + 1 :], start=c * covered(boxes[rank]))
+        total = total + math.prod(
+            counts[:at] + counts[at + 1 :], start=c * covered_size(boxes[rank])
+        )
     return total
 
 

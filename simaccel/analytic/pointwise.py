@@ -32,7 +32,7 @@ def identity(array: Numbers) -> int:
     return id(array) if type(array) is np.ndarray else ~int(array)
 
 
-def anywhere(where: Numbers) -> bool:
+def any_true(where: Numbers) -> bool:
     """Return whether something holds (is not 0) for any candidate; faster than ``np.any``."""
     if type(where) is not np.ndarray:
         return bool(where)
@@ -41,7 +41,7 @@ def anywhere(where: Numbers) -> bool:
     return bool(np.count_nonzero(where))
 
 
-def everywhere(where: Numbers) -> bool:
+def all_true(where: Numbers) -> bool:
     """Return whether something holds for all candidates; faster than ``np.all``."""
     if type(where) is not np.ndarray:
         return bool(where)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from simaccel.analytic.core_totals import GroupTotals, core_totals
 from simaccel.analytic.evaluation import require_countable
-from simaccel.analytic.link_work import LinkWork, loaded_from
+from simaccel.analytic.family_counts import Level
+from simaccel.analytic.link_work import LinkWork, merge_parts
 from simaccel.analytic.overlap import PlacedGroup, longest_path, one_after_the_other, total_of
-from simaccel.analytic.totals import Level
 from simaccel.hardware import Accelerator
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.lifetimes import Lifetime, lives
@@ -137,8 +137,11 @@ def predict(
             for exchange in exchanges
             if exchange.after in group.group.operators
         ]
-    told = (_sent(part) if isinstance(part, LinkWork) else _predict_group(part) for part in placed)
-    groups = tuple(replace(group, moved=loaded_from(group.moved, parts or {})) for group in told)
+    told = (
+        _predict_exchange(part) if isinstance(part, LinkWork) else _predict_group(part)
+        for part in placed
+    )
+    groups = tuple(replace(group, moved=merge_parts(group.moved, parts or {})) for group in told)
     is_apart = any(part.place is not None for part in placed)
     if not accelerator.groups.overlap and not is_apart:
         return Prediction(groups, dict(_add_terms(group.bound_terms for group in groups)))
@@ -200,7 +203,7 @@ def _bound_of(part: PlacedGroup | LinkWork) -> Counter[str]:
     return Counter(terms)
 
 
-def _sent(work: LinkWork) -> GroupPrediction:
+def _predict_exchange(work: LinkWork) -> GroupPrediction:
     moved = {level: n * work.times for level, n in work.moved.items()}
     energy = work.accelerator.energy_by_level(0, 0, moved, work.cycles * work.times)
     return GroupPrediction(

@@ -32,7 +32,7 @@ class TransferSeries:
         going = self.accelerator.channel_rate.cycles(self.written // channels)
         return ints(coming + going - 1).clip(0)
 
-    def alone(self) -> Ints:
+    def serial_cycles(self) -> Ints:
         """Return the cycles in which nobody works, as each tile is waited for."""
         channels, latency = self.accelerator.dram.channels, self.accelerator.dram.latency_cycles
         coming = self.accelerator.channel_read_rate.cycles(self.read // channels)

@@ -15,10 +15,10 @@ from simaccel.analytic.array import (
     FoldEdges,
     FoldFigures,
     by_number,
-    chosen,
+    charge_folds,
+    choose_option,
     edges,
     fold_sides,
-    folded,
     matmul_of,
     runs_of,
 )
@@ -51,7 +51,7 @@ class UnitCosts(BitWidths):
 
     def cost(self, step: VectorStep) -> Passes:
         """Return the passes of a step on this accelerator's SFU."""
-        return self.accelerator.sfu.chosen(step, step.merged)
+        return self.accelerator.sfu.choose_form(step, step.merged)
 
     def rows(self, seen: BoundOperator, sizes: dict[str, Ints]) -> Ints:
         """Return the rows along its axis that a block of a vector operator has."""
@@ -121,7 +121,7 @@ class UnitCosts(BitWidths):
 
     # -- einsums
 
-    def held(self, path: TreePath) -> Ints:
+    def stationarity_index(self, path: TreePath) -> Ints:
         """Return the place of what the array holds in ``STATIONARITIES``; plain if it is one."""
         leaf = path.leaf
         return plain(
@@ -134,34 +134,34 @@ class UnitCosts(BitWidths):
         self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints], *, accumulate: bool
     ) -> list[FoldFigures]:
         """Return what a systolic array does with a block, by what it holds if that is free."""
-        seen = self.family.space.seen(path.leaf.operator)
+        seen = self.family.space.bound_operator(path.leaf.operator)
         key = (id(path.leaf), accumulate, *(identity(sizes[rank]) for rank in seen.ranks))
         if key not in self.known:
             self.kept += [sizes[rank] for rank in seen.ranks]
             widths = self.widths(path, seen)
             pace, of = self.pace(self.accelerator, path, seen), (widths[0], widths[1], widths[-1])
-            fold = partial(folded, widths=of, pace=pace, accumulate=accumulate)
-            self.known[key] = self._by_held(fold, path, cuts, sizes)
+            fold = partial(charge_folds, widths=of, pace=pace, accumulate=accumulate)
+            self.known[key] = self._select_by_stationarity(fold, path, cuts, sizes)
         return self.known[key]  # type: ignore[return-value]
 
     def edges(self, path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]) -> FoldEdges:
         """Return what is before and after the folds of a block."""
-        seen = self.family.space.seen(path.leaf.operator)
+        seen = self.family.space.bound_operator(path.leaf.operator)
         pace = self.pace(self.accelerator, path, seen)
-        options = self._by_held(partial(edges, pace=pace), path, cuts, sizes)
-        return chosen(self.held(path), options)
+        options = self._select_by_stationarity(partial(edges, pace=pace), path, cuts, sizes)
+        return choose_option(self.stationarity_index(path), options)
 
-    def _by_held(
+    def _select_by_stationarity(
         self, of: Callable[..., _Of], path: TreePath, cuts: PathCuts, sizes: dict[str, Ints]
     ) -> list[_Of]:
         """Return what ``of`` says of a block, by what the array holds where that is free."""
-        seen = self.family.space.seen(path.leaf.operator)
+        seen = self.family.space.bound_operator(path.leaf.operator)
         runs = None if self.accelerator.systolic.blocks is None else runs_of(seen, sizes)
         shape = matmul_of(seen, sizes)
         priced = partial(of, self.accelerator, shape, sides=fold_sides(cuts), runs=runs)
-        return by_number(self.held(path), priced)
+        return by_number(self.stationarity_index(path), priced)
 
-    def widened(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
+    def widen_sizes(self, sizes: dict[str, Ints]) -> dict[str, Ints]:
         """Return sizes with those of ranks that follow from others, as of a window's positions."""
         derived = self.family.space.derived
         if not derived:

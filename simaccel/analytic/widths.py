@@ -8,7 +8,7 @@ from itertools import islice
 
 from simaccel.analytic.family import Family, FamilyKeep, TreePath
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import BoundOperator, held_around
+from simaccel.mapping.space import BoundOperator, holding_tensor
 from simaccel.mapping.view import TensorView
 from simaccel.workload.names import tensor_of
 
@@ -36,7 +36,7 @@ class BitWidths:
         name = self.family.aliases.get(use, use)
         if any(isinstance(entry, FamilyKeep) and entry.tensor == name for entry in path.entries):
             return name
-        return held_around(self.family.space.workload, name, self.family.around)
+        return holding_tensor(self.family.space.workload, name, self.family.around)
 
     def names(self, path: TreePath, seen: BoundOperator) -> list[str]:
         """Return the tensors whose tiles an operator touches."""
@@ -49,7 +49,7 @@ class BitWidths:
             name = self.tile_of(path, use)
             own = any(isinstance(one, FamilyKeep) and one.tensor == name for one in path.entries)
             around = not own and any(keep.tensor == name for keep in self.family.around)
-            held = view.as_wide(self._around(name)) if around else view
+            held = view.as_wide(self._kept_bits(name)) if around else view
             found.append(self.tile_width(name, held))
         return found
 
@@ -60,7 +60,7 @@ class BitWidths:
         both = zip(self.widths(path, seen), numbers, strict=True)
         return accelerator.array.pace(islice(both, len(seen.inputs)))
 
-    def _around(self, name: str) -> int:
+    def _kept_bits(self, name: str) -> int:
         """Return the bits per element of what is kept around groups."""
         workload, around = self.family.space.workload, self.family.around
         if name in self.family.around_bits:
@@ -68,5 +68,5 @@ class BitWidths:
         return max(
             tensor.bits
             for one, tensor in workload.tensors.items()
-            if held_around(workload, one, around) == name
+            if holding_tensor(workload, one, around) == name
         )

@@ -93,7 +93,7 @@ def _range(value: _Given, limit: int) -> tuple[tuple[Values, ...], bool]:
     else:
         numbers = range(first, last + 1, step)
     _require_few(value, len(numbers), limit)
-    return tuple(map(value.parameter.same, numbers)), log
+    return tuple(map(value.parameter.same_value, numbers)), log
 
 
 def _require_few(given: _Given, count: int, limit: int) -> None:

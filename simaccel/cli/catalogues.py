@@ -146,7 +146,9 @@ def list_workloads(as_json: bool) -> None:
             }
             for network in NETWORKS
         ]
-        plugged = [{"name": name, "plugin": package} for name, package in PLUGGED.added().items()]
+        plugged = [
+            {"name": name, "plugin": package} for name, package in PLUGGED.plugin_names().items()
+        ]
         show_json(models + transformers + networks + plugged)
         return
     published: list[PublishedEntry] = [*MODELS, *TRANSFORMERS, *NETWORKS]
@@ -171,7 +173,7 @@ def _plugin_table() -> tuple[str | Table, ...]:
     from simaccel.report.catalogues import fields_table
     from simaccel.workload import PLUGGED
 
-    rows = list(PLUGGED.added().items())
+    rows = list(PLUGGED.plugin_names().items())
     return ("Of plug-ins:", fields_table(rows, ("name", "plug-in"))) if rows else ()
 
 
@@ -205,7 +207,7 @@ def show_workload(
 
     if plot is not None:
         _plot(workload, plot, mapping, force=force, inputs=inputs)
-    imported = asked.imported() if asked.is_onnx() else None
+    imported = asked.import_file() if asked.is_onnx() else None
     rows = describe(workload)
     if as_json:
         operators = [vars(row) for row in rows]

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from simaccel.search import effort
+
 DIRECTIVES: Final = "directives"
-STRATEGIES: Final = ("pfm", "ruby", "ruby-s", "ruby-t", "padded")
-OBJECTIVES: Final = ("cycles", "energy", "edp", "dram-bytes", "footprint")
+STRATEGIES: Final = effort.STRATEGIES
+OBJECTIVES: Final = effort.OBJECTIVES
 STATIONARITIES: Final = ("ws", "os", "is")
 WITHIN: Final = 0.01
 """What a search gives up of its objective where nothing is given."""
-PATIENCE: Final = 25_000
+PATIENCE: Final = effort.Effort.patience
 SCOPES: Final = ("la", "block", "model")
 PHASES: Final = ("prefill", "decode")
 CAUSAL_BLOCKS: Final = 8

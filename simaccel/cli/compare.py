@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from simaccel.verbs.comparing import ComparisonTask
 
 
-def _lost(task: ComparisonTask) -> ComparisonRow:
+def _lost_row(task: ComparisonTask) -> ComparisonRow:
     """Give the row of a run whose process died."""
     problem = "its process died; is there enough memory?"
     return replace(task.row, problem=problem, exit_code=WorkerDiedError.exit_code)
@@ -134,13 +134,13 @@ def compare(
     --tensor-parallel 1,2,4 --pipeline-parallel 1,2. All combinations are run. The speedup is
     relative to the first dataflow or mapspace with the same other values.
     """
-    from simaccel.cli.lists import metrics_of, refuse_lists, require_own, require_tokens, staged
+    from simaccel.cli import lists
 
     files = OutputFiles({"--csv": table, "--plot": plot}, force, asked.inputs())
     require_stdout_free(table, "--csv", others={"--json": as_json})
     _require_together(pareto, exhibit, target, each, dry_run=dry_run)
     own = {"--mapping": ", ".join(mappings), "--metric": metrics, "--pipeline-parallel": stages}
-    require_own(pareto, exhibit, own)
+    lists.require_own(pareto, exhibit, own)
     if pareto is not None:
         from simaccel.cli.pareto import compare_fronts
 
@@ -153,12 +153,12 @@ def compare(
     if exhibit == "bandwidth":
         ctx.exit(show_bandwidths(asked, target, files, jobs, as_json=as_json))
     every, shown = gather(
-        lambda: staged(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
-        lambda: metrics_of(metrics),
+        lambda: lists.stage(_tasks(asked, sweep, each, files, mappings), stages, micro_batches),
+        lambda: lists.metrics_of(metrics),
     )
     tasks = [replace(task, fast_forward=fast_forward) for task in every]
-    require_tokens(shown, tasks)
-    refuse_lists(tasks, exhibit)
+    lists.require_tokens(shown, tasks)
+    lists.refuse_lists(tasks, exhibit)
     if dry_run:
         ctx.exit(_show_outlook(tasks, files.options, as_json=as_json))
     rows = _run_all(
@@ -190,12 +190,12 @@ def _run_all(
         ProgressBar("comparing") as bar,
     ):
 
-        def told(number: int, row: ComparisonRow) -> None:
+        def note_row(number: int, row: ComparisonRow) -> None:
             note(number, row)
             bar.line(_describe_finished(row))
 
         with jobs.working(min(os.cpu_count() or 1, len(tasks))) as team:
-            rows = run_with(team, run_task, tasks, bar.show, lost=_lost, note=told)
+            rows = run_with(team, run_task, tasks, bar.show, lost=_lost_row, note=note_row)
         finish(rows)
     return rows
 
@@ -339,7 +339,7 @@ def _tasks_of(
     mappings: Sequence[str],
 ) -> list[ComparisonTask]:
     """Give the tasks of one value of each list."""
-    from simaccel.cli.lists import mapped_ways, placed, scheduled_ways
+    from simaccel.cli.lists import mapped_ways, place_task, scheduled_ways
 
     asked = variant.asked
     lengths = [None] if asked.workload.seq_len is None else asked.workload.seq_len.split(",")
@@ -365,7 +365,7 @@ def _tasks_of(
     )
     return [
         way
-        for task in (placed(place, variant) for place in places)
+        for task in (place_task(place, variant) for place in places)
         for way in (*mapped_ways(task, mappings), *scheduled_ways(task, names, asked))
     ]
 

@@ -33,7 +33,7 @@ _UM2_PER_MM2: Final = 1e6
 _TAKEN: Final = frozenset(
     {
         *("hw", "overrides", "workloads", "axes", "dataflow", "objective", "where", "limits"),
-        *("layer", "bytes_per_element", "prices", "table", "plot_frontier"),
+        *("layer", "bytes_per_element", "precision", "prices", "table", "plot_frontier"),
         *("force", "as_json"),
     }
 )
@@ -139,16 +139,21 @@ def _inputs(asked: dict[str, Any], readers: InputReaders) -> _Inputs:
     accelerators, axes, *loads = gather(
         readers.accelerators, partial(_axes, asked["axes"]), *readers.loads
     )
-    (load,), (accelerator,) = _one("--workload", loads), _one("--hw", accelerators)
+    (load,), (accelerator,) = (
+        _single_value("--workload", loads),
+        _single_value("--hw", accelerators),
+    )
     return _Inputs(accelerator, load, axes)
 
 
 def _space(read: _Inputs) -> DirectedSpace:
     """Make the space of what was read."""
     from simaccel.experiment.exploration.directed import DirectedSpace
+    from simaccel.experiment.precision import place_on
     from simaccel.hardware import SpatialArraySpec
 
-    accelerator, workload = read.accelerator, read.load.workload
+    accelerator = read.accelerator
+    workload = place_on(read.load.workload, accelerator)
     if not isinstance(accelerator.array, SpatialArraySpec):
         allowed = "an accelerator with a spatial array, as maestro_256"
         raise InputError([fault("--hw", accelerator.name, allowed)])
@@ -156,7 +161,7 @@ def _space(read: _Inputs) -> DirectedSpace:
     return DirectedSpace(directed=directed, workload=workload, accelerator=accelerator, **read.axes)
 
 
-def _one(option: str, given: Sequence[Any]) -> Sequence[Any]:
+def _single_value(option: str, given: Sequence[Any]) -> Sequence[Any]:
     allowed = "one, where a description's own design space is explored"
     require_none(fault(option, f"{len(given)} of them", allowed) for _ in [0] if len(given) != 1)
     return given
@@ -171,7 +176,7 @@ def _load_directives_file(load: WeightedWorkload) -> Any:  # noqa: ANN401 - a Di
     if len(names) > 1:
         allowed = "one layer of the description"
         raise InputError([fault("--layer", f"{len(names)} layers", allowed)])
-    directed = parse_directives(load.description, load.source).only(names[0]).layers[0]
+    directed = parse_directives(load.description, load.source).select_layer(names[0]).layers[0]
     if load.workload.operators[0].ranks != directed.layer.shape().ranks:
         raise InputError([fault("--workload", load.source, "the layer as it is described")])
     return directed

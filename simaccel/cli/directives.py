@@ -88,9 +88,9 @@ def directives(
         click.echo(text_of(load_description(file)), nl=False)
         return
     described, hardware, levels = gather(
-        lambda: load_directives(file).only(layer),
+        lambda: load_directives(file).select_layer(layer),
         lambda: _hardware(options),
-        lambda: _without(no_multicast, no_reduction),
+        lambda: _unsupported_levels(no_multicast, no_reduction),
     )
     require_pes(described, hardware.pes)
     _require_levels(described, no_multicast, no_reduction)
@@ -207,7 +207,7 @@ def _numbers(
     return tuple(numbers)
 
 
-def _without(
+def _unsupported_levels(
     no_multicast: str | None, no_reduction: str | None
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Read the cluster levels that don't multicast, and those that don't reduce."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @json_option
 def estimate(asked: ExperimentOptions, as_json: bool) -> None:
     """Predict the counts, the work and the lower bound of a run, without simulation."""
-    workload, accelerator, mapping = asked.mapped()
+    workload, accelerator, mapping = asked.read_mapping()
     from simaccel.report.estimates import estimate_table
     from simaccel.verbs.estimating import estimate_of, fitting
 
@@ -72,7 +72,7 @@ def map_workload(
     """
     files = OutputFiles({"-o": output, "--plot": told.plot}, force, asked.inputs())
     told.require_shown({"--dry-run": dry_run})
-    asked.require_search(told.given())
+    asked.require_search(told.given_options())
     files.require({"--json": as_json, "--explain": told.explain})
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None

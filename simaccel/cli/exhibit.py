@@ -166,7 +166,7 @@ def _run(task: _Task) -> _Needed:
     return _Needed(row)
 
 
-def _lost(task: _Task) -> _Needed:
+def _lost_result(task: _Task) -> _Needed:
     problem = "its process died; is there enough memory?"
     return replace(_run_nothing(task), problem=problem, exit_code=WorkerDiedError.exit_code)
 
@@ -197,7 +197,7 @@ def show_bandwidths(
         for name in names
     ]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding bandwidths") as bar:
-        needed = run_with(team, _run, tasks, bar.show, lost=_lost)
+        needed = run_with(team, _run, tasks, bar.show, lost=_lost_result)
     rows = [_add_saving(need.row, [each.row for each in needed]) for need in needed]
     varied = {"seq-len"} if len(workloads) > 1 else set[str]()
     title = experiment_title(workloads[0], accelerator, varied=varied)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from simaccel.hardware.dataflow import Constraints
     from simaccel.mapping.tree import Mapping
     from simaccel.schedulers import Options
-    from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.space import Strategy
+    from simaccel.search.effort import Objective, Strategy
     from simaccel.workload import Workload
 
     Inputs = tuple[Workload, Accelerator, str | Mapping]
@@ -110,12 +109,12 @@ class ExperimentOptions:
         from simaccel.experiment.precision import gather_placed
 
         if self.is_directed():
-            return self._directed()
+            return self._read_description()
         workload, accelerator, name = gather_placed(
             self.workload.read, self.accelerator, lambda: self.names(several=False)[0]
         )
         if self.mapping is None:
-            return workload, accelerator, self._chosen(name, workload, accelerator)
+            return workload, accelerator, self._choose_dataflow(name, workload, accelerator)
         from simaccel.mapping.checks import require_mapping
         from simaccel.mapping.files import load_mapping
 
@@ -123,7 +122,7 @@ class ExperimentOptions:
         require_mapping(workload, mapping, accelerator, self.mapping)
         return workload, accelerator, mapping
 
-    def _chosen(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
+    def _choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
         """Return the dataflow: the one that is asked for, or that suits the workload."""
         if not self.is_default:
             return name
@@ -137,7 +136,7 @@ class ExperimentOptions:
         given = (self.dataflow, self.mapping, self.sought.mapspace)
         return all(one is None for one in given) and not self.is_spatial()
 
-    def mapped(self) -> tuple[Workload, Accelerator, Mapping]:
+    def read_mapping(self) -> tuple[Workload, Accelerator, Mapping]:
         """Read everything and let the scheduler make the mapping where none is given."""
         workload, accelerator, dataflow = self.read()
         if isinstance(dataflow, str):
@@ -172,7 +171,7 @@ class ExperimentOptions:
 
     def _refuse_idle(self, names: Sequence[str]) -> None:
         """Refuse options of a search that do nothing with these dataflows."""
-        given = dict(self.sought.given())
+        given = dict(self.sought.given_options())
         names_of = ("--patience", "--budget-seconds", "--within")
         ending: dict[str, object] = {one: given[one] for one in names_of if one in given}
         if ending:
@@ -214,7 +213,7 @@ class ExperimentOptions:
         """Return whether the dataflows of a MAESTRO description are used."""
         return self.mapping is None and self.dataflow == DIRECTIVES
 
-    def _directed(self) -> Inputs:
+    def _read_description(self) -> Inputs:
         """Read a description and make the mapping that its dataflows say."""
         refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
         self.sought.refuse(refused)
@@ -232,7 +231,7 @@ class ExperimentOptions:
         workload, accelerator, directives = gather_placed(
             self.workload.read,
             self.accelerator,
-            lambda: load_directives(self.workload.name).only(self.workload.layer),
+            lambda: load_directives(self.workload.name).select_layer(self.workload.layer),
         )
         array = accelerator.spatial
         require_pes(directives, array.rows * array.cols)

@@ -66,7 +66,7 @@ def explain(
 
     directed: tuple[DirectedLayer, ...] = ()
     if asked.is_directed():
-        directed = load_directives(asked.workload.name).only(asked.workload.layer).layers
+        directed = load_directives(asked.workload.name).select_layer(asked.workload.layer).layers
     with ProgressBar("simulating") as bar:
         result = simulate(
             *inputs,

@@ -26,7 +26,7 @@ class ExplorationFiles(OutputFiles):
     """The files of an exploration."""
 
     @classmethod
-    def taken(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
+    def take_options(cls, given: dict[str, Any], inputs: Sequence[Path]) -> ExplorationFiles:
         """Take the options out of what click passes."""
         files = {"--csv": given.pop("table"), "--parquet": given.pop("parquet")}
         files |= {name: given.pop(name[2:].replace("-", "_")) for name in _PLOTS}

@@ -154,7 +154,7 @@ class _Wanted:
 
     def _options(self) -> Options:
         from simaccel.schedulers import Options
-        from simaccel.search.mapspace.costs import OBJECTIVES as SEARCHED
+        from simaccel.search.effort import OBJECTIVES as SEARCHED
 
         searched = [name for name in SEARCHED if name == self.objective]
         sought = replace(self.sought, objective=searched[0] if searched else None)
@@ -333,7 +333,7 @@ def explore_command(
     sought = take_sought(options)
     wanted = _read_wanted(options, asked, sought, objective)
     is_directed = directed.is_directed_space(wanted.axes)
-    outputs = ExplorationFiles.taken(options, wanted.inputs())
+    outputs = ExplorationFiles.take_options(options, wanted.inputs())
     if not is_directed:
         directed.require_no_prices(ctx)
         read, limits, kept, _ = gather(

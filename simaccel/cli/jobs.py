@@ -27,7 +27,7 @@ class Jobs:
     count: int | None = None
     dask: str | None = None
 
-    def given(self) -> dict[str, object]:
+    def given_options(self) -> dict[str, object]:
         """Return the options that were given."""
         every = {"--jobs": self.count, "--dask": self.dask}
         return {name: value for name, value in every.items() if value is not None}

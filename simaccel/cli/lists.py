@@ -62,7 +62,7 @@ def variants(asked: ExperimentOptions) -> list[OptionVariant]:
         raise InputError([fault("lists", named, f"at most {_MOST:,} runs together")])
     names = [name for name, _ in lists]
     return [
-        OptionVariant(_with(asked, dict(zip(names, points, strict=True))), points)
+        OptionVariant(_apply_points(asked, dict(zip(names, points, strict=True))), points)
         for points in product(*(points for _, points in lists))
     ]
 
@@ -91,7 +91,7 @@ def _points(name: str, values: Sequence[str]) -> tuple[SweepPoint, ...]:
     return tuple(SweepPoint(axis, at, str(at), at) for at in places)
 
 
-def _with(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
+def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> ExperimentOptions:
     chosen = {name: str(point.value) for name, point in points.items()}
     hw = chosen.pop("hw", asked.hw)
     degrees = {name: chosen.pop(name) for name in _DEGREES if name in chosen}
@@ -99,7 +99,7 @@ def _with(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> Experiment
     return replace(asked, hw=hw, workload=workload, sought=replace(asked.sought, **degrees))  # type: ignore[arg-type]
 
 
-def placed(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
+def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
     """Put a task at the place of its variant, behind that of a sweep or an operator."""
     points = ((task.point,) if task.point else ()) + variant.points
     return replace(task, point=points[0] if points else None, also=points[1:])
@@ -123,7 +123,7 @@ def scheduled_ways(
     ]
 
 
-def staged(
+def stage(
     tasks: Sequence[ComparisonTask], stages: str | None, micro_batches: int | None
 ) -> list[ComparisonTask]:
     """Return tasks as pipelines of so many stages, where they are asked for: a list, or one number.

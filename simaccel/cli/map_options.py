@@ -53,7 +53,7 @@ class MapOptions:
     @property
     def asks_more(self) -> bool:
         """Whether options need more than the mapping, so that a mapspace is searched anew."""
-        return bool(self.told.given() or self.as_json or self.output)
+        return bool(self.told.given_options() or self.as_json or self.output)
 
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
@@ -97,7 +97,7 @@ def _map_to_fit(
         told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
     else:
         with jobs.working() as team:
-            options = replace(asked.options, each=team.each, gave=told.gave.append)
+            options = replace(asked.options, each=team.run_each, gave=told.gave.append)
             note = told.accounts.append
             mapping = schedule_workload(workload, accelerator, mapping, options, told=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)

@@ -41,7 +41,7 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
     told = wanted.told
     with jobs.working() as team, ProgressBar("searching") as bar:
-        options = replace(options, each=team.each, watch=bar.show)
+        options = replace(options, each=team.run_each, watch=bar.show)
         options = replace(options, note=told.accounts.append, gave=told.gave.append)
         if not wanted.asks_more:
             mapping = schedule_workload(workload, accelerator, strategy, options)

@@ -133,7 +133,7 @@ _SIZES = (
 )
 
 
-def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def _add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
@@ -151,7 +151,7 @@ def workload_options(command: Command) -> Command:
         names = [field.name for field in fields(WorkloadOptions)]
         command(asked=WorkloadOptions(**{name: options.pop(name) for name in names}), **options)
 
-    return _with(with_workload, _SIZES)
+    return _add_options(with_workload, _SIZES)
 
 
 def _take_sums(given: dict[str, Any]) -> None:
@@ -204,4 +204,4 @@ def experiment_options(command: Command) -> Command:
         ),
         *SEARCH_OPTIONS,
     )
-    return _with(with_experiment, options)
+    return _add_options(with_experiment, options)

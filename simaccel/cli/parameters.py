@@ -52,9 +52,9 @@ class Parameter:
         if len(parts) not in {1, len(self.fields)}:
             raise ValueError(f"one value, or {len(self.fields)} with an x between")
         found = [self.read(part) for part in parts]
-        return tuple(found) if len(found) > 1 else self.same(found[0])
+        return tuple(found) if len(found) > 1 else self.same_value(found[0])
 
-    def same(self, value: Value) -> Values:
+    def same_value(self, value: Value) -> Values:
         """Return one value for all fields."""
         return (value,) * len(self.fields)
 

@@ -47,7 +47,7 @@ def _run(task: _Task) -> FrontRow:
     return front_row(task.dataflow, found)
 
 
-def _lost(task: _Task) -> FrontRow:
+def _lost_row(task: _Task) -> FrontRow:
     from simaccel.report.pareto import FrontRow
 
     problem = "its process died; is there enough memory?"
@@ -117,7 +117,7 @@ def compare_fronts(
         require_energies(accelerator, figure)
     tasks = [_Task(workload, accelerator, name, asked.options, front) for name in names]
     with jobs.working(os.cpu_count() or 1) as team, ProgressBar("finding fronts") as bar:
-        rows = run_with(team, _run, tasks, bar.show, lost=_lost)
+        rows = run_with(team, _run, tasks, bar.show, lost=_lost_row)
     title = f"{experiment_title(workload, accelerator)}: {front.y} against {front.x}"
     written = files.write("--csv", partial(pareto_csv, rows))
     written += files.write("--plot", partial(draw_pareto, rows, front.x, front.y, title))

@@ -98,7 +98,7 @@ class ProgressBar:
         self._finished.append(text)
         if self._progress is not None or self._is_time():
             with self._lock:
-                progress = self._begun()
+                progress = self._start_bar()
             self._print(progress)
 
     def show(self, done: float, note: str = "") -> None:
@@ -107,7 +107,7 @@ class ProgressBar:
         if self.hidden or self._timer is None or (self._progress is None and not self._is_time()):
             return
         with self._lock:
-            progress = self._begun()
+            progress = self._start_bar()
         self._print(progress)
         progress.update(self._task, completed=done, note=note)
 
@@ -119,7 +119,7 @@ class ProgressBar:
             progress.console.print(text, markup=False, highlight=False)
         self._finished.clear()
 
-    def _begun(self) -> Progress:
+    def _start_bar(self) -> Progress:
         """Return the bar, which is drawn from now on."""
         if self._progress is None:
             from rich.console import Console

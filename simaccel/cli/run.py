@@ -97,24 +97,29 @@ def run(
     estimates and their errors beside the cycles.
     """
     paths = {"--trace": trace, "--csv": table, "--plot": plot}
-    others: dict[str, object] = {**paths, **jobs.given(), **told.given(), "--check": checked}
+    others: dict[str, object] = {
+        **paths,
+        **jobs.given_options(),
+        **told.given_options(),
+        "--check": checked,
+    }
     others |= {"--dry-run": dry_run, "--top": top, "--detail": detail}
     how = {"fast_forward": fast_forward, "as_json": as_json, "quiet": quiet}
-    if several.shown(asked, others, **how):
+    if several.run_and_show(asked, others, **how):
         return
     files = OutputFiles(paths, force, asked.inputs())
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
     told.require_shown(hidden)
-    asked.require_search(told.given())
+    asked.require_search(told.given_options())
     estimates = asked.workload.estimates()
     if dry_run:
         _forecast(asked, jobs, told, paths, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.report.objective_losses import given_up_lines
-    from simaccel.report.results import against_bound, because
+    from simaccel.report.results import against_bound, dataflow_reason
 
     check = _checker(inputs[0]) if checked else None
     inputs = _search_mapspace(asked, inputs, jobs, told, quiet=quiet)
@@ -126,8 +131,8 @@ def run(
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
-        why = because(result) if asked.is_default else ""
-        parts = [f"{result.title}{why}", *_shown(result, checks, estimates, top)]
+        why = dataflow_reason(result) if asked.is_default else ""
+        parts = [f"{result.title}{why}", *_result_parts(result, checks, estimates, top)]
         parts += [told.table(asked.objective, result.accelerator)] if told.explain else []
         parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
@@ -153,14 +158,14 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
 
     require_small(workload)
 
-    def checked(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
+    def check_result(whole: Workload, result: Result) -> tuple[OperatorCheck, ...]:
         if not result.pod.cuts:
             return check(result.workload, result.mapping, result.program)
         from simaccel.experiment.check_chips import check_chips
 
         return check_chips(whole, result.pod, result.accelerator.chips.count)
 
-    return checked
+    return check_result
 
 
 def _run(
@@ -208,10 +213,12 @@ def _search_mapspace(
     if isinstance(dataflow, Tree):
         told.refuse_given(jobs, "nothing where a mapping is given")
         return inputs
-    if not (asked.searches() or jobs.given() or told.given()):
+    if not (asked.searches() or jobs.given_options() or told.given_options()):
         return inputs
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
-        options = replace(asked.options, each=team.each, watch=bar.show, note=_teller(asked, bar))
+        options = replace(
+            asked.options, each=team.run_each, watch=bar.show, note=_teller(asked, bar)
+        )
         options, note = replace(options, gave=told.gave.append), told.accounts.append
         mapping = schedule_workload(workload, accelerator, dataflow, options, told=note)
         return workload, accelerator, mapping
@@ -295,7 +302,7 @@ def _told_json(told: SearchReport, asked: ExperimentOptions, result: Result) -> 
     return {**gave, **searches}
 
 
-def _shown(
+def _result_parts(
     result: Result,
     checks: tuple[OperatorCheck, ...],
     estimates: Mapping[str, float],
@@ -345,7 +352,7 @@ def _detail(asked: ExperimentOptions, result: Result) -> list[Table | str]:
     if asked.workload.is_onnx():
         from simaccel.report.imports import import_line
 
-        tables.append(import_line(asked.workload.imported()))
+        tables.append(import_line(asked.workload.import_file()))
     if (parameters.get("kind"), parameters.get("scope")) == ("network", "model"):
         from simaccel.report.imports import whole_line
 

@@ -14,9 +14,7 @@ from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
 
 if TYPE_CHECKING:
-    from simaccel.search.mapspace.costs import Objective
-    from simaccel.search.mapspace.search import Effort
-    from simaccel.search.mapspace.space import Strategy
+    from simaccel.search.effort import Effort, Objective, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
@@ -56,7 +54,7 @@ class SearchOptions:
     sequence_parallel: bool = False
     spread: tuple[str, ...] = ()
 
-    def given(self) -> Iterator[tuple[str, object]]:
+    def given_options(self) -> Iterator[tuple[str, object]]:
         """Return the options that were given."""
         names = {"constraints": "--constrain"}
         for name, value in vars(self).items():
@@ -70,7 +68,7 @@ class SearchOptions:
             InputError: names each option.
 
         """
-        require_none(fault(option, value, allowed) for option, value in self.given())
+        require_none(fault(option, value, allowed) for option, value in self.given_options())
 
     def strategies(self, default: Sequence[Strategy] = (MAPSPACE,)) -> list[Strategy]:
         """Return the mapspaces of a list with commas.
@@ -121,7 +119,7 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Return the effort of a search."""
-        from simaccel.search.mapspace.search import Effort
+        from simaccel.search.effort import Effort
 
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from simaccel.cli.output_files import OutputFiles
     from simaccel.hardware import Accelerator
     from simaccel.search.accounts import ObjectiveLosses, SearchAccount
-    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.effort import Objective
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,17 @@ class SearchReport:
     accounts: list[SearchAccount] = field(default_factory=list)
     gave: list[ObjectiveLosses] = field(default_factory=list)
 
-    def given(self) -> dict[str, object]:
+    def given_options(self) -> dict[str, object]:
         """Return the options that were given."""
         every = {"--explain": "given" if self.explain else None, "--plot": self.plot}
         return {name: value for name, value in every.items() if value is not None}
 
     def refuse_given(self, jobs: Jobs, allowed: str) -> None:
         """Refuse the options of searches and of processes, where nothing is searched."""
-        require_none(fault(o, v, allowed) for o, v in {**jobs.given(), **self.given()}.items())
+        require_none(
+            fault(o, v, allowed)
+            for o, v in {**jobs.given_options(), **self.given_options()}.items()
+        )
 
     def require_shown(self, hidden: Mapping[str, bool]) -> None:
         """Refuse to explain where options hide it: nothing is searched, or nothing printed.
@@ -90,13 +93,13 @@ def told_options(
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
-        def with_told(*, explain: bool, **options: Any) -> None:  # noqa: ANN401 - what click passes
+        def report_search(*, explain: bool, **options: Any) -> None:  # noqa: ANN401 - what click passes
             plot = options.pop("plot") if draws else None
             command(told=SearchReport(explain, plot), **options)
 
         if draws:
             drawn = "Draw how the search went on, as .png, .svg or .pdf."
-            with_told = click.option("--plot", metavar="FILE", help=drawn)(with_told)
-        return click.option("--explain", is_flag=True, help=text)(with_told)
+            report_search = click.option("--plot", metavar="FILE", help=drawn)(report_search)
+        return click.option("--explain", is_flag=True, help=text)(report_search)
 
     return add

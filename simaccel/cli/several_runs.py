@@ -27,7 +27,9 @@ class SeveralRuns:
     stages: str | None = None
     micro_batches: int | None = None
 
-    def shown(self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool) -> bool:
+    def run_and_show(
+        self, asked: ExperimentOptions, others: Mapping[str, object], **how: bool
+    ) -> bool:
         """Run and show what is asked for, if anything; say whether it was.
 
         ``others`` are options that have no meaning beside these; ``how``: as of ``generates``.
@@ -67,11 +69,11 @@ def several_runs_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of generations and pipelines; the command gets ``several``."""
 
     @wraps(command)
-    def with_several(**options: Any) -> None:  # noqa: ANN401 - what click passes
+    def run_command(**options: Any) -> None:  # noqa: ANN401 - what click passes
         chosen = {each.name: options.pop(each.name) for each in fields(SeveralRuns)}
         command(several=SeveralRuns(**chosen), **options)
 
-    decorated: Callable[..., None] = with_several
+    decorated: Callable[..., None] = run_command
     for option in (
         pipeline_options,
         click.option(

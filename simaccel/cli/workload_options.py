@@ -111,14 +111,14 @@ class WorkloadOptions:
         """
         model, document = self.require_transformer()
 
-        def made() -> Made:
+        def make_workload() -> Made:
             sizes = self._of_transformer()
             allowed = f"nothing with {self.name}; the file says it"
             repeated = [name for name in sizes if name in document]
             require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
             return make(model, {**document, **sizes})
 
-        return _rename_fields(made)
+        return _rename_fields(make_workload)
 
     def require_transformer(self) -> tuple[str | Transformer, dict[str, Any]]:
         """Return a transformer, or its name, and what its file says of a run; refuse all else.
@@ -184,7 +184,7 @@ class WorkloadOptions:
             raise InputError([fault("--batch", self.batch, allowed)])
         return {name: n for name, n in estimates.items() if self.layer in (None, name)}
 
-    def imported(self) -> ImportedWorkload:
+    def import_file(self) -> ImportedWorkload:
         """Read an ONNX file with what became of its nodes.
 
         Raises:

@@ -64,20 +64,22 @@ def needed_bandwidth(
     own_rate = accelerator.dram.bandwidth_bytes_per_second
     rate = start or own_rate or accelerator.clock_hz
 
-    def tried(bandwidth: int) -> NeededBandwidth:
+    def try_bandwidth(bandwidth: int) -> NeededBandwidth:
         on = with_values(accelerator, {FIELD: bandwidth}, f"bandwidth {bandwidth} B/s")
         result = simulate(workload, on, dataflow, options=options)
         return NeededBandwidth(bandwidth, result.utilisation, result)
 
-    wide = tried(widest)
+    wide = try_bandwidth(widest)
     if wide.utilisation < target:
         return NeededBandwidth(None, wide.utilisation, wide.result)
     least = max(1, accelerator.clock_hz // _LEAST)
-    low, enough = _narrow_bandwidth(tried, target, wide, min(rate, widest // _STRIDE), least)
+    low, enough = _narrow_bandwidth(
+        try_bandwidth, target, wide, min(rate, widest // _STRIDE), least
+    )
     high = enough.bytes_per_second or widest
     while low and high > low * _STEP:
         middle = round((low * high) ** 0.5)
-        needed = tried(middle)
+        needed = try_bandwidth(middle)
         if needed.utilisation >= target:
             high, enough = middle, needed
         else:

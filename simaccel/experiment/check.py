@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from simaccel.errors import SimaccelError
 from simaccel.experiment.layout import Layout
-from simaccel.mapping.space import BoundOperator, held_around, space_of
+from simaccel.mapping.space import BoundOperator, holding_tensor, space_of
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.interpreter import interpret_within
 from simaccel.program.program import Program, ProgramError
@@ -137,7 +137,7 @@ class _Memory:
             for number, view in enumerate(seen.inputs):
                 if view.name not in found:
                     layout = group.layout(seen, number)
-                    found[view.name] = layout.laid(self.tensors[view.name])
+                    found[view.name] = layout.lay_out(self.tensors[view.name])
         return found
 
     def leave(self, operator: str, tensors: dict[str, Array]) -> None:
@@ -155,8 +155,8 @@ class _Memory:
         layout = self.groups[operator].layout_around(tensor)
         if layout is None:
             return None
-        values[~self._written(tensor)] = 0.0
-        return layout.laid(values)
+        values[~self._written_elements(tensor)] = 0.0
+        return layout.lay_out(values)
 
     def put(self, operator: str, tensor: str, seen: Array, values: Array) -> None:
         """Put what a group saw of a tensor kept around it back into all of its values."""
@@ -164,7 +164,7 @@ class _Memory:
         assert layout is not None  # noqa: S101 - it has been laid out
         values[layout.box] = layout.natural(seen)
 
-    def _written(self, tensor: str) -> Booleans:
+    def _written_elements(self, tensor: str) -> Booleans:
         """Return which elements of a tensor an operator writes; the others are zero."""
         found = np.zeros(self.workload.shapes[tensor], dtype=np.bool_)
         for one in self.workload.operators:
@@ -218,13 +218,13 @@ class _Stay:
 
     def layout(self, seen: BoundOperator, number: int) -> Layout:
         """Return the layout of an input of an operator, or (the last number) of its output."""
-        return Layout.of(self.space, self.group, seen, number)
+        return Layout.for_operand(self.space, self.group, seen, number)
 
     def layout_around(self, tensor: str) -> Layout | None:
         """Return the layout of a tensor that is kept around the group, or of one in its place."""
         for seen in self.space.operators:
             for number, (_, view) in enumerate(seen.uses):
-                if held_around(self.workload, view.name, self.around.keeps) == tensor:
+                if holding_tensor(self.workload, view.name, self.around.keeps) == tensor:
                     return self.layout(seen, number)
         return None
 
@@ -234,14 +234,14 @@ class _Stay:
         found = np.zeros(view.shape, dtype=np.bool_)
         if view.name not in self.space.escapes:
             found[...] = True
-        elif self._used_inside(view.name):
-            held = held_around(self.workload, view.name, self.around.keeps)
+        elif self._is_used_inside(view.name):
+            held = holding_tensor(self.workload, view.name, self.around.keeps)
             for keep in self.around.keeps:
                 if keep.tensor == held:
                     found[tuple(slice(span.start, span.stop) for span in keep.region)] = True
         return found
 
-    def _used_inside(self, tensor: str) -> bool:
+    def _is_used_inside(self, tensor: str) -> bool:
         """Return whether only the groups inside of the keeps need a tensor."""
         readers = {
             operator.name
@@ -316,7 +316,7 @@ def _by_rank(array: Array, operand: Operand, operator: Operator) -> Array:
 
 def vector_values(vector: Vector, tensors: dict[str, Array]) -> Array:
     """Compute a vector operator on whole tensors, in their natural shapes."""
-    order = RankOrder.of(vector.ranks, vector.output.ranks, vector.axis)
+    order = RankOrder.from_ranks(vector.ranks, vector.output.ranks, vector.axis)
     blocks = [
         _by_rank(tensors[source.tensor][source.box(vector.ranks)], source, vector)
         for source in vector.inputs

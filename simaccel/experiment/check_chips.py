@@ -98,11 +98,11 @@ def _exchange(exchange: Exchange, made: list[dict[str, Array]], expected: Array)
     """Put together what chips get from those that they exchange with, and compare it."""
     outcome = []
     for chip in range(len(made)):
-        own = _without(chip, exchange)
+        own = _drop_digits(chip, exchange)
         together = np.zeros(expected.shape)
         seen = np.zeros(expected.shape, dtype=np.bool_)
         for other, others in enumerate(made):
-            if _without(other, exchange) == own:
+            if _drop_digits(other, exchange) == own:
                 box = exchange.before.box(expected.shape, other)
                 together[box] += others[exchange.source]
                 seen[box] = True
@@ -118,6 +118,6 @@ def _exchange(exchange: Exchange, made: list[dict[str, Array]], expected: Array)
             )
 
 
-def _without(chip: int, one: Exchange) -> int:
+def _drop_digits(chip: int, one: Exchange) -> int:
     """Return a chip's number with the digits of an exchange set to nought."""
     return chip - sum(axis.stride * (chip // axis.stride % axis.size) for axis in one.digits)

@@ -73,13 +73,13 @@ class Processes:
         self.client = client
         self.digest = digest
 
-    def numbered(
+    def run_numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
     ) -> Generator[tuple[int, Found], None, None]:
         """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
         yield from self._results(work, tasks, range(len(tasks))[::-1], lost)
 
-    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
         """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:

@@ -19,7 +19,7 @@ from simaccel.hardware.memory import dram_bytes, shared_bytes
 from simaccel.machine.machine import OperatorRun, Run
 from simaccel.mapping.chips.exchanges import Exchange
 from simaccel.mapping.coverage import work_of
-from simaccel.mapping.space import BoundOperator, IterationSpace, held_around, space_of
+from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor, space_of
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import Group, Keep, Mapping
 from simaccel.program.accounting import Box, leaves_out, points_of
@@ -61,7 +61,7 @@ class RequiredWork:
         own = (
             place for place in operators_with_tiles(program.body) if place[0].name not in self._sent
         )
-        pairs = zip(self.mapping.placed(), own, strict=True)
+        pairs = zip(self.mapping.groups_with_keeps(), own, strict=True)
         for (group, around), (operator, _) in pairs:
             space = space_of(self.workload, group)
             self._require_points(group, space, operator)
@@ -76,7 +76,7 @@ class RequiredWork:
         for seen in space.operators:
             made = seen.output.name
             key = ("MACs", made) if isinstance(seen.operator, Einsum) else ("elements", seen.name)
-            work, done, least = self.planned[seen.name], points[key], _least(seen)
+            work, done, least = self.planned[seen.name], points[key], _point_count(seen)
             if work != done:
                 self._fail(f"{seen.name}: {done} {key[0]} in its program, {work} in its tree")
             once = made in space.escapes and not group.padded
@@ -127,7 +127,7 @@ class RequiredWork:
         raise ConservationError(f"{what}; the mapping:\n{tree_text(self.mapping)}")
 
 
-def _least(seen: BoundOperator) -> int:
+def _point_count(seen: BoundOperator) -> int:
     """Return the points that the workload has of an operator, once."""
     operator = seen.operator
     return operator.macs if isinstance(operator, Einsum) else operator.elements
@@ -140,7 +140,7 @@ def _held_boxes(
     name = seen.output.name
     if name not in space.escapes:
         return None
-    holder = held_around(workload, name, around)
+    holder = holding_tensor(workload, name, around)
     keeps = [keep for keep in around if keep.tensor == holder]
     if any(not keep.region for keep in keeps):
         return None

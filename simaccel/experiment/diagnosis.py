@@ -47,7 +47,7 @@ class OperatorDiagnosis:
     moved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     core: int = 0
 
-    def own(self, unit: str) -> str:
+    def unit_name(self, unit: str) -> str:
         """Return the name of a unit of the core that is told of."""
         return on_core(self.core, unit)
 
@@ -73,16 +73,16 @@ class OperatorDiagnosis:
         counts as busy.
         """
         order = sorted(self.engines, key=lambda e: (*COMPUTE_UNITS, e).index(e))
-        return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed(e)))
+        return max(order, key=lambda e: (self.engines[e].get("busy", 0), self.blamed_cycles(e)))
 
     @property
     def compute(self) -> str:
         """The engine to tell of: the array, unless the SFU is busier."""
-        found = [one for one in map(self.own, COMPUTE_UNITS) if one in self.engines]
+        found = [one for one in map(self.unit_name, COMPUTE_UNITS) if one in self.engines]
         found = found or [*self.engines]
         return max(found, key=lambda name: self.engines[name].get("busy", 0))
 
-    def blamed(self, engine: str) -> int:
+    def blamed_cycles(self, engine: str) -> int:
         """Cycles that the others wait directly for an engine."""
         return sum(w.cycles for w in self.waits if w.waits_for == engine)
 
@@ -108,8 +108,8 @@ class Diagnosis:
     @property
     def waits_for_bytes(self) -> OperatorDiagnosis | None:
         """The operator whose compute engine waits most for DRAM bandwidth; None if hardly any."""
-        most = max(self.operators, key=_lost, default=None)
-        if most is None or _lost(most) < _WORTH_A_SEARCH * self.total.cycles:
+        most = max(self.operators, key=_bandwidth_wait, default=None)
+        if most is None or _bandwidth_wait(most) < _WORTH_A_SEARCH * self.total.cycles:
             return None
         return most
 
@@ -130,7 +130,7 @@ class Diagnosis:
         return self.operators[names.index(operator)]
 
 
-def _lost(part: OperatorDiagnosis) -> int:
+def _bandwidth_wait(part: OperatorDiagnosis) -> int:
     """Return the cycles that the compute engine of a part waits for DRAM bandwidth."""
     return dict(part.stalls(part.compute)).get("dram_bandwidth", 0)
 

@@ -138,7 +138,7 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     moved = sum(dram_of(run) for run, _, _ in parts)
     if moved == floor.least_bytes:
         return
-    again = [crossing for part in parts for crossing in _again(*part)]
+    again = [crossing for part in parts for crossing in _repeated_crossings(*part)]
     assumed = "tiles of the best shape for all memory on chip, whatever the loops"
     if floor.least_bytes == floor.compulsory_bytes:
         assumed = "that a tensor between two groups crosses once, however little memory there is"
@@ -212,13 +212,15 @@ def _waits(run: OperatorRun, unit: str) -> str:
     return f"its {unit} waits {cycles:,} cycles for {cause}"
 
 
-def _again(run: OperatorRun, group: Group, space: IterationSpace) -> Iterator[tuple[str, int]]:
+def _repeated_crossings(
+    run: OperatorRun, group: Group, space: IterationSpace
+) -> Iterator[tuple[str, int]]:
     """Yield each tensor that crosses more than once: how often, for which loops; and its bytes."""
     times = space.workload.times(group.operators[0])
     loops: dict[str, list[str]] = {}
     sizes: dict[str, int] = {}
     for outside, leaf in paths(group.tree):
-        for name, view in space.seen(leaf.operator).uses:
+        for name, view in space.bound_operator(leaf.operator).uses:
             known = loops.setdefault(name, [])
             sizes[name] = max(sizes.get(name, 0), times * view.n_bytes)
             for loop in _repeating(space, outside, name, view):

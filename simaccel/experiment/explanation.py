@@ -125,7 +125,7 @@ def explain(
     }
     predicted = {prediction.name: prediction for prediction in result.prediction.groups}
     written = {directives.name: directives for directives in directed}
-    kept = {group.name for group, around in result.mapping.placed() if around}
+    kept = {group.name for group, around in result.mapping.groups_with_keeps() if around}
     explanations = []
     for names, floor in floors_of(workload, result.mapping, on_chip_bytes(accelerator)):
         together = [parts[name] for name in names]
@@ -306,12 +306,18 @@ def _directed_runtime(
 ) -> DirectiveRuntime:
     """Return the analytic runtime of the directives that a group was made of."""
     written = "; ".join(map(str, directed.dataflow))
+    inputs = result.workload.operator(group.operators[0]).inputs
+    tensors = (result.workload.tensors[operand.tensor] for operand in inputs)
     try:
-        (found,) = analyse([directed], [hardware_of(result.accelerator)])
+        hardware = hardware_of(
+            result.accelerator, [(tensor.bits, tensor.number) for tensor in tensors]
+        )
+        (analysis,) = analyse([directed], [hardware])
     except SimaccelError as error:
         return DirectiveRuntime(written=written, silent=str(error))
-    cycles = result.workload.times(group.operators[0]) * int(found.figures()["runtime_cycles"] or 0)
-    return DirectiveRuntime(written=written, cycles=cycles)
+    cycles = int(analysis.figures()["runtime_cycles"] or 0)
+    times = result.workload.times(group.operators[0])
+    return DirectiveRuntime(written=written, cycles=times * cycles)
 
 
 def _runtime(

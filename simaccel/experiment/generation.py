@@ -43,7 +43,7 @@ class PhaseFigures:
     macs: int
 
     @classmethod
-    def of(cls, result: ExperimentResult) -> PhaseFigures:
+    def from_run(cls, result: ExperimentResult) -> PhaseFigures:
         """Take the figures of a run."""
         return cls(
             cycles=result.run.cycles,
@@ -65,7 +65,7 @@ class DecodeStep:
     @property
     def figures(self) -> PhaseFigures:
         """Figures of the step."""
-        return PhaseFigures.of(self.result)
+        return PhaseFigures.from_run(self.result)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ def chosen_lengths(first: int, count: int, most: int) -> list[int]:
     return sorted({first + round(at * (count - 1) / (most - 1)) for at in range(most)})
 
 
-def summed(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
+def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     """Return the sum over all whole numbers from the first to the last place, evenly between.
 
     >>> summed([1, 3, 4], [Fraction(1), Fraction(5), Fraction(6)])
@@ -223,7 +223,11 @@ def _sum_steps(steps: Sequence[DecodeStep]) -> PhaseFigures:
     figures, places = [step.figures for step in steps], [step.kv_len for step in steps]
 
     def whole(take: Callable[[PhaseFigures], float]) -> Fraction:
-        return summed(places, [Fraction(take(each)) for each in figures]) if steps else Fraction(0)
+        return (
+            sum_between(places, [Fraction(take(each)) for each in figures])
+            if steps
+            else Fraction(0)
+        )
 
     is_known = not any(math.isnan(each.energy_pj) for each in figures)
 
@@ -247,6 +251,6 @@ def _spread_of_steps(steps: Sequence[DecodeStep]) -> float | None:
         return None
     cycles = [Fraction(one.result.run.cycles) for one in steps]
     fewer = [at for at in range(len(places)) if at % 2 == 0 or at == len(places) - 1]
-    fine = summed(places, cycles)
-    coarse = summed([places[at] for at in fewer], [cycles[at] for at in fewer])
+    fine = sum_between(places, cycles)
+    coarse = sum_between([places[at] for at in fewer], [cycles[at] for at in fewer])
     return float(abs(coarse - fine) / fine)

@@ -28,7 +28,9 @@ class Layout:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, space: IterationSpace, group: Group, seen: BoundOperator, number: int) -> Self:
+    def for_operand(
+        cls, space: IterationSpace, group: Group, seen: BoundOperator, number: int
+    ) -> Self:
         """Return the layout of an operator's input, or (the last number) of its output."""
         operator, view = seen.operator, seen.uses[number][1]
         operand = (*operator.inputs, operator.output)[number]
@@ -47,17 +49,17 @@ class Layout:
         shape, box = operand.shape(operator.ranks), operand.box(operator.ranks)
         return cls(box, shape, tuple(order), tuple(padded), view.shape)
 
-    def laid(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def lay_out(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a copy of a tensor as its group sees it; padding is zero."""
         turned = array[self.box].transpose(self.order)
         found = np.zeros(self.padded, dtype=array.dtype)
-        found[self._inside()] = turned
+        found[self._inner_slices()] = turned
         return found.reshape(self.shape)
 
     def natural(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a tensor that a group has made in its natural shape, without padding."""
-        turned = array.reshape(self.padded)[self._inside()]
+        turned = array.reshape(self.padded)[self._inner_slices()]
         return turned.transpose(np.argsort(self.order))
 
-    def _inside(self) -> tuple[slice, ...]:
+    def _inner_slices(self) -> tuple[slice, ...]:
         return tuple(slice(self.natural_shape[at]) for at in self.order)

@@ -23,9 +23,9 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import DATAFLOWS, MAPSPACES, Options, settle_options
 from simaccel.schedulers.spatial import choices, rooms_of, shape_of
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
+from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, map_einsum
-from simaccel.search.mapspace.search import Effort
 from simaccel.search.problems import parts
 from simaccel.workload import Einsum, Vector, Workload
 
@@ -120,7 +120,7 @@ def _of_trees(
     quick = replace(
         options, patience=options.patience or 1
     )  # what a search may leave is not needed
-    search = TreeSearch(Goal.of(accelerator, quick, workload))
+    search = TreeSearch(Goal.from_options(accelerator, quick, workload))
     pieces: dict[tuple[int, ...], tuple[str, int]] = {}
     for part in parts(workload):
         names = (part,) if isinstance(part, str) else part

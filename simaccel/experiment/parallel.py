@@ -36,13 +36,13 @@ def raise_died(_task: object) -> NoReturn:
 class TaskWorkers(Protocol):
     """Processes that run tasks."""
 
-    def numbered(
+    def run_numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
     ) -> Numbered[Found]:
         """Run ``work`` on each task, the last ones first; ``lost`` where its process died."""
         ...
 
-    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
         """Yield the results in the order of the tasks, as far as they are asked for.
 
         Raises:
@@ -55,7 +55,7 @@ class TaskWorkers(Protocol):
 class _Alone:
     """Runs tasks one after the other in this process."""
 
-    def numbered(
+    def run_numbered(
         self,
         work: Callable[[Task], Found],
         tasks: Sequence[Task],
@@ -64,7 +64,7 @@ class _Alone:
         for number, task in enumerate(tasks):
             yield number, work(task)
 
-    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
         return map(work, tasks)
 
 
@@ -76,13 +76,13 @@ class _Starting:
         self._ends = ends
         self._processes: LocalProcesses | None = None
 
-    def numbered(
+    def run_numbered(
         self, work: Callable[[Task], Found], tasks: Sequence[Task], lost: Callable[[Task], Found]
     ) -> Numbered[Found]:
-        return self._team(len(tasks)).numbered(work, tasks, lost)
+        return self._team(len(tasks)).run_numbered(work, tasks, lost)
 
-    def each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
-        return self._team(len(tasks)).each(work, tasks)
+    def run_each(self, work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterable[Found]:
+        return self._team(len(tasks)).run_each(work, tasks)
 
     def _team(self, tasks: int) -> TaskWorkers:
         count = min(tasks, self.most)
@@ -147,7 +147,7 @@ def run_with(
 ) -> list[Found]:
     """Do what ``run_all`` does with a team that is there already."""
     results: dict[int, Found] = {}
-    with closing(team.numbered(work, tasks, lost)) as done:
+    with closing(team.run_numbered(work, tasks, lost)) as done:
         for number, result in done:
             results[number] = result
             note(number, result)

@@ -13,7 +13,7 @@ from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
 from simaccel.hardware.memory import dram_bytes
-from simaccel.pareto import Front, pick_evenly, undominated
+from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers import Options, settle_options
 from simaccel.schedulers.fronts import OBJECTIVE_OF, front
 from simaccel.search.front import Figure, FrontFigures
@@ -63,7 +63,7 @@ def pareto(
     points = [FrontPoint(result, figures_of(result)) for result in results]
     signs = {name: -1 if name == "utilisation" else 1 for name in (asked.x, asked.y)}
     rows = np.array([[signs[name] * point.figures[name] for name in signs] for point in points])
-    kept = undominated(rows)
+    kept = undominated_rows(rows)
     return Front(
         points=tuple(points[int(at)] for at in kept),
         seen=frontier.seen,

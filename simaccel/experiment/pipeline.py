@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simaccel.errors import Fault, InputError
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import ExperimentResult, energy_pj, simulate
 from simaccel.hardware import Accelerator
 from simaccel.hardware.chips import ChipsSpec
@@ -194,7 +194,7 @@ def run_pipeline(
     if batch % chosen:
         allowed = f"a number that divides the batch of {batch}"
         raise InputError([Fault("--micro-batches", "micro-batches", chosen, allowed)])
-    whole = placed_on(build(batch // chosen), accelerator)
+    whole = place_on(build(batch // chosen), accelerator)
     _require_stages(whole, stages)
     alone = _stage_accelerator(accelerator, stages)
     asked = options or Options()
@@ -305,7 +305,7 @@ def _stage_workloads(whole: Workload, stages: int) -> list[tuple[str, int, Workl
             name,
             count,
             replace(
-                whole.alone(names),
+                whole.select_operators(names),
                 repeat=whole.repeat // stages,
                 once=frozenset(whole.once & set(names)),
                 parameters=whole.parameters,

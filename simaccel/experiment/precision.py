@@ -24,10 +24,10 @@ def gather_placed(
 
     """
     read, there, *rest = gather(workload, accelerator, *others)
-    return [read if there is None else placed_on(read, there), there, *rest]
+    return [read if there is None else place_on(read, there), there, *rest]
 
 
-def placed_on(workload: Workload, accelerator: Accelerator) -> Workload:
+def place_on(workload: Workload, accelerator: Accelerator) -> Workload:
     """Return a workload with the accelerator's numbers in tensors for which it says none itself.
 
     What operators hand on lies in the buffer that its cores share, if there is one and it fits.
@@ -36,10 +36,10 @@ def placed_on(workload: Workload, accelerator: Accelerator) -> Workload:
     """
     if not workload.parameters.get("typed"):
         workload = with_native(workload, accelerator.precision.by_class)
-    return with_shared(workload, accelerator)
+    return share_buffer(workload, accelerator)
 
 
-def with_shared(workload: Workload, accelerator: Accelerator) -> Workload:
+def share_buffer(workload: Workload, accelerator: Accelerator) -> Workload:
     """Return a workload with what lies in the buffer that the accelerator's cores share."""
     shared = accelerator.cores.shared_buffer
     return in_shared_buffer(workload, None if shared is None else shared.capacity_bytes)

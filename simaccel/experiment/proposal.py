@@ -54,7 +54,7 @@ def propose(workload: Workload, accelerator: Accelerator, diagnosis: Diagnosis) 
     if not moved or Counter(names) != Counter(name for part in now for name in members(part)):
         return None
     dataflow = FUSED if len(names) > 1 else ALONE
-    alone = workload.alone(names)
+    alone = workload.select_operators(names)
     try:
         best = simulate(alone, accelerator, dataflow).run
     except SimaccelError:  # nothing fits, or an operator that this dataflow doesn't take

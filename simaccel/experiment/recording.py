@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document, recorded_workload
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import ExperimentResult, Progress, result_json, simulate
 from simaccel.files.documents import document_text
 from simaccel.hardware import Accelerator
@@ -64,7 +64,7 @@ def record(
 
     """
     if not isinstance(dataflow, Mapping):
-        workload = placed_on(workload, accelerator)
+        workload = place_on(workload, accelerator)
     writers: list[TraceWriter] = []
     with ExitStack() as stack:
 

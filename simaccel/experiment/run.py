@@ -16,7 +16,7 @@ from simaccel.analytic.prediction import GroupPrediction, Prediction, predict
 from simaccel.experiment.capacity import memory_demands
 from simaccel.experiment.conservation import RequiredWork
 from simaccel.experiment.limits import Row, RunLimit, rows_of, run_limit
-from simaccel.experiment.precision import placed_on, with_shared
+from simaccel.experiment.precision import place_on, share_buffer
 from simaccel.experiment.scheduling import schedule_workload
 from simaccel.experiment.traffic import dram_by_class
 from simaccel.experiment.waiting import waiting_by_cause
@@ -122,10 +122,10 @@ def simulate(
     if isinstance(dataflow, Mapping):
         mapping = dataflow
         require_same(workload, mapping)
-        workload = with_shared(workload, accelerator)
+        workload = share_buffer(workload, accelerator)
         require_mapping(workload, mapping, accelerator, "mapping")
     else:
-        workload = placed_on(workload, accelerator)
+        workload = place_on(workload, accelerator)
         mapping = schedule_workload(workload, accelerator, dataflow, options)
     scheduled_at = time.perf_counter()
     pod = pod_of(workload, mapping, accelerator.chips)
@@ -215,7 +215,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
     run, predicted = result.run, result.prediction
     energy = energy_pj(run, result.accelerator)
     accounts = (result.accelerator.account, result.workload.account)
-    left = [entry for account in accounts for entry in account.of("not taken")]
+    left = [entry for account in accounts for entry in account.entries_of("not taken")]
     return {
         "workload": result.workload.name,
         "accelerator": result.accelerator.name,

@@ -36,7 +36,7 @@ def schedule_workload(
     asked = options.tensor_parallel, options.data_parallel, options.expert_parallel
     on_one = accelerator.chips.count == 1 and set(asked) <= {None, 1}
     if on_one and not options.sequence_parallel:
-        return _on_one(workload, accelerator, dataflow, options, told)
+        return _map_single_core(workload, accelerator, dataflow, options, told)
     degrees = degrees_of(accelerator.chips, *asked, sequence=options.sequence_parallel)
     spreads = spread_over(workload, degrees)
     pod = share_of(workload, spreads, accelerator.chips)
@@ -44,11 +44,11 @@ def schedule_workload(
     alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     options = replace(options, sequence_parallel=False)
-    mapping = _on_one(pod.workload, alone, dataflow, options, told)
+    mapping = _map_single_core(pod.workload, alone, dataflow, options, told)
     return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
 
 
-def _on_one(
+def _map_single_core(
     workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, told: Note
 ) -> Mapping:
     return recall_or_search(

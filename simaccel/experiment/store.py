@@ -27,7 +27,7 @@ from simaccel.errors import InputError, SimaccelError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.documents import accelerator_document
 from simaccel.files.documents import read_bytes
-from simaccel.files.targets import PARTIAL, not_written
+from simaccel.files.targets import PARTIAL, write_fault
 from simaccel.version import version
 from simaccel.workload.workload import canonical_text
 
@@ -185,7 +185,7 @@ def write_json(path: Path, document: object) -> None:
         partial.write_text(_text(document) + "\n", encoding="utf-8")
         partial.replace(path)
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_fault(path, error) from None
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -195,7 +195,7 @@ def free(
     return accelerator, program
 
 
-def _with(spec: _AnySpec, **sections: object) -> _AnySpec:
+def _copy_spec(spec: _AnySpec, **sections: object) -> _AnySpec:
     """Copy a spec with other fields; ``model_copy`` would keep its cached rates."""
     return type(spec).model_validate(_fields(spec) | sections)
 
@@ -215,13 +215,15 @@ _NO_BANKS: Final = {"model": "channel", "map": None}
 
 def _memories(one: Accelerator, **fields: object) -> Accelerator:
     """Copy an accelerator with other fields of the DRAM and of all memories beside it."""
-    beside = {name: _with(memory, **fields) for name, memory in one.memories.by_class().items()}
+    beside = {
+        name: _copy_spec(memory, **fields) for name, memory in one.memories.by_class().items()
+    }
     cores, shared = one.cores, one.cores.shared_buffer
     if shared is not None:
         own = {name: value for name, value in fields.items() if name in type(shared).model_fields}
-        cores = _with(cores, shared_buffer=_with(shared, **own))
-    memories = _with(one.memories, **beside)
-    return _with(one, dram=_with(one.dram, **fields), memories=memories, cores=cores)
+        cores = _copy_spec(cores, shared_buffer=_copy_spec(shared, **own))
+    memories = _copy_spec(one.memories, **beside)
+    return _copy_spec(one, dram=_copy_spec(one.dram, **fields), memories=memories, cores=cores)
 
 
 def _dram_latency(one: Accelerator) -> Accelerator:
@@ -230,30 +232,30 @@ def _dram_latency(one: Accelerator) -> Accelerator:
 
 def _buffer_ports(one: Accelerator) -> Accelerator:
     ports = {"read_bytes_per_second": None, "write_bytes_per_second": None}
-    return _with(one, buffer=_with(one.buffer, **ports))
+    return _copy_spec(one, buffer=_copy_spec(one.buffer, **ports))
 
 
 def _noc(one: Accelerator) -> Accelerator:
     pipes = {
-        "distribution": _with(one.noc.distribution, topology="unlimited"),
-        "collection": _with(one.noc.collection, topology="unlimited"),
+        "distribution": _copy_spec(one.noc.distribution, topology="unlimited"),
+        "collection": _copy_spec(one.noc.collection, topology="unlimited"),
     }
-    return _with(one, noc=_with(one.noc, **pipes))
+    return _copy_spec(one, noc=_copy_spec(one.noc, **pipes))
 
 
 def _core_noc(one: Accelerator) -> Accelerator:
     """Take the links away: then the way from memories to cores costs nothing."""
     noc = CoreNocSpec(multicast=one.cores.noc.multicast)
-    return _with(one, cores=_with(one.cores, noc=noc))
+    return _copy_spec(one, cores=_copy_spec(one.cores, noc=noc))
 
 
 def _sfu(one: Accelerator) -> Accelerator:
-    return _with(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
+    return _copy_spec(one, sfu=FreeSfu.model_validate(_fields(one.sfu)))
 
 
 def _array(one: Accelerator) -> Accelerator:
     kind = FreeArray if isinstance(one.array, ArraySpec) else FreePes
-    return _with(one, array=kind.model_validate(_fields(one.array)))
+    return _copy_spec(one, array=kind.model_validate(_fields(one.array)))
 
 
 def _unit(name: str, accelerator: Accelerator) -> Accelerator:
@@ -261,7 +263,7 @@ def _unit(name: str, accelerator: Accelerator) -> Accelerator:
     frees = UNITS[name].frees
     assert frees is not None  # noqa: S101 - only those of `FREED_UNITS` come here
     section, fields = frees
-    return _with(accelerator, **{section: _with(getattr(accelerator, section), **fields)})
+    return _copy_spec(accelerator, **{section: _copy_spec(getattr(accelerator, section), **fields)})
 
 
 def _slots(accelerator: Accelerator) -> Accelerator:
@@ -269,18 +271,18 @@ def _slots(accelerator: Accelerator) -> Accelerator:
     if isinstance(accelerator.array, SpatialArraySpec):
         memories = accelerator.array.memories
         free = {
-            name: _with(memory, capacity_bytes=None)
+            name: _copy_spec(memory, capacity_bytes=None)
             for name, memory in _fields(memories).items()
             if isinstance(memory, PeMemorySpec)
         }
-        roomy = _with(accelerator.array, memories=_with(memories, **free))
-        accelerator = _with(accelerator, array=roomy)
+        roomy = _copy_spec(accelerator.array, memories=_copy_spec(memories, **free))
+        accelerator = _copy_spec(accelerator, array=roomy)
     by_class = accelerator.memories.by_class()
-    beside = {name: _with(memory, staging_bytes=None) for name, memory in by_class.items()}
-    return _with(
+    beside = {name: _copy_spec(memory, staging_bytes=None) for name, memory in by_class.items()}
+    return _copy_spec(
         accelerator,
-        buffer=_with(accelerator.buffer, capacity_bytes=None),
-        memories=_with(accelerator.memories, **beside),
+        buffer=_copy_spec(accelerator.buffer, capacity_bytes=None),
+        memories=_copy_spec(accelerator.memories, **beside),
     )
 
 
@@ -293,7 +295,7 @@ _SECTIONS: dict[str, Callable[[Accelerator], Accelerator]] = {
     "noc": _noc,
     CORE_NOC: _core_noc,
     SFU: _sfu,
-    "sfu_latency": lambda one: _with(one, sfu=_with(one.sfu, latency_cycles=0)),
+    "sfu_latency": lambda one: _copy_spec(one, sfu=_copy_spec(one.sfu, latency_cycles=0)),
     ARRAY: _array,
     **{name: partial(_unit, name) for name in FREED_UNITS},
     LOADING: without_loading,
@@ -308,7 +310,7 @@ class _Around:
     slots: Mapping[str, int] = field(default_factory=dict)
     sums: Mapping[str, int] = field(default_factory=dict)
 
-    def freed(self, tile: Tile) -> Tile:
+    def add_slots(self, tile: Tile) -> Tile:
         """Return a tile more slots.
 
         Partial sums that go away and come back get no more than there are tiles of them in any
@@ -323,7 +325,7 @@ def _more_slots(node: Node, around: _Around) -> Node:
     if isinstance(node, ProgramLoop | Operator):
         if isinstance(node, Operator):
             around = replace(around, sums=_tiles_of_sums(node))
-        tiles = tuple(around.freed(tile) for tile in node.tiles)
+        tiles = tuple(around.add_slots(tile) for tile in node.tiles)
         slots = {**around.slots, **{tile.name: tile.slots for tile in tiles}}
         around = replace(around, slots=slots)
         return replace(node, tiles=tiles, body=tuple(_more_slots(n, around) for n in node.body))
@@ -361,19 +363,19 @@ def _in_steps(body: Sequence[Node], name: str, ranks: frozenset[str]) -> tuple[i
 def _with_slots(command: Command, slots: Mapping[str, int]) -> Command:
     """Return a command whose tiles have the slots of their names, each operand in its own view."""
 
-    def freed(tile: Tile) -> Tile:
+    def add_slots(tile: Tile) -> Tile:
         return replace(tile, slots=slots[tile.name])
 
     if isinstance(command, Compute | Sfu):
-        inputs = tuple(freed(tile) for tile in command.inputs)
-        return replace(command, out=freed(command.out), inputs=inputs)
+        inputs = tuple(add_slots(tile) for tile in command.inputs)
+        return replace(command, out=add_slots(command.out), inputs=inputs)
     if isinstance(command, UnitCommand):
-        command = replace(command, out=freed(command.out))
+        command = replace(command, out=add_slots(command.out))
     if isinstance(command, Load) and command.source is not None:
-        command = replace(command, source=freed(command.source))
+        command = replace(command, source=add_slots(command.source))
     if isinstance(command, Store) and command.target is not None:
-        command = replace(command, target=freed(command.target))
-    return replace(command, tile=freed(command.tile))
+        command = replace(command, target=add_slots(command.target))
+    return replace(command, tile=add_slots(command.tile))
 
 
 def _going_back(operator: Operator) -> dict[str, frozenset[str]]:

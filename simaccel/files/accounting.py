@@ -53,13 +53,13 @@ class FileAccount:
     entries: tuple[AccountEntry, ...] = ()
     allowed: bool = False
 
-    def of(self, how: How) -> tuple[AccountEntry, ...]:
+    def entries_of(self, how: How) -> tuple[AccountEntry, ...]:
         """Return the entries of which this became."""
         return tuple(one for one in self.entries if one.how == how)
 
     def totals(self) -> dict[How, tuple[int, int, int]]:
         """Return (entries, MACs that can be counted, elements) by what became of them."""
-        return {how: _total(self.of(how)) for how in HOWS}
+        return {how: _total(self.entries_of(how)) for how in HOWS}
 
     def share_left_out(self) -> float | None:
         """Return the share of all MACs that is not taken; None if it can't be counted.
@@ -69,11 +69,11 @@ class FileAccount:
         >>> FileAccount("f", (done, left)).share_left_out()
         0.25
         """
-        left = self.of("not taken")
+        left = self.entries_of("not taken")
         if any(entry.macs is None for entry in left):
             return None
         macs = _total(left)[1]
-        return macs / max(1, macs + _total(self.of("taken"))[1])
+        return macs / max(1, macs + _total(self.entries_of("taken"))[1])
 
     def require_modelled(self, option: str = "--allow-unmodelled") -> None:
         """Refuse what is not taken, where it is too much of the work and isn't allowed.
@@ -87,8 +87,8 @@ class FileAccount:
         share = self.share_left_out()
         if self.allowed or (share is not None and share <= MOST_LEFT_OUT):
             return
-        allowed = f"{option}, to leave it out: {_much(share)}"
-        left = [entry for entry in self.of("not taken") if entry.macs != 0]
+        allowed = f"{option}, to leave it out: {_share_text(share)}"
+        left = [entry for entry in self.entries_of("not taken") if entry.macs != 0]
         require_none(
             Fault(self.source, f"{entry.name} ({entry.kind})", entry.why, allowed)
             for entry in left[:MOST_LISTED]
@@ -96,11 +96,11 @@ class FileAccount:
 
     def lines(self) -> list[str]:
         """Return a line for what is not taken, with its share, and one for each of the first."""
-        left = self.of("not taken")
+        left = self.entries_of("not taken")
         if not left:
             return []
         count = f"{len(left)} of {len(self.entries)} entries are not taken"
-        lines = [f"{self.source}: {count}: {_much(self.share_left_out())}"]
+        lines = [f"{self.source}: {count}: {_share_text(self.share_left_out())}"]
         lines += [f"  {one}" for one in left[:MOST_LISTED]]
         more = len(left) - MOST_LISTED
         return [*lines, f"  not taken: {more} more (--json lists all)"] if more > 0 else lines
@@ -142,7 +142,7 @@ def _total(entries: Collection[AccountEntry]) -> tuple[int, int, int]:
     return len(entries), macs, sum(one.elements for one in entries)
 
 
-def _much(share: float | None) -> str:
+def _share_text(share: float | None) -> str:
     if share is None:
         return "work that can't be counted"
     return f"{share:.1%} of all MACs" if share >= _SHOWN or not share else "below 0.1% of all MACs"

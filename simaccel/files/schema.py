@@ -118,8 +118,8 @@ def _short(value: object) -> object:
             return _Words("an empty mapping")
         return _Words(f"a mapping of {', '.join(str(_short(key)) for key in list(value)[:9])}")
     if isinstance(value, list | tuple | set):
-        few = 0 < len(value) <= _FEW and all(isinstance(one, int) for one in value)
-        numbers = f"[{', '.join(str(_short(one)) for one in value)}]" if few else ""
+        few = 0 < len(value) <= _FEW and all(isinstance(number, int) for number in value)
+        numbers = f"[{', '.join(str(_short(number)) for number in value)}]" if few else ""
         return _Words(numbers or f"a list of {len(value)} values")
     if isinstance(value, int) and abs(value) > _LONGEST_INT:
         return _Words(f"an integer of {value.bit_length()} bits")
@@ -265,7 +265,7 @@ def _bound(sign: str, key: str) -> Callable[[dict[str, Any]], str]:
     return text
 
 
-def _one_of(context: dict[str, Any]) -> str:
+def _choices_text(context: dict[str, Any]) -> str:
     expected = str(context["expected"]).replace(" or ", ", ")
     return f"one of {expected}" if ", " in expected else expected
 
@@ -286,8 +286,8 @@ _ALLOWED: dict[str, str | Callable[[dict[str, Any]], str]] = {
     "recursion_loop": "a value that does not contain itself",
     "recursion_depth_exceeded": "fewer levels of nesting",
     "none_required": "nothing",
-    "literal_error": _one_of,
-    "enum": _one_of,
+    "literal_error": _choices_text,
+    "enum": _choices_text,
     "greater_than": _bound(">", "gt"),
     "greater_than_equal": _bound(">=", "ge"),
     "less_than": _bound("<", "lt"),

@@ -55,7 +55,7 @@ def require_target(
         _require_folder(path)
         _require_no_input(path, inputs)
     except (OSError, ValueError) as error:
-        raise not_written(path, error) from None
+        raise write_fault(path, error) from None
     if exists and not force:
         raise _refuse_target(path, "output", "a file that exists", "a new file, or --force")
     return Path(path)
@@ -90,7 +90,7 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f"{name}.{token_hex(4)}{PARTIAL}")
 
 
-def not_written(path: str | Path, error: Exception) -> InputError:
+def write_fault(path: str | Path, error: Exception) -> InputError:
     """Return the fault of a file that the system refused to write."""
     reason = getattr(error, "strerror", None) or str(error)
     found = _REASON.search(reason)
@@ -120,7 +120,7 @@ def writing(
         require_target(path, force=force, inputs=inputs)
         partial.replace(real)
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_fault(path, error) from None
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -269,7 +269,7 @@ class Accelerator(Spec):
         for (level, tensor), n_bytes in moved.items():
             place = level.partition("_")[0].partition(".")[0]
             own = {"pe": pes.get(level, 0.0), HOPS: self.cores.noc.pj_per_byte_hop}
-            price = own.get(place, self.prices.of(level))
+            price = own.get(place, self.prices.price_of(level))
             if place == "accumulator":
                 price = self._accumulator_pj_per_byte
             by_level = by_tensor.setdefault(tensor, {})

@@ -23,11 +23,11 @@ from simaccel.hardware.fold_grid import (
     FoldGrid,
     Gang,
     Stationarity,
-    anywhere,
-    either,
+    any_true,
     gangs,
     larger,
     operand_bytes,
+    select_where,
     smaller,
     spatial,
 )
@@ -132,7 +132,7 @@ class ArraySpec(Spec):
     def pace(self, elements: Iterable[Element]) -> Fraction:
         """Return the cycles of a step of the stream, of such operands."""
         widths = [self.multiplied_as.bits(one) for one in elements]
-        rate = 1 if self.macs_per_cycle is None else self.macs_per_cycle.of(widths)
+        rate = 1 if self.macs_per_cycle is None else self.macs_per_cycle.rate_of(widths)
         return Fraction(cycles_per_mac(self.native_bits, widths), rate)
 
     def accumulates(self, stationarity: Stationarity) -> AccumulatorSpec | None:
@@ -192,8 +192,8 @@ class ArraySpec(Spec):
             )
             cycles = -(-count // apart) * strips * under * folds[along]
             better = cycles * 0 + ((cycles < best) | (best == 0))
-            if anywhere(better):
-                chosen = either(better, numbers, chosen)
+            if any_true(better):
+                chosen = select_where(better, numbers, chosen)
                 best = best + (cycles - best) * better
         return replace(grid, gang=chosen)
 

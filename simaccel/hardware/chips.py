@@ -281,14 +281,14 @@ class ChipsSpec(Spec):
         if kind == "point_to_point":
             return n_bytes
         if kind == "all_to_all":
-            return sum(self._swapped(n_bytes, size) for size in rings)
+            return sum(self._exchange_bytes(n_bytes, size) for size in rings)
         sent, whole = 0, n_bytes
         for size in rings:
             whole = -(-whole // size)
             sent += whole * (size - 1)
         return sent * (2 if kind == "all_reduce" else 1)
 
-    def _swapped(self, n_bytes: int, size: int) -> int:
+    def _exchange_bytes(self, n_bytes: int, size: int) -> int:
         """Return the bytes that a chip sends in an all-to-all on one ring."""
         piece, one_way = -(-n_bytes // size), sum(self._swap(n_bytes, size))
         if self.runs == "direct":

@@ -52,7 +52,7 @@ class LevelConstraint(BaseModel):
         if self.keep is not None:
             yield f".keep={','.join(self.keep)}", LevelConstraint(keep=self.keep)
 
-    def under(self, over: LevelConstraint) -> LevelConstraint:
+    def override_with(self, over: LevelConstraint) -> LevelConstraint:
         """Return this constraint with the fields of another one, which have priority."""
         said = {name: getattr(over, name) for name in over.model_fields_set}
         below = {name: getattr(self, name) for name in self.model_fields_set}
@@ -65,11 +65,12 @@ Constraints = Mapping[str, LevelConstraint]
 """Constraints by the name of their level."""
 
 
-def merged(below: Constraints, over: Constraints) -> Constraints:
+def merge_constraints(below: Constraints, over: Constraints) -> Constraints:
     """Return the constraints of both; the second has priority."""
     free = LevelConstraint()
     return {
-        level: below.get(level, free).under(over.get(level, free)) for level in {**below, **over}
+        level: below.get(level, free).override_with(over.get(level, free))
+        for level in {**below, **over}
     }
 
 
@@ -106,7 +107,7 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
         elif (other := _contradicting_constraint(constraints, parsed)) is not None:
             faults.append(Fault(source, "--constrain", text, f"{other}, as stands before it"))
         else:
-            constraints = merged(constraints, parsed)
+            constraints = merge_constraints(constraints, parsed)
     if faults:
         raise InputError(faults)
     return constraints

@@ -174,12 +174,14 @@ def operand_bytes(
     return in_bytes(a, widths[0]), in_bytes(b, widths[1]), in_bytes(out, widths[2])
 
 
-def anywhere(which: Amount) -> bool:
+def any_true(which: Amount) -> bool:
     """Return whether any of some 0 and 1 is 1."""
     return which > 0 if isinstance(which, int) else bool(which.any())
 
 
-def either(which: Amount, numbers: tuple[int, int, int, int], other: Gang[Amount]) -> Gang[Amount]:
+def select_where(
+    which: Amount, numbers: tuple[int, int, int, int], other: Gang[Amount]
+) -> Gang[Amount]:
     """Return a gang of these numbers where ``which`` is 1, and the other where it is 0."""
     down, across, along, apart = numbers
     return Gang(

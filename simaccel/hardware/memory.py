@@ -167,12 +167,12 @@ class DramSpec(Spec):
 
     def stream(self) -> tuple[int, int]:
         """Bytes and clocks of a stream on one channel of the part, refreshes included."""
-        part, _ = self._placed()
+        part, _ = self._map_addresses()
         return stream_rate(part)
 
     def bank_clocks(self, share_bytes: Amount, rows: TileRows, *, write: bool) -> Amount:
         """Clocks of a part's channel for its share of a tile, with model banked."""
-        part, mapping = self._placed()
+        part, mapping = self._map_addresses()
         bus = bus_clocks(part, rows, share_bytes)
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
         found: Amount = with_refresh(part, larger(bus, banks)) * (share_bytes > 0)
@@ -200,14 +200,14 @@ class DramSpec(Spec):
         in_flight: Amount = larger(1, -(-number * self.latency_cycles // self.requests_in_flight))
         return in_flight
 
-    def _placed(self) -> tuple[DramPart, str]:
+    def _map_addresses(self) -> tuple[DramPart, str]:
         """Return the part, and its address map."""
         assert self.part is not None  # noqa: S101 - the model is banked
         return self.part, self.map or self.part.default_map
 
     def bound_by_banks(self, share_bytes: int, rows: TileRows, *, write: bool) -> bool:
         """Whether activates, a bank or a bank group need longer for a tile than the data bus."""
-        part, mapping = self._placed()
+        part, mapping = self._map_addresses()
         banks = bank_clocks(part, mapping, rows, self.channels, int(write))
         return bool(banks > bus_clocks(part, rows, share_bytes))
 

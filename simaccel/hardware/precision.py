@@ -86,7 +86,7 @@ class NarrowRatesSpec(Spec):
         found: dict[str, object] = dump(self)
         return {name: value for name, value in found.items() if value is not None}
 
-    def of(self, bits: Iterable[int]) -> int:
+    def rate_of(self, bits: Iterable[int]) -> int:
         """Return the MACs of a PE a cycle, of operands of so many bits.
 
         >>> rates = NarrowRatesSpec(bits8=2, bits4=4)

@@ -22,7 +22,7 @@ class InPasses(Protocol):
     def row_passes(self) -> int:
         """Passes over one element of each row."""
 
-    def priced(self, operations: Mapping[str, int]) -> Self:
+    def with_operations(self, operations: Mapping[str, int]) -> Self:
         """Return it where functions take so many operations."""
 
 
@@ -81,11 +81,11 @@ class SfuSpec(Spec):
             del found["operations"]
         return found
 
-    def chosen(self, separate: Form, merged: Form | None) -> Form:
+    def choose_form(self, separate: Form, merged: Form | None) -> Form:
         """Return a piece of work as this unit does it: merged where it has such a form, or not."""
         apart = merged is None or self.passes > 2  # noqa: PLR2004 - merged
         form = separate if apart or merged is None else merged
-        return form.priced(self.operations.counts)
+        return form.with_operations(self.operations.counts)
 
     def cycles(self, work: InPasses, elements: Amount, rows: Amount) -> Amount:
         """Cycles of a piece of work on ``elements`` in so many rows, memory unlimited.

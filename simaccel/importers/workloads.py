@@ -13,7 +13,7 @@ from typing import Any, Final, Unpack
 
 from simaccel.errors import Fault, InputError
 from simaccel.files.accounting import AccountEntry
-from simaccel.workload.building import WorkloadSizes, build, require_taken, sized
+from simaccel.workload.building import WorkloadSizes, build, require_taken, size_workload
 from simaccel.workload.language import transformer
 from simaccel.workload.workload import Workload
 
@@ -44,7 +44,7 @@ def load_workload(
             require_taken(name, kind, options)
         return _READERS[kind](name, **options)
 
-    workload = sized(read, sizes)
+    workload = size_workload(read, sizes)
     return replace(workload, account=replace(workload.account, allowed=allow_unmodelled))
 
 

@@ -46,7 +46,7 @@ class Listener(Protocol):
     ) -> None:
         """Note that ``engine`` did one thing from cycle ``start`` to ``end``."""
 
-    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
         """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles.
 
         ``uses`` are three numbers for each: when it ended, when the next one began, and the cycles
@@ -54,7 +54,7 @@ class Listener(Protocol):
         on with the next. Only during this call ``uses`` is as it is.
         """
 
-    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+    def note_held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Note the bytes that the slots of a tile held."""
 
     def position(self) -> int:

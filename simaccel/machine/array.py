@@ -96,7 +96,7 @@ class OnChipEngine(Engine):
                 if left > 0:
                     account.switch(clock.cycle, cause)
                     yield clock.timeout(left)
-            elif not channel.done(entry):
+            elif not channel.is_done(entry):
                 account.switch(clock.cycle, cause)
                 yield channel.wait(entry)
             self.stage += 1

@@ -14,11 +14,11 @@ from simaccel.machine.engine_kinds import EngineKind
 from simaccel.machine.engines import Engine, UnitEngine
 from simaccel.machine.multicast import Multicast
 from simaccel.machine.operator_barrier import OperatorBarrier
-from simaccel.machine.plan import make_plan, needed_by
+from simaccel.machine.plan import find_waiters, make_plan
 from simaccel.machine.shared_resources import SharedResources, delay_of, make_wires
 from simaccel.machine.tokens import Tokens
 from simaccel.machine.walks import CoreWalks, InstructionStreams
-from simaccel.program.overlap import near_by
+from simaccel.program.overlap import overlapping_operators
 from simaccel.units import ARRAY
 
 _ENGINES: dict[EngineKind, type[Engine]] = {
@@ -50,7 +50,9 @@ def assemble(
         for core_walks in walks.distinct
     }
     every = [plan for by_name in plans.values() for plan in by_name.items()]
-    cores = make_wires(clock, accelerator, every, walks.kinds, near_by(walks.overlaps), enclosing)
+    cores = make_wires(
+        clock, accelerator, every, walks.kinds, overlapping_operators(walks.overlaps), enclosing
+    )
     engines: list[Engine] = []
     for core, (wires, core_walks) in enumerate(zip(cores, walks.cores, strict=True)):
         wires.account = account
@@ -154,5 +156,5 @@ def _connect(
         engine.tokens += waits
         engine.needed += [
             [(tokens, ops[n]) for n in numbers if (tokens := waits[n]) is not None]
-            for numbers in needed_by(ops)
+            for numbers in find_waiters(ops)
         ]

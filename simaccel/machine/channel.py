@@ -102,7 +102,7 @@ class Channel(StatefulPart):
             self.idle_since = now - self.turns.advance(now - self.seen)
         self.seen = now
 
-    def done(self, entry: ServiceRequest) -> bool:
+    def is_done(self, entry: ServiceRequest) -> bool:
         """Whether a request has been served by now."""
         if entry is self.only:
             if self.idle_since > self.clock.cycle:
@@ -174,21 +174,21 @@ class Channel(StatefulPart):
                 return pending
             if seen.before[2] != seen.after[2]:
                 return NEVER
-            return min(pending, self.turns.limit(seen.of(3)))
+            return min(pending, self.turns.limit(seen.start_at(3)))
         if not asked:
             return NEVER
         if rings - rang == seen.cycles:
-            return self.turns.limit(seen.of(3), horizon=rings - seen.end)
-        return self._foreseen(seen)
+            return self.turns.limit(seen.start_at(3), horizon=rings - seen.end)
+        return self._limit_skip(seen)
 
-    def _foreseen(self, seen: GaugeInterval) -> int:
+    def _limit_skip(self, seen: GaugeInterval) -> int:
         """Limit a skip while the alarm foresees the finish of a large request that shrinks.
 
         It is set anew in every period, and never rings in the period after.
         """
         nearest = min(seen.before[1] - seen.start, seen.after[1] - seen.end)
         shrinks = seen.before[6::2] != seen.after[6::2]
-        return self.turns.limit(seen.of(3)) if shrinks and nearest > seen.cycles else NEVER
+        return self.turns.limit(seen.start_at(3)) if shrinks and nearest > seen.cycles else NEVER
 
     def skip(self, skip: SkippedPeriods) -> None:
         """Move on, with the alarm if it belongs to the period."""
@@ -199,7 +199,7 @@ class Channel(StatefulPart):
         self.served_cycles += (asks - asked) * skip.times
         self.seen += skip.cycles
         self.idle_since += skip.cycles
-        self.turns.skip(SkippedPeriods(seen.of(3), skip.times, (), ()))
+        self.turns.skip(SkippedPeriods(seen.start_at(3), skip.times, (), ()))
         if self.alarm is None or rang == rings:
             return
         due, alarm = self.alarm

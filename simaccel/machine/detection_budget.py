@@ -28,7 +28,7 @@ class SharedBudget:
 
     spent: int = 0
 
-    def left(self, events: int) -> int:
+    def points_left(self, events: int) -> int:
         """Return the points that nobody has taken by now; less than none after the last look."""
         return min(events // _EVENTS_PER_POOL_POINT, _POOL) - self.spent
 
@@ -52,7 +52,7 @@ class DetectionBudget:
         earned = (events - self.paid) // _EVENTS_PER_POINT
         self.points = min(self.points + earned, self.most)
         self.paid += earned * _EVENTS_PER_POINT
-        if self.advance > 0 and self.pool.left(events) > 0:
+        if self.advance > 0 and self.pool.points_left(events) > 0:
             return True
         if self.points <= (self.most // 2 if self.resting else 0):
             return False
@@ -65,7 +65,7 @@ class DetectionBudget:
         Once nothing more comes in advance, more is saved up each time that all was spent in vain.
         """
         if self.advance > 0 and events < _POOL * _EVENTS_PER_POOL_POINT:
-            needed = (1 - self.pool.left(events)) * _EVENTS_PER_POOL_POINT
+            needed = (1 - self.pool.points_left(events)) * _EVENTS_PER_POOL_POINT
         else:
             if not self.resting:
                 self.resting = True

@@ -91,12 +91,12 @@ class DmaEngine(Engine):
         account.switch(clock.cycle, Cause.BUSY)
         self.stage = 1
         for channel, piece in pieces:
-            if not channel.done(piece):
+            if not channel.is_done(piece):
                 if channel in self.wires.links:
                     account.switch(clock.cycle, Cause.CORE_NOC)
                 yield channel.wait(piece)
         self.stage = 2
-        if not port.done(entry):
+        if not port.is_done(entry):
             account.switch(clock.cycle, PORT_CAUSES[op.port])
             yield port.wait(entry)
         self.stage = 0

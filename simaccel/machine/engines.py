@@ -146,7 +146,7 @@ class Engine(StatefulPart):
                     stream = tokens[at]
                     if stream is not None:
                         self.account.enter(self.clock.cycle, op.site)
-                        event = stream.take(self._needed)
+                        event = stream.take(self._needed_tokens)
                         if event is not None:
                             yield event
                         if stream.memory:
@@ -182,7 +182,7 @@ class Engine(StatefulPart):
         self.account.switch(self.clock.cycle, Cause.IDLE)
         self.done_at = self.clock.cycle
 
-    def _needed(self) -> list[Tokens]:
+    def _needed_tokens(self) -> list[Tokens]:
         """Return what this step waits for, and the next command besides, that is to come."""
         found = [
             tokens
@@ -239,7 +239,7 @@ class Engine(StatefulPart):
 
     def _wait_for_others(self, op: Instruction) -> Waiting:
         """Wait for operators of other cores that an operator depends on."""
-        while awaited := self.meeting.awaited(op.operator):
+        while awaited := self.meeting.awaited_operator(op.operator):
             account, other, now = self.account, self.storers[awaited], self.clock.cycle
             account.enter(now, op.site)
             account.follow(now, other, Wait(awaited, "end", other.engine))
@@ -303,7 +303,7 @@ class UnitEngine(Engine):
         self.stage = 1
         yield clock.timeout(op.cycles)
         for self.stage, channel, entry in ((3, reads, read), (4, writes, write)):
-            if not channel.done(entry):
+            if not channel.is_done(entry):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         self.stage = 0

@@ -114,7 +114,7 @@ class FastForward:
         """Find how often the period since a snapshot repeats, if it does.
 
         One period less than the limits allow, because the machine may have something to set
-        right in the first one (``Channel._foreseen``).
+        right in the first one (``Channel._limit_skip``).
         """
         now, limit = self.clock.cycle, FOREVER
         if now == old.cycle:

@@ -26,10 +26,10 @@ from simaccel.machine.plan import Plan
 from simaccel.machine.probes import ChannelProbe, Probe, TileProbe
 from simaccel.machine.stateful import StatefulPart
 from simaccel.machine.walks import InstructionStreams, make_walks
-from simaccel.machine.work_totals import WorkTotals, by_name, done, together
+from simaccel.machine.work_totals import WorkTotals, by_name, sum_totals, sum_work
 from simaccel.program.fit import require_fit, require_staged
 from simaccel.program.folding import require_sums_fit
-from simaccel.program.overlap import near_by
+from simaccel.program.overlap import overlapping_operators
 from simaccel.program.program import Program
 from simaccel.units import STALLS, Cause
 
@@ -106,7 +106,7 @@ class Machine:
         self.accelerator = accelerator
         self.clock = clock or Clock()
         walks = walks or make_walks(program, accelerator)
-        near = near_by(walks.overlaps)
+        near = overlapping_operators(walks.overlaps)
         books = StallAccount if accounts else NoAccount
         self.cores, self.engines = assemble(
             self.clock, accelerator, walks, enclosing_bytes(program), books
@@ -330,8 +330,8 @@ class Machine:
         for engine in self.engines:
             engine.account.switch(total, Cause.IDLE)
         self._flush(total)
-        by_operator = done(self.engines, self.books.operators)
-        whole = together(by_operator.values())
+        by_operator = sum_work(self.engines, self.books.operators)
+        whole = sum_totals(by_operator.values())
         return Run(
             cycles=total,
             macs=whole.macs,

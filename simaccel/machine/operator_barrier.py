@@ -52,7 +52,7 @@ class OperatorBarrier(StatefulPart):
         """How often each operator has ended."""
         self.coming: dict[str, str] = {}
         """Engines whose last results are still on their way, and their operators."""
-        self.comers = {name: partial(self._come, name) for name in self.engines}
+        self.comers = {name: partial(self._admit, name) for name in self.engines}
         self.held: dict[str, simpy.Event] = {}
         """Loaders that wait for one another."""
         self.gated: dict[str, simpy.Event] = {}
@@ -72,7 +72,7 @@ class OperatorBarrier(StatefulPart):
 
     def _lead(self, operator: str, other: CoreDependence) -> int:
         """Return how often more than it has to an operator has ended that another depends on."""
-        more = self.ended[other.operator] - other.needed(self.ended[operator])
+        more = self.ended[other.operator] - other.needed_rounds(self.ended[operator])
         return more if other.common else min(more, 0) and -1
 
     def counters(self) -> Numbers:
@@ -96,7 +96,7 @@ class OperatorBarrier(StatefulPart):
             return None
         return self._arrive(engine, operator)
 
-    def _come(self, engine: str, _: simpy.Event) -> None:
+    def _admit(self, engine: str, _: simpy.Event) -> None:
         self._arrive(engine, self.coming.pop(engine))
 
     def _arrive(self, engine: str, operator: str) -> simpy.Event | None:
@@ -122,7 +122,7 @@ class OperatorBarrier(StatefulPart):
 
     def _free(self) -> dict[str, simpy.Event]:
         """Take out who waits for operators of other cores no longer."""
-        free = [one for one, (name, _) in self.depending.items() if not self.awaited(name)]
+        free = [one for one, (name, _) in self.depending.items() if not self.awaited_operator(name)]
         return {one: self.depending.pop(one)[1] for one in free}
 
     def _let_go(self, waiting: dict[str, simpy.Event]) -> None:
@@ -141,7 +141,7 @@ class OperatorBarrier(StatefulPart):
         self.gated[engine] = self.clock.event()
         return self.gated[engine]
 
-    def awaited(self, operator: str) -> str:
+    def awaited_operator(self, operator: str) -> str:
         """Name an operator of other cores that has to end before one goes on; empty if none."""
         for other in self.dependences.get(operator, ()):
             if self._lead(operator, other) < 0:

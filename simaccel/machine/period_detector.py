@@ -83,10 +83,10 @@ class PeriodDetector:
     def go_round(self) -> None:
         """Note that the loop goes round."""
         self.rest -= 1
-        if self.rest < 0 and self._left() > 0:
+        if self.rest < 0 and self._rounds_left() > 0:
             self._look()
 
-    def _left(self) -> int:
+    def _rounds_left(self) -> int:
         """Return how often the loop will still go round."""
         return self.op.trips - 1 - self.leader.iterations[self.op.depth]
 
@@ -96,7 +96,7 @@ class PeriodDetector:
             self.rest = self.paused = purse.rest(forward.clock.events, self.paused + 1)
             return
         looked_at, places = forward.looked_at, forward.places()
-        old = self._remembered(places)
+        old = self._recall_snapshot(places)
         repetition = forward.compare(self.scope, old) if old and places == old.places else None
         if old and repetition:
             self._use(old, repetition)
@@ -111,7 +111,7 @@ class PeriodDetector:
         parts, lanes = len(self.scope.parts), len(self.scope.lanes)
         return PART_POINTS * looked_at * (parts - lanes) // parts
 
-    def _remembered(self, places: list[int]) -> Snapshot | None:
+    def _recall_snapshot(self, places: list[int]) -> Snapshot | None:
         """Return the snapshot, unless it is another loop's or can't come back."""
         old = self.slot.snapshot
         if old is None or self.slot.owner is not self:
@@ -144,7 +144,7 @@ class PeriodDetector:
                 self.teller.repeat(self, repetition)
             self.slot.owner = None
             self.purse.reward((self.forward.clock.events - old.events) * repetition.times)
-        left = self._left()
+        left = self._rounds_left()
         self.rest = left if left <= _NEAR_THE_END * round_trips else 0
 
 

@@ -71,11 +71,11 @@ def make_plan(walk: Sequence[Instruction], accelerator: Accelerator) -> Plan:
     _mark_empty(plan.ops)
     plan.around += _loops_around(plan.ops, [op.trips for op in plan.ops])
     plan.uneven += _loops_around(plan.ops, _uneven(plan.ops))
-    plan.again += _again(plan.ops)
+    plan.again += _outer_loops(plan.ops)
     return plan
 
 
-def needed_by(ops: Sequence[Instruction]) -> list[Sequence[int]]:
+def find_waiters(ops: Sequence[Instruction]) -> list[Sequence[int]]:
     """Return for each step that waits those that wait for what it, or the next command, needs."""
     waits, steps = (Action.CLAIM, Action.WAIT), (Action.LOOP, Action.RELEASE, Action.POST)
     needed_by_op: list[Sequence[int]] = [()] * len(ops)
@@ -117,7 +117,7 @@ def _uneven(ops: Sequence[Instruction]) -> list[bool]:
     return found
 
 
-def _again(ops: Sequence[Instruction]) -> list[slice]:
+def _outer_loops(ops: Sequence[Instruction]) -> list[slice]:
     """Return the outermost loop around each step, and around the end of the walk, if any."""
     found = [slice(0, 0)] * (len(ops) + 1)
     for at, op in enumerate(ops):
@@ -150,7 +150,7 @@ def _ops(step: Instruction, accelerator: Accelerator) -> Iterator[Instruction]:
     command = step.command
     if isinstance(command, Compute):
         if isinstance(command.on, Folds):
-            yield from _folded(step, command, command.on, accelerator)
+            yield from _fold_instructions(step, command, command.on, accelerator)
         else:
             yield _pass(step, command, command.on, accelerator)
     elif isinstance(command, Load | Store | Reserve):
@@ -237,7 +237,7 @@ def _pass(
 
 def _sfu(step: Instruction, command: Sfu, accelerator: Accelerator) -> Instruction:
     sfu, sizes = accelerator.sfu, dict(zip(command.ranks, command.shape, strict=True))
-    cost = sfu.chosen(command.does, command.does.merged)
+    cost = sfu.choose_form(command.does, command.does.merged)
     reads = [
         (tile.view.name, times * _block_bytes(tile, sizes))
         for tile, times in zip(command.inputs, cost.reads, strict=False)
@@ -279,7 +279,7 @@ def _block_bytes(tile: Tile, sizes: Mapping[str, int]) -> int:
     return in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)
 
 
-def _folded(
+def _fold_instructions(
     step: Instruction, command: Compute, folds: Folds, accelerator: Accelerator
 ) -> Iterator[Instruction]:
     found = folds_of(command, folds, accelerator)

@@ -90,7 +90,7 @@ class ChannelProbe(Probe):
         if log:
             log[0] = max(log[0], self.since)
             for name in self.names:
-                self.listener.served(name, self.since, self.told, log)
+                self.listener.note_service(name, self.since, self.told, log)
             self.since, self.told = log[-2:]
             log.clear()
 
@@ -134,7 +134,7 @@ class ChannelProbe(Probe):
         always = sum(seen.before[5::2]) - left == seen.cycles
         if always and len({entry.direction for entry in self.channel.turns.ring}) == 1:
             return (left - 1) // seen.cycles
-        return self.channel.turns.limit(seen.of(2))
+        return self.channel.turns.limit(seen.start_at(2))
 
 
 class TileProbe(Probe):
@@ -157,7 +157,7 @@ class TileProbe(Probe):
     def flush(self, now: int) -> None:
         """Report all intervals up to ``now``."""
         if now > self.since:
-            self.listener.held(self.name, self.since, now, self.held)
+            self.listener.note_held(self.name, self.since, now, self.held)
             self.since = now
 
     def state(self) -> tuple[object, ...]:

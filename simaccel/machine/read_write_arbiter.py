@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from simaccel.machine.round_robin_arbiter import ServiceRequest, moved_on, shrinking_limit
+from simaccel.machine.round_robin_arbiter import ServiceRequest, advance_entries, shrinking_limit
 from simaccel.machine.stateful import GaugeInterval, Numbers, SkippedPeriods, StatefulPart
 
 
@@ -73,10 +73,10 @@ class ReadWriteArbiter(StatefulPart):
     def next_finish(self) -> int:
         """Cycles until the next entry leaves, if nothing arrives."""
         if not self.finish:
-            self.finish = self._until_first()
+            self.finish = self._first_finish()
         return self.finish
 
-    def _until_first(self) -> int:
+    def _first_finish(self) -> int:
         ours, theirs = self.queues[self.direction], self.queues[1 - self.direction]
         rest = ours[0].remaining - self.left
         if not theirs or rest <= 0:
@@ -149,4 +149,4 @@ class ReadWriteArbiter(StatefulPart):
     def skip(self, skip: SkippedPeriods) -> None:
         """Shrink large entries; successors take the place of the others."""
         self.finish = 0
-        moved_on(self.ring, skip)
+        advance_entries(self.ring, skip)

@@ -115,10 +115,10 @@ class RoundRobinArbiter(StatefulPart):
         if len(self.ring) == 1:
             return self.gap + self.ring[0].remaining
         if not self.finish:
-            self.finish = self._finish_of(*self._first())
+            self.finish = self._finish_of(*self._next_departure())
         return self.finish
 
-    def _first(self) -> tuple[int, int]:
+    def _next_departure(self) -> tuple[int, int]:
         """Return the whole rounds that pass before an entry leaves, and its place in the ring."""
         quantum, ring = self.quantum, self.ring
         rounds = [(entry.remaining - 1) // quantum for entry in ring]
@@ -148,7 +148,7 @@ class RoundRobinArbiter(StatefulPart):
     def _leave(self) -> None:
         """Go to the next finish. Who stands before the one that leaves had one turn more."""
         ring, quantum = self.ring, self.quantum
-        rounds, place = self._first()
+        rounds, place = self._next_departure()
         ring[0].remaining += quantum - self.left
         for at, entry in enumerate(ring):
             entry.remaining -= quantum * (rounds + (at < place))
@@ -217,7 +217,7 @@ class RoundRobinArbiter(StatefulPart):
     def skip(self, skip: SkippedPeriods) -> None:
         """Shrink large entries; successors take the place of the others."""
         self.finish = 0
-        moved_on(self.ring, skip)
+        advance_entries(self.ring, skip)
 
 
 def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
@@ -239,7 +239,7 @@ def shrinking_limit(seen: GaugeInterval, beyond: int) -> int:
     return limit
 
 
-def moved_on(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
+def advance_entries(entries: Sequence[ServiceRequest], skip: SkippedPeriods) -> None:
     """Shrink entries that waited all the time; successors take the place of the others."""
     before, after = skip.stretch.before, skip.stretch.after
     for at, entry in enumerate(entries):

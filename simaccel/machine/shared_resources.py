@@ -73,7 +73,7 @@ def make_wires(
         name: DramChannels(clock, backing, transfers[name])
         for name, backing in accelerator.every_backing.items()
     }
-    requests, shared = count(1), _shared(plans, kinds, near)
+    requests, shared = count(1), _shared_pipes(plans, kinds, near)
     links = {name: Channel(clock, RoundRobinArbiter(turn)) for name in accelerator.cores.every_link}
     return [
         SharedResources(
@@ -104,7 +104,7 @@ def _transfers(
     return found
 
 
-def _shared(
+def _shared_pipes(
     plans: Collection[tuple[str, Plan]],
     kinds: Mapping[str, EngineKind],
     near: Mapping[str, Collection[str]],

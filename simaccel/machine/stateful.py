@@ -42,7 +42,7 @@ class GaugeInterval(NamedTuple):
         """Return how many more periods end before the cycle ``due``."""
         return (due - 1 - self.end) // self.cycles
 
-    def of(self, first: int) -> GaugeInterval:
+    def start_at(self, first: int) -> GaugeInterval:
         """Return the stretch of the gauges from number ``first`` on."""
         return GaugeInterval(self.start, self.end, self.before[first:], self.after[first:])
 

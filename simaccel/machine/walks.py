@@ -200,7 +200,7 @@ class _Builder:
         }
         outside, core = self.core, core_of(node, self.core)
         if core is None or (core and not is_spread(node)):
-            items = self._elsewhere(node, node.name)
+            items = self._skip_others(node, node.name)
         else:
             self.core = core
             items = self.body(node.body, node.tiles, node.name, 0)
@@ -227,18 +227,18 @@ class _Builder:
             items.append(PlacedInstruction(engine, meet))
         return items
 
-    def _across(self, node: ProgramLoop, operator: str) -> list[Item]:
+    def _build_core_loop(self, node: ProgramLoop, operator: str) -> list[Item]:
         """Turn the core's iteration of a loop over cores into items, if it has one."""
         left = core_inside(node, self.core)
         if left is None:
-            return self._elsewhere(node, operator)
+            return self._skip_others(node, operator)
         outside, self.core, self.around = (self.core, self.around), left, (*self.around, node)
         self.slots = rings(node.body, node.tiles)
         items = self.body(node.body, node.tiles, operator, 0)
         self.core, self.around = outside
         return items
 
-    def _elsewhere(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:
+    def _skip_others(self, node: ProgramLoop | Operator, operator: str) -> list[Item]:
         """Leave out what other cores do; all number their sites alike."""
         kept = self.tokens, self.ends, self.core, self.slots
         self.tokens, self.ends, self.core = {}, {}, 0
@@ -249,7 +249,7 @@ class _Builder:
 
     def _loop(self, node: ProgramLoop, operator: str) -> list[Item]:
         if node.core is not None:
-            return self._across(node, operator)
+            return self._build_core_loop(node, operator)
         items = self.body(node.body, node.tiles, operator, node.ahead)
         if not node.ahead:
             return [InstructionLoop(next(self.sites), node.trips, tuple(items))]
@@ -335,7 +335,7 @@ class _Builder:
             # a loop that goes round has promised the tile to its first engine
             astray = promised not in ("", first) or promised == first == holder
             if astray or (cyclic and holder != last):
-                raise self._tangled(tile, operator)
+                raise self._tangled_error(tile, operator)
             if holder not in ("", first):
                 tokens = self._ready(operator, tile, holder, first)
                 if not promised:
@@ -345,19 +345,19 @@ class _Builder:
                         _pass(holder, Action.POST, tokens),
                         tile,
                     )
-                out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
+                out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
                 if not cyclic:
                     wait = _pass(first, Action.WAIT, tokens)
                     put_before(out, len(out) - 1, wait, tile)
             else:
-                out.append(self._inside(item, tile, operator, first, last, cyclic=cyclic))
+                out.append(self._thread_body(item, tile, operator, first, last, cyclic=cyclic))
             holder, spot = last, len(out) - 1
             promised = first if cyclic else ""
         if promised:
-            raise self._tangled(tile, operator)
+            raise self._tangled_error(tile, operator)
         return out
 
-    def _inside(
+    def _thread_body(
         self, item: Item, tile: Tile, operator: str, first: str, last: str, *, cyclic: bool
     ) -> Item:
         """Thread the body of a loop in which several engines touch an outer tile."""
@@ -372,7 +372,7 @@ class _Builder:
         return replace(item, items=tuple(body))
 
     @staticmethod
-    def _tangled(tile: Tile, operator: str) -> ProgramError:
+    def _tangled_error(tile: Tile, operator: str) -> ProgramError:
         return ProgramError(
             f"{operator}: tile {tile.name} passes between engines in a loop and leaves it by "
             f"another engine than it goes round to; peel the first or the last iteration"

@@ -23,7 +23,7 @@ class WorkTotals:
     """(level and direction, tensor) -> bytes."""
 
 
-def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
+def sum_work(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkTotals]:
     """Sum what the executed steps of each operator did."""
     totals = {name: WorkTotals() for name in operators}
     for engine in engines:
@@ -38,7 +38,7 @@ def done(engines: Sequence[Engine], operators: Iterable[str]) -> dict[str, WorkT
     return totals
 
 
-def together(parts: Iterable[WorkTotals]) -> WorkTotals:
+def sum_totals(parts: Iterable[WorkTotals]) -> WorkTotals:
     """Add up what operators did."""
     found = WorkTotals()
     for one in parts:

@@ -9,11 +9,11 @@ from simaccel.errors import Fault, InputError, MistakeError, suggest
 from simaccel.hardware import Accelerator
 from simaccel.mapping import coverage, legality, units, vectors
 from simaccel.mapping.chips.sharding import group_places, is_sharded, shard, spreads
-from simaccel.mapping.cores import across
+from simaccel.mapping.cores import spread_faults
 from simaccel.mapping.lifetimes import lives
 from simaccel.mapping.node_text import node_text
 from simaccel.mapping.places import crossings
-from simaccel.mapping.space import held_around, space_of
+from simaccel.mapping.space import holding_tensor, space_of
 from simaccel.mapping.structure import Finding, structure
 from simaccel.mapping.text import tree_text
 from simaccel.mapping.tree import BUFFER, PE, Group, Keep, Mapping, ResidentScope
@@ -22,23 +22,23 @@ from simaccel.mapping.walk import Site, TreeWalk, walk
 from simaccel.workload import Workload, operands_of
 
 RULES = (
-    legality.once,
+    legality.repeat_faults,
     legality.parts,
     legality.sums,
     legality.folds,
-    coverage.made,
-    legality.remade,
+    coverage.coverage_faults,
+    legality.remake_faults,
     legality.reads,
     legality.homes,
     legality.in_place,
-    legality.ahead,
+    legality.ahead_faults,
     vectors.windows,
     vectors.axes,
     units.sums_of_ranks,
     units.keeps,
     units.lifetimes,
-    units.alike,
-    units.inside,
+    units.keep_faults,
+    units.node_faults,
     units.inmost,
 )
 
@@ -179,7 +179,7 @@ def _group(
         return findings, None
     space = space_of(workload, group)
     count = None if accelerator is None else accelerator.cores.count
-    findings = across(group, space, count, around)
+    findings = spread_faults(group, space, count, around)
     if findings:
         return findings, None
     walked = walk(space, group, around)
@@ -196,9 +196,9 @@ def _operands(
     workload: Workload, walked: TreeWalk, site: Site, around: tuple[Keep, ...]
 ) -> Iterator[Finding]:
     """Yield operands that aren't where their unit needs them, kept around the group or in it."""
-    for use, view in walked.seen(site).uses:
+    for use, view in walked.bound_leaf(site).uses:
         name = walked.root(use)
-        held = held_around(workload, name, around)
+        held = holding_tensor(workload, name, around)
         regions = [keep for keep in around if keep.tensor == held]
         inside = [keep for keep in regions if _covers(keep, view, site)]
         kept = next(site.keeps(name), None) is not None
@@ -299,11 +299,11 @@ def _region(keep: Keep, view: TensorView, place: str) -> Iterator[Finding]:
 
 def _uses(workload: Workload, one: TreeWalk, keep: Keep, around: ResidentScope) -> bool:
     return any(
-        held_around(workload, one.root(use), around.keeps) == keep.tensor
+        holding_tensor(workload, one.root(use), around.keeps) == keep.tensor
         and next(site.keeps(one.root(use)), None) is None
         and _covers(keep, view, site)
         for site in one.sites
-        for use, view in one.seen(site).uses
+        for use, view in one.bound_leaf(site).uses
     )
 
 
@@ -373,7 +373,7 @@ def _check_apart(
     own: dict[str, set[bool]] = {}
     for walked in walks if not keep.region else ():
         for site in walked.sites:
-            for use, _ in walked.seen(site).uses:
+            for use, _ in walked.bound_leaf(site).uses:
                 if use != keep.tensor and _holds_tensor(keep, use, around, walked):
                     has = next(site.keeps(walked.root(use)), None) is not None
                     own.setdefault(use, set()).add(has)
@@ -384,7 +384,7 @@ def _check_apart(
 
 
 def _holds_tensor(keep: Keep, name: str, around: ResidentScope, one: TreeWalk) -> bool:
-    held = held_around(one.space.workload, one.root(name), around.keeps)
+    held = holding_tensor(one.space.workload, one.root(name), around.keeps)
     return held == keep.tensor
 
 

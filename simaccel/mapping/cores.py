@@ -133,7 +133,7 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
     """Return the pieces that cores have, that of core 0 first."""
     by_place: dict[_Place, list[tuple[int, tuple[int, ...]]]] = {}
 
-    def below(
+    def collect_below(
         spreads: Sequence[Spread],
         sizes: Map[str, int],
         place: tuple[int, ...],
@@ -146,9 +146,9 @@ def shares(cut: CoreCut) -> tuple[CoreShare, ...]:
         for piece, inside in pieces(spreads, sizes):
             for number in range(piece.count):
                 there = core + piece.core + number * piece.apart
-                below(spreads[1:], inside, (*place, piece.start), there, (*digits, number))
+                collect_below(spreads[1:], inside, (*place, piece.start), there, (*digits, number))
 
-    below(cut.spreads, dict(cut.sizes), (), 0, ())
+    collect_below(cut.spreads, dict(cut.sizes), (), 0, ())
     return tuple(
         CoreShare(
             tuple(core for core, _ in cores), dict(piece), tuple(digits for _, digits in cores)
@@ -161,7 +161,7 @@ _Place = tuple[tuple[int, ...], tuple[tuple[str, int], ...]]
 """Where pieces of one size begin, by spread, and the sizes of ranks."""
 
 
-def across(
+def spread_faults(
     group: Group, space: IterationSpace, count: int | None, around: Sequence[Keep]
 ) -> list[Finding]:
     """Return what is wrong with a group's spreads over ``count`` cores (None: as many as it takes).
@@ -178,7 +178,9 @@ def across(
     if not spreads or findings:
         return findings
     for at, spread in enumerate(spreads):
-        findings += [(f"tree[{at}]", node_text(spread), why) for why in apart(spread.rank, space)]
+        findings += [
+            (f"tree[{at}]", node_text(spread), why) for why in piece_faults(spread.rank, space)
+        ]
     taken = cores_of(spreads, space.sizes)
     count = count if group.place is None else len(group.place)
     if count is not None and taken > count:
@@ -194,7 +196,7 @@ def across(
     return findings
 
 
-def apart(rank: str, space: IterationSpace) -> Iterator[str]:
+def piece_faults(rank: str, space: IterationSpace) -> Iterator[str]:
     """Yield why cores can't have pieces of a rank each."""
     for seen in space.operators:
         ranks = {r for own in seen.ranks for r, _ in space.derived.get(own, ((own, 1),))}

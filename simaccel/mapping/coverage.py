@@ -26,10 +26,10 @@ from simaccel.workload import Workload
 Ints = npt.NDArray[np.int64]
 
 
-def made(walk: TreeWalk) -> Iterator[Finding]:
+def coverage_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield leaves that leave positions out, and those that make again what leaves the group."""
     for site in walk.sites:
-        seen, text = walk.seen(site), node_text(site.do)
+        seen, text = walk.bound_leaf(site), node_text(site.do)
         name, own = seen.output.name, walk.ranks_of(site)
         leaves = name in walk.space.escapes
         for rank in dict.fromkeys(rank for _, rank in site.cutting() if rank not in own):
@@ -61,7 +61,7 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
     padded, and where something that stays on chip is made again.
     """
     counter: Counter[str] = Counter()
-    for group, around in mapping.placed():
+    for group, around in mapping.groups_with_keeps():
         walked = walk(space_of(workload, group), group, around)
         for site in walked.sites:
             name = site.do.operator
@@ -71,7 +71,7 @@ def work_of(workload: Workload, mapping: Mapped) -> dict[str, int]:
 
 def _points(walk: TreeWalk, site: Site) -> int:
     """Return the points that a leaf goes over in all iterations of the loops outside."""
-    seen, own = walk.seen(site), walk.ranks_of(site)
+    seen, own = walk.bound_leaf(site), walk.ranks_of(site)
     again = {rank for _, rank in site.cutting() if rank not in own}
     points = math.prod(_count(site, rank) for rank in again)
     derived = walk.space.derived
@@ -118,14 +118,14 @@ def leaves_gaps(maker: Site, reader: Site, terms: Terms) -> bool:
     block of a rank with a stride makes its positions and those between them, not those up to the
     next block.
     """
-    shared = maker.shared(reader)
+    shared = maker.shared_steps(reader)
     if any(isinstance(step.node, Part) for step in (*maker.steps[shared:], *reader.steps[shared:])):
         return False
-    made, read = (_covered(site, terms, shared) for site in (maker, reader))
+    made, read = (_covered_positions(site, terms, shared) for site in (maker, reader))
     return bool((read & ~made).any())
 
 
-def _covered(site: Site, terms: Terms, start: int) -> npt.NDArray[np.bool_]:
+def _covered_positions(site: Site, terms: Terms, start: int) -> npt.NDArray[np.bool_]:
     """Return which positions of a sum of ranks a leaf's blocks cover, cut from a step on."""
     inside = site.steps[start:]
     sizes = inside[0].sizes if inside else site.sizes

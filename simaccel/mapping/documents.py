@@ -195,10 +195,10 @@ class MappingReader:
     def part(self, raw: object, where: str) -> Group | ResidentScope:
         """Read a group, or groups with what is kept around them."""
         if isinstance(raw, dict) and "groups" in raw:
-            return self.around(raw, where)
+            return self.read_around(raw, where)
         return self.group(raw, where)
 
-    def around(self, raw: Map[str, Any], where: str) -> ResidentScope:
+    def read_around(self, raw: Map[str, Any], where: str) -> ResidentScope:
         """Read what is kept around groups."""
         self.section(raw, where, ("keep", "groups"), (), _A_GROUP)
         keeps: list[Keep] = []

@@ -21,7 +21,7 @@ from simaccel.workload import Vector
 from simaccel.workload.matmul import part_of
 
 
-def once(walk: TreeWalk) -> Iterator[Finding]:
+def repeat_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield operators that are done nowhere, or twice."""
     for seen in walk.space.operators:
         sites = [site for site in walk.sites if site.do.operator == seen.name]
@@ -51,7 +51,7 @@ def parts(walk: TreeWalk) -> Iterator[Finding]:
 def sums(walk: TreeWalk) -> Iterator[Finding]:
     """Yield sums whose tile stands inside of parts of what is added up: each would begin anew."""
     for site in walk.sites:
-        seen = walk.seen(site)
+        seen = walk.bound_leaf(site)
         name = walk.root(seen.output.name)
         for at, step in enumerate(site.steps):
             if isinstance(step.node, Part) and step.cuts in seen.reduced:
@@ -63,7 +63,7 @@ def sums(walk: TreeWalk) -> Iterator[Finding]:
 
 def _meeting(one: Site, two: Site) -> Fork | Part | None:
     """Return the fork or part whose branches two leaves are in."""
-    at = one.shared(two)
+    at = one.shared_steps(two)
     node = one.steps[at].node if at < len(one.steps) else None
     return node if isinstance(node, Fork | Part) else None
 
@@ -73,7 +73,7 @@ def folds(walk: TreeWalk) -> Iterator[Finding]:
     for site in walk.sites:
         if site.do.unit != ARRAY:
             continue
-        seen, text = walk.seen(site), node_text(site.do)
+        seen, text = walk.bound_leaf(site), node_text(site.do)
         if len(seen.inputs) != 2:  # noqa: PLR2004 - a product has two factors
             yield site.place, text, f"two inputs; {seen.name} has {len(seen.inputs)}"
             continue
@@ -104,10 +104,10 @@ def _find_misplaced(site: Site, seen: BoundOperator) -> Iterator[Finding]:
             yield step.place, node_text(node), allowed
 
 
-def remade(walk: TreeWalk) -> Iterator[Finding]:
+def remake_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield leaves that make a tile again into itself, or add to sums again."""
     for site in walk.sites:
-        seen, own = walk.seen(site), walk.ranks_of(site)
+        seen, own = walk.bound_leaf(site), walk.ranks_of(site)
         name = walk.root(seen.output.name)
         home = walk.home(site, name, seen.output)
         reductions = [at for at, rank in site.cutting() if rank in seen.reduced]
@@ -141,7 +141,7 @@ def reads(walk: TreeWalk) -> Iterator[Finding]:
     """Yield reads of what isn't there: made later, elsewhere, in pieces, or not added up yet."""
     order = {site: at for at, site in enumerate(walk.sites)}
     for site in walk.sites:
-        seen = walk.seen(site)
+        seen = walk.bound_leaf(site)
         for name, view in zip(seen.names, seen.inputs, strict=True):
             for maker in walk.makers.get(view.name, ()):
                 if isinstance(_meeting(site, maker), Part):
@@ -155,14 +155,14 @@ def reads(walk: TreeWalk) -> Iterator[Finding]:
                 else:
                     yield from _find_unfinished(walk, site, maker, view)
                     yield from _partial(walk, site, maker, view)
-                    yield from _between(walk, site, maker)
+                    yield from _gap_faults(walk, site, maker)
 
 
 def _find_unfinished(
     walk: TreeWalk, site: Site, maker: Site, view: TensorView
 ) -> Iterator[Finding]:
-    made = walk.seen(maker)
-    for _, rank in site.cutting(site.shared(maker)):
+    made = walk.bound_leaf(maker)
+    for _, rank in site.cutting(site.shared_steps(maker)):
         if rank in made.reduced:
             allowed = (
                 f"loop {rank} inside of the branch of do {made.name}: {view.name} is summed up "
@@ -173,8 +173,8 @@ def _find_unfinished(
 
 def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Iterator[Finding]:
     """Yield shared loops that give the reader another piece than the maker."""
-    made = walk.seen(maker).output
-    cut = {rank for _, rank in site.cutting(site.shared(maker))}
+    made = walk.bound_leaf(maker).output
+    cut = {rank for _, rank in site.cutting(site.shared_steps(maker))}
     for mine, its in zip(walk.dims(view), walk.dims(made), strict=True):
         wrong = cut & {rank for rank, _ in (*mine, *its)}
         if mine != its and wrong:
@@ -183,10 +183,10 @@ def _partial(walk: TreeWalk, site: Site, maker: Site, view: TensorView) -> Itera
             yield site.place, node_text(site.do), allowed
 
 
-def _between(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
+def _gap_faults(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
     """Yield ranks with a stride of which a leaf reads positions between its maker's blocks."""
-    made = walk.seen(maker)
-    for rank in walk.seen(site).ranks:
+    made = walk.bound_leaf(maker)
+    for rank in walk.bound_leaf(site).ranks:
         terms = walk.space.derived.get(rank, ())
         if rank not in made.ranks or max((c for _, c in terms), default=1) == 1:
             continue
@@ -203,29 +203,29 @@ def _between(walk: TreeWalk, site: Site, maker: Site) -> Iterator[Finding]:
 def homes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield intermediates that aren't kept in what the branches of maker and readers share."""
     for site in walk.sites:
-        seen = walk.seen(site)
+        seen = walk.bound_leaf(site)
         for name, view in zip(seen.names, seen.inputs, strict=True):
             root = walk.root(name)
             for maker in walk.makers.get(view.name, ()):
                 if isinstance(_meeting(site, maker), Part) or name != view.name:
                     continue
                 own, its = (next(end.keeps(root), None) for end in (site, maker))
-                shared = site.shared(maker)
-                if (own is None and its is None) or _both(own, its, shared):
+                shared = site.shared_steps(maker)
+                if (own is None and its is None) or _are_both_below(own, its, shared):
                     continue
                 allowed = f"keep {root} {BUFFER} outside of the branches of {maker.do.operator} "
                 allowed += f"and {seen.name}, which share it"
                 yield site.place, node_text(site.do), allowed
 
 
-def _both(mine: int | None, its: int | None, shared: int) -> bool:
+def _are_both_below(mine: int | None, its: int | None, shared: int) -> bool:
     return mine is not None and its is not None and max(mine, its) < shared
 
 
 def in_place(walk: TreeWalk) -> Iterator[Finding]:
     """Yield work in place on what is needed later, or that isn't laid out alike."""
     for at, site in enumerate(walk.sites):
-        seen, text = walk.seen(site), node_text(site.do)
+        seen, text = walk.bound_leaf(site), node_text(site.do)
         made = seen.output.name
         if made not in walk.aliases:
             continue
@@ -240,11 +240,11 @@ def in_place(walk: TreeWalk) -> Iterator[Finding]:
         for other in walk.sites[at + 1 :]:
             if isinstance(_meeting(site, other), Part) or other.do.operator == seen.name:
                 continue
-            if source in walk.seen(other).names:
+            if source in walk.bound_leaf(other).names:
                 yield site.place, text, f"{allowed} by {other.do.operator}"
 
 
-def ahead(walk: TreeWalk) -> Iterator[Finding]:
+def ahead_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield branches that can't run an iteration early."""
     forks = {
         step.place: (site, at)
@@ -298,7 +298,7 @@ def _crossing(
 
 def _touched_tiles(walk: TreeWalk, site: Site) -> Iterator[tuple[str, TensorView]]:
     """Yield the tiles that a leaf touches, sums that an online one corrects too."""
-    seen = walk.seen(site)
+    seen = walk.bound_leaf(site)
     for use, view in seen.uses:
         yield walk.root(use), view
     if isinstance(seen.operator, Vector):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from simaccel.mapping.space import held_around
+from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree, nodes
 from simaccel.numbers import in_bytes
 from simaccel.workload import Workload, operands_of
@@ -42,7 +42,7 @@ def holder(workload: Workload, group: Group, tensor: str, keeps: Sequence[Keep])
     is in the other parts.
     """
     whole = {keep.tensor: not keep.region for keep in keeps}
-    held = held_around(workload, tensor, keeps)
+    held = holding_tensor(workload, tensor, keeps)
     if held not in whole:
         return None
     while whole[held] and tensor != held:

@@ -119,7 +119,7 @@ class LineReader:
         """Return whether one of some words comes next."""
         return bool(self.left) and self.left[0] in words
 
-    def taken(self, word: str) -> bool:
+    def take_word(self, word: str) -> bool:
         """Take a word if it comes next, and say whether it did."""
         if self.is_next(word):
             self.left.pop(0)
@@ -128,7 +128,7 @@ class LineReader:
 
     def need(self, word: str) -> None:
         """Take a word that must come next."""
-        if not self.taken(word):
+        if not self.take_word(word):
             raise self.fault()
 
     def word(self) -> str:
@@ -180,11 +180,11 @@ def parse_node(text: str) -> tuple[Node, ...]:
     if kind == "loop":
         node = Loop(words.name(), words.number())
     elif kind == "spread":
-        node = Spread(words.name(), words.number(), _one_of(words, (*FANS, *ACROSS)))
+        node = Spread(words.name(), words.number(), _read_choice(words, (*FANS, *ACROSS)))
     elif kind == "do":
         node = _do(words)
     elif kind == "fork":
-        node = Fork((), words.number() if words.taken("ahead") else 0)
+        node = Fork((), words.number() if words.take_word("ahead") else 0)
     else:
         node = _part(words)
     words.end()
@@ -198,7 +198,7 @@ def parse_place(words: LineReader) -> range:
         LineError: they are no such cores.
 
     """
-    if words.taken("core"):
+    if words.take_word("core"):
         first = last = words.number()
     else:
         words.need("cores")
@@ -221,7 +221,7 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
     words = LineReader(text, _SHAPES["keep"])
     words.need("keep")
     keeps = [_keep(words)]
-    while words.taken(","):
+    while words.take_word(","):
         keeps.append(_keep(words))
     words.end()
     return tuple(keeps)
@@ -229,14 +229,14 @@ def parse_keeps(text: str) -> tuple[Keep, ...]:
 
 def _keep(words: LineReader) -> Keep:
     tensor, region = words.name(), []
-    if words.taken("["):
+    if words.take_word("["):
         region.append(_span(words))
-        while words.taken(","):
+        while words.take_word(","):
             region.append(_span(words))
         words.need("]")
     level = words.name()
     slots = 1 if not words.left or words.is_next(",", "anew") else words.number("x")
-    return Keep(tensor, level, slots, tuple(region), words.taken("anew"))
+    return Keep(tensor, level, slots, tuple(region), words.take_word("anew"))
 
 
 def _span(words: LineReader) -> Span:
@@ -247,8 +247,8 @@ def _span(words: LineReader) -> Span:
 
 
 def _do(words: LineReader) -> Do:
-    operator, unit = words.name(), _one_of(words, LEAF_UNITS)
-    return Do(operator, unit, _one_of(words, STATIONARITIES) if words.left else None)
+    operator, unit = words.name(), _read_choice(words, LEAF_UNITS)
+    return Do(operator, unit, _read_choice(words, STATIONARITIES) if words.left else None)
 
 
 def _part(words: LineReader) -> Part:
@@ -259,7 +259,7 @@ def _part(words: LineReader) -> Part:
     return Part(rank, tuple(sizes), ())
 
 
-def _one_of(words: LineReader, known: Sequence[T]) -> T:
+def _read_choice(words: LineReader, known: Sequence[T]) -> T:
     word = words.word()
     for one in known:
         if one == word:

@@ -22,17 +22,17 @@ def crossings(
     """
     known: dict[range, str] = {}
     count = None if cores is None else cores.count
-    for at, (group, around) in zip(where, mapping.placed(), strict=True):
+    for at, (group, around) in zip(where, mapping.groups_with_keeps(), strict=True):
         if group.place is not None:
             text = place_text(group.place)
-            for allowed in _why_not(group.place, around, known, count):
+            for allowed in _place_problems(group.place, around, known, count):
                 yield f"{at}.place", text, allowed
             known.setdefault(group.place, f"{at} ({group.name})")
     if cores is not None and cores.shared_buffer is not None:
-        yield from _crowded(workload, mapping, cores.shared_buffer.capacity_bytes)
+        yield from _crowded_order(workload, mapping, cores.shared_buffer.capacity_bytes)
 
 
-def _why_not(
+def _place_problems(
     place: range, around: Sequence[Keep], known: dict[range, str], count: int | None
 ) -> Iterator[str]:
     if around:
@@ -46,7 +46,7 @@ def _why_not(
             yield f"{place_text(other)} as {owner} has, some of them, none of them, or all and more"
 
 
-def _crowded(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:
+def _crowded_order(workload: Workload, mapping: Mapping, most: int) -> Iterator[Finding]:
     """Yield an order of groups in which too much is in the buffer that cores share."""
     steps = [[name for group in step for name in group.operators] for step in _steps(mapping)]
     if {name for step in steps for name in step} != set(workload.by_name):

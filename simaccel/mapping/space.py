@@ -84,7 +84,7 @@ class IterationSpace:
         """Ranks whose positions vector operators go by: axes, and rows of masks."""
         return frozenset((*self.axes.values(), *self.rows.values()))
 
-    def seen(self, name: str) -> BoundOperator:
+    def bound_operator(self, name: str) -> BoundOperator:
         """Return an operator by its name; KeyError if the group lacks it."""
         return {one.name: one for one in self.operators}[name]
 
@@ -199,10 +199,10 @@ def mergeable(workload: Workload, operators: Sequence[str]) -> dict[str, tuple[s
                         alone.add(rank)
                 where.append((at, number, rank in view.names))
         kinds.setdefault(rank if rank in alone else tuple(where), []).append(rank)
-    return {joined(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
+    return {joined_name(ranks): tuple(ranks) for ranks in kinds.values() if len(ranks) > 1}
 
 
-def joined(ranks: Sequence[str]) -> str:
+def joined_name(ranks: Sequence[str]) -> str:
     """Return the name of ranks that are seen as one."""
     return "".join(ranks) if all(len(rank) == 1 for rank in ranks) else "_".join(ranks)
 
@@ -361,7 +361,7 @@ def aliases_of(space: IterationSpace, tree: Tree, around: Sequence[Keep]) -> dic
     return aliases
 
 
-def held_around(workload: Workload, name: str, around: Sequence[Keep]) -> str:
+def holding_tensor(workload: Workload, name: str, around: Sequence[Keep]) -> str:
     """Return the tensor kept around a group whose tile holds another, made in it in place.
 
     The name itself if it is kept, or if nothing around holds it.

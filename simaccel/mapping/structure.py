@@ -33,7 +33,7 @@ LEVELS = (BUFFER, PE)
 
 def structure(workload: Workload, group: Group) -> list[Finding]:
     """Return what is wrong with the names, sizes and places of a group's nodes."""
-    found = together(workload, group)
+    found = fusion_faults(workload, group)
     if found:
         return found
     space = space_of(workload, group)
@@ -41,7 +41,7 @@ def structure(workload: Workload, group: Group) -> list[Finding]:
     return list(checker.tree(group.tree, "tree", dict(space.sizes), frozenset(space.sizes)))
 
 
-def together(workload: Workload, group: Group) -> list[Finding]:
+def fusion_faults(workload: Workload, group: Group) -> list[Finding]:
     """Return why no tree runs a group's operators as one, with its merged and padded ranks."""
     found = list(_operators(workload, group))
     if found:
@@ -171,7 +171,7 @@ class _Checker:
         self, node: Node, where: str, below: Tree, sizes: Mapping[str, int]
     ) -> Iterator[Finding]:
         if isinstance(node, Loop | Spread):
-            yield from self._cut(node, where, below)
+            yield from self._check_cut(node, where, below)
         elif isinstance(node, Keep):
             yield from self._keep(node, where, below)
         elif isinstance(node, Do):
@@ -184,7 +184,7 @@ class _Checker:
         else:
             yield from self._part(node, where, sizes)
 
-    def _known(self, rank: str, where: str, text: str, below: Tree) -> Iterator[Finding]:
+    def _check_rank(self, rank: str, where: str, text: str, below: Tree) -> Iterator[Finding]:
         if rank in self.space.derived:
             terms = "+".join(one for one, _ in self.space.derived[rank])
             yield where, text, f"a rank that isn't the sum of others; {rank} is {terms}"
@@ -201,9 +201,9 @@ class _Checker:
                 found |= dict.fromkeys(one for one, _ in self.space.derived.get(rank, ((rank, 1),)))
         return list(found)
 
-    def _cut(self, node: Loop | Spread, where: str, below: Tree) -> Iterator[Finding]:
+    def _check_cut(self, node: Loop | Spread, where: str, below: Tree) -> Iterator[Finding]:
         text = node_text(node)
-        yield from self._known(node.rank, where, text, below)
+        yield from self._check_rank(node.rank, where, text, below)
         most = self.space.sizes.get(node.rank, node.tile)
         if not 1 <= node.tile <= most:
             yield where, text, f"pieces of 1 to {most}, the size of {node.rank}"
@@ -242,7 +242,7 @@ class _Checker:
         if node.operator not in known:
             yield where, text, f"an operator of the group; {suggest(node.operator, known)}"
             return
-        vector = isinstance(self.space.seen(node.operator).operator, Vector)
+        vector = isinstance(self.space.bound_operator(node.operator).operator, Vector)
         if vector != (node.unit == SFU):
             allowed = "sfu, as it is a vector operator" if vector else "array or mac, for an einsum"
             yield where, text, allowed
@@ -251,7 +251,7 @@ class _Checker:
 
     def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:
         text, below = node_text(node), tuple(one for tree in node.branches for one in tree)
-        unknown = list(self._known(node.rank, where, text, below))
+        unknown = list(self._check_rank(node.rank, where, text, below))
         yield from unknown
         if unknown:
             return

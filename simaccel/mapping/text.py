@@ -169,7 +169,7 @@ class _Parser:
             where = f"line {line.number}"
             raise InputError([Fault(self.file, where, error.value, error.allowed)]) from None
 
-    def _inside(self, indent: int) -> bool:
+    def _is_inside(self, indent: int) -> bool:
         return bool(self.left) and self.left[0].indent >= indent
 
     def end(self, allowed: str) -> None:
@@ -182,18 +182,18 @@ class _Parser:
         """Take a mapping."""
         document = self._read(_header, _HEADER)
         document["groups"] = groups = []
-        while self._inside(1):
-            groups.append(self._around() if self.left[0].text == "around" else self._group())
+        while self._is_inside(1):
+            groups.append(self._read_around() if self.left[0].text == "around" else self._group())
         self.end("group or around, indented by two spaces")
         return document
 
-    def _around(self) -> dict[str, Any]:
+    def _read_around(self) -> dict[str, Any]:
         indent = self.left.pop(0).indent + 1
         keeps, groups = list[str](), []
-        if self._inside(indent) and self.left[0].text.startswith(_KEEP):
+        if self._is_inside(indent) and self.left[0].text.startswith(_KEEP):
             line = self.left.pop(0)
             keeps.append(TextLine(line.text.removeprefix(_KEEP), line.number))
-        while self._inside(indent):
+        while self._is_inside(indent):
             groups.append(self._group())
         return {"keep": keeps, "groups": groups}
 
@@ -215,7 +215,7 @@ class _Parser:
 
     def _branches(self, least: int) -> list[list[Any]]:
         branches: list[list[Any]] = []
-        while self._inside(least) and self.left[0].text == "|":
+        while self._is_inside(least) and self.left[0].text == "|":
             indent = self.left.pop(0).indent
             inner = self.left[0].indent if self.left else 0
             branches.append(self.tree(inner) if inner > indent else [])
@@ -239,16 +239,16 @@ def _group_of(text: str) -> dict[str, Any]:
     operators: list[str] = []
     if words.left and not words.is_next(ON, MERGING, PADDED):
         operators.append(words.name())
-    while words.taken("+"):
+    while words.take_word("+"):
         operators.append(words.name())
-    place = {"place": place_text(parse_place(words))} if words.taken(ON) else {}
+    place = {"place": place_text(parse_place(words))} if words.take_word(ON) else {}
     merged: dict[str, list[str]] = {}
     padded: dict[str, int] = {}
-    if words.taken(MERGING):
+    if words.take_word(MERGING):
         while words.left and not words.is_next(PADDED):
             rank, ranks = _parse_merging(words)
             merged[rank] = ranks
-    if words.taken(PADDED):
+    if words.take_word(PADDED):
         while words.left:
             rank = words.name()
             words.need("=")
@@ -261,6 +261,6 @@ def _parse_merging(words: LineReader) -> tuple[str, list[str]]:
     name = words.name()
     words.need("=")
     ranks = [words.name()]
-    while words.taken(","):
+    while words.take_word(","):
         ranks.append(words.name())
     return name, ranks

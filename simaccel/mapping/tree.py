@@ -156,9 +156,9 @@ class Mapping:
     @property
     def groups(self) -> tuple[Group, ...]:
         """All groups, those inside of ``ResidentScope`` too."""
-        return tuple(group for group, _ in self.placed())
+        return tuple(group for group, _ in self.groups_with_keeps())
 
-    def placed(self) -> Iterator[tuple[Group, tuple[Keep, ...]]]:
+    def groups_with_keeps(self) -> Iterator[tuple[Group, tuple[Keep, ...]]]:
         """Yield each group with what is kept around it."""
         for one in self.body:
             if isinstance(one, ResidentScope):

@@ -19,7 +19,7 @@ _ROLES = ("input", "weight")
 
 def operands(walk: TreeWalk, site: Site, name: str) -> Iterator[Finding]:
     """Yield an operand that its unit can't reach; ``name`` isn't held around the group."""
-    seen, text, unit = walk.seen(site), node_text(site.do), site.do.unit
+    seen, text, unit = walk.bound_leaf(site), node_text(site.do), site.do.unit
     if next(site.keeps(name), None) is not None:
         return
     in_pe = next(site.keeps(name, PE), None) is not None
@@ -37,7 +37,7 @@ def operands(walk: TreeWalk, site: Site, name: str) -> Iterator[Finding]:
 def sums_of_ranks(walk: TreeWalk) -> Iterator[Finding]:
     """Yield work of PEs on ranks that are sums of others, whose pieces overlap."""
     for site in walk.sites:
-        wrong = [rank for rank in walk.seen(site).ranks if rank in walk.space.derived]
+        wrong = [rank for rank in walk.bound_leaf(site).ranks if rank in walk.space.derived]
         if site.do.unit == MAC and wrong:
             allowed = f"a group of its own: PEs don't divide {wrong[0]}, whose pieces overlap"
             yield site.place, node_text(site.do), allowed
@@ -67,9 +67,9 @@ def keeps(walk: TreeWalk) -> Iterator[Finding]:
 def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps whose tile lives outside of the branch where another branch has its own."""
     for before, after in combinations(walk.sites, 2):
-        at = before.shared(after)
-        uses = {walk.root(use): view for use, view in walk.seen(before).uses}
-        for use, view in walk.seen(after).uses:
+        at = before.shared_steps(after)
+        uses = {walk.root(use): view for use, view in walk.bound_leaf(before).uses}
+        for use, view in walk.bound_leaf(after).uses:
             name = walk.root(use)
             keeps = [next(site.keeps(name), -1) for site in (before, after)]
             if name not in uses or min(keeps) < at:
@@ -83,16 +83,16 @@ def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
                 yield step.place, node_text(step.node), allowed + f"them moves {name}"
 
 
-def alike(walk: TreeWalk) -> Iterator[Finding]:
+def keep_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield keeps in PEs that stand in some parts, or differ, where no loop in them moves the tile.
 
     It is one tile, of one size in each PE, for all of them.
     """
     for first, two in combinations(walk.sites, 2):
-        at = first.shared(two)
+        at = first.shared_steps(two)
         if first.do.operator != two.do.operator:
             continue
-        for use, view in walk.seen(first).uses:
+        for use, view in walk.bound_leaf(first).uses:
             name = walk.root(use)
             homes = [walk.home(site, name, view, PE) for site in (first, two)]
             if min((home for home in homes if home is not None), default=at) >= at:
@@ -110,7 +110,7 @@ def _places(site: Site, name: str) -> list[Spread | str]:
     return [*spreads, *levels]
 
 
-def inside(walk: TreeWalk) -> Iterator[Finding]:
+def node_faults(walk: TreeWalk) -> Iterator[Finding]:
     """Yield nodes behind a spread, or behind a tile in PEs, that PEs can't do."""
     findings: dict[str, Finding] = {}
     for site in walk.sites:
@@ -189,12 +189,12 @@ def fit(walk: TreeWalk, accelerator: Accelerator) -> Iterator[Finding]:
 
 
 def _elementwise(walk: TreeWalk, site: Site) -> bool:
-    operator = walk.seen(site).operator
+    operator = walk.bound_leaf(site).operator
     return isinstance(operator, Einsum) and operator.elementwise
 
 
 def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Finding]:
-    array, seen = accelerator.array, walk.seen(site)
+    array, seen = accelerator.array, walk.bound_leaf(site)
     known = FANS if isinstance(array, SpatialArraySpec) else FANS[:2]
     reduces = array.reduces if isinstance(array, SpatialArraySpec) else FANS
     pieces: dict[str, list[int]] = {}
@@ -211,13 +211,13 @@ def _fans(walk: TreeWalk, site: Site, accelerator: Accelerator) -> Iterator[Find
         most, used = getattr(array, node.level), math.prod(pieces[node.level])
         if used > most:
             yield step.place, text, f"at most {most} {node.level}; this makes {used}"
-        if node.level in FANS[2:] and node.tile > 1 and not _again(site, step):
+        if node.level in FANS[2:] and node.tile > 1 and not _is_cut_again(site, step):
             yield step.place, text, f"tile 1: each of the {node.level} takes one position a cycle"
         if n > 1 and node.level not in reduces and node.rank in seen.reduced:
             yield step.place, text, f"a rank that isn't summed over: {node.level} add nothing up"
 
 
-def _again(site: Site, step: TreeStep) -> bool:
+def _is_cut_again(site: Site, step: TreeStep) -> bool:
     """Return whether a later spread cuts the same rank."""
     later = site.steps[site.steps.index(step) + 1 :]
     rank = step.node.rank if isinstance(step.node, Spread) else ""
@@ -225,7 +225,7 @@ def _again(site: Site, step: TreeStep) -> bool:
 
 
 def _memories(walk: TreeWalk, site: Site, array: SpatialArraySpec) -> Iterator[Finding]:
-    seen = walk.seen(site)
+    seen = walk.bound_leaf(site)
     roles: set[str] = set().union(*array.memories.by_roles())
     for at, (use, _) in enumerate(seen.uses):
         name = walk.root(use)

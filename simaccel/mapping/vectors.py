@@ -14,7 +14,7 @@ from simaccel.workload import VECTORS, Vector
 def windows(walk: TreeWalk) -> Iterator[Finding]:
     """Yield windows of pooling that aren't whole."""
     for site in walk.sites:
-        seen = walk.seen(site)
+        seen = walk.bound_leaf(site)
         if not isinstance(seen.operator, Vector) or not VECTORS[seen.operator.kind].windows:
             continue
         windows = [rank for rank in seen.ranks if rank not in seen.output.names]
@@ -32,7 +32,7 @@ def axes(walk: TreeWalk) -> Iterator[Finding]:
         cutting = [at for at, rank in site.cutting() if rank == axis]
         if axis is None or not cutting:
             continue
-        operator, text = walk.seen(site).operator, node_text(site.do)
+        operator, text = walk.bound_leaf(site).operator, node_text(site.do)
         if any(isinstance(site.steps[at].node, Part) for at in cutting):
             yield site.place, text, f"no part of {axis}, along which {operator.name} goes"
         elif _is_shared(walk, site, cutting[0]):
@@ -42,12 +42,12 @@ def axes(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def _is_shared(walk: TreeWalk, site: Site, at: int) -> bool:
-    return any(other is not site and site.shared(other) > at for other in walk.sites)
+    return any(other is not site and site.shared_steps(other) > at for other in walk.sites)
 
 
 def _online(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> Iterator[Finding]:
     """Yield what keeps an operator from going along its axis piece by piece with others."""
-    seen, text = walk.seen(site), node_text(site.do)
+    seen, text = walk.bound_leaf(site), node_text(site.do)
     operator = seen.operator
     whole = f"loop {axis} inside of the branch of do {seen.name}"
     if not isinstance(operator, Vector) or "online" not in VECTORS[operator.kind].steps:
@@ -57,7 +57,7 @@ def _online(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> It
     if made in walk.space.escapes:
         yield site.place, text, f"{whole}: {made} is needed outside of the group"
     for reader in walk.sites:
-        other = walk.seen(reader)
+        other = walk.bound_leaf(reader)
         if made not in {view.name for view in other.inputs}:
             continue
         summed = other.reduced & set(seen.ranks)
@@ -65,9 +65,9 @@ def _online(walk: TreeWalk, site: Site, axis: str, cutting: Sequence[int]) -> It
         if summed != {axis}:
             allowed = f"{whole}: {other.name} doesn't sum {made} over {axis} alone"
             yield site.place, text, allowed
-        elif cutting[0] < reader.shared(site) <= cutting[-1]:
+        elif cutting[0] < reader.shared_steps(site) <= cutting[-1]:
             allowed = f"no loop {axis} inside of its branch: {other.name} sums all that it makes "
             yield site.place, text, f"{allowed}with one maximum"
-        elif reader.shared(site) <= cutting[0] or (home is not None and home >= cutting[0]):
+        elif reader.shared_steps(site) <= cutting[0] or (home is not None and home >= cutting[0]):
             allowed = f"keep {other.output.name} buffer outside of loop {axis}, which rescales it"
             yield site.place, text, allowed

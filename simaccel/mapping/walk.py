@@ -62,7 +62,7 @@ class Site:
     sizes: Mapping[str, int]
     box: Mapping[str, tuple[int, int]]
 
-    def shared(self, other: Site) -> int:
+    def shared_steps(self, other: Site) -> int:
         """Return how many steps two leaves have in common."""
         found = 0
         for one, two in zip(self.steps, other.steps, strict=False):
@@ -99,13 +99,13 @@ class TreeWalk:
         """The leaves that make each tensor."""
         found: dict[str, tuple[Site, ...]] = {}
         for site in self.sites:
-            name = self.seen(site).output.name
+            name = self.bound_leaf(site).output.name
             found[name] = (*found.get(name, ()), site)
         return found
 
-    def seen(self, site: Site) -> BoundOperator:
+    def bound_leaf(self, site: Site) -> BoundOperator:
         """Return the operator of a leaf."""
-        return self.space.seen(site.do.operator)
+        return self.space.bound_operator(site.do.operator)
 
     def root(self, name: str) -> str:
         """Return the tensor whose tile holds another, made in it in place."""
@@ -114,7 +114,7 @@ class TreeWalk:
     def tile_view(self, name: str, view: TensorView) -> TensorView:
         """Return what the tile of a tensor holds, as its maker sees it if it is made here."""
         maker = self.space.made.get(name)
-        return self.space.seen(maker).output if maker else view
+        return self.space.bound_operator(maker).output if maker else view
 
     def home(self, site: Site, name: str, view: TensorView, level: str = BUFFER) -> int | None:
         """Return the step of the innermost loop or part that moves the tile; -1 if none does.
@@ -129,7 +129,7 @@ class TreeWalk:
 
     def ranks_of(self, site: Site) -> frozenset[str]:
         """Return the ranks of the group that cut a leaf's work, those behind derived ones too."""
-        ranks = self.seen(site).ranks
+        ranks = self.bound_leaf(site).ranks
         return frozenset(term for rank in ranks for term in self.terms(rank))
 
     def terms(self, rank: str) -> tuple[str, ...]:

@@ -38,12 +38,12 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
     """
     known: dict[int, Counter[tuple[str, str]]] = {}
 
-    def below(body: Sequence[Node]) -> Counter[tuple[str, str]]:
+    def count_points(body: Sequence[Node]) -> Counter[tuple[str, str]]:
         if id(body) not in known:
             points: Counter[tuple[str, str]] = Counter()
             for node in body:
                 if isinstance(node, ProgramLoop):
-                    for key, n in below(node.body).items():
+                    for key, n in count_points(node.body).items():
                         points[key] += node.trips * n
                 elif isinstance(node, Compute):
                     points["MACs", node.out.view.name] += node.macs
@@ -52,7 +52,7 @@ def points_of(operator: Operator) -> Counter[tuple[str, str]]:
             known[id(body)] = points
         return known[id(body)]
 
-    return below(operator.body)
+    return count_points(operator.body)
 
 
 def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str:
@@ -62,7 +62,7 @@ def leaves_out(operator: Operator, made: TensorView, held: Sequence[Box]) -> str
     """
     boxes = [*held, *(box for name, box in _Stores(operator).boxes() if name == made.name)]
     for dim, size in enumerate(made.shape):
-        spans = merged([span for box in boxes for span in box[dim]])
+        spans = merge_intervals([span for box in boxes for span in box[dim]])
         if spans != ((0, size),):
             return f"positions {_text(spans)} of dimension {dim} are stored, not 0..{size}"
     edges = [
@@ -90,7 +90,7 @@ def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[n
     return found
 
 
-def merged(spans: Sequence[Interval]) -> tuple[Interval, ...]:
+def merge_intervals(spans: Sequence[Interval]) -> tuple[Interval, ...]:
     """Join intervals that touch or overlap.
 
     >>> merged([(4, 6), (0, 2), (2, 3)])
@@ -131,7 +131,7 @@ class _Stores:
     ) -> Iterator[tuple[str, Box]]:
         for node in body:
             if isinstance(node, ProgramLoop):
-                if self._any(node.body):
+                if self._stores_any(node.body):
                     here = (*outside, (node.rank, node.start, node.step, node.trips))
                     inside = dict.fromkeys((tile.name for tile in node.tiles), len(here))
                     yield from self._body(node.body, here, {**declared, **inside})
@@ -139,10 +139,12 @@ class _Stores:
                 loops = outside[: declared[node.tile.name]]
                 yield (node.view or node.tile.view).name, self._box(node.tile, loops)
 
-    def _any(self, body: Sequence[Node]) -> bool:
+    def _stores_any(self, body: Sequence[Node]) -> bool:
         if id(body) not in self.known:
             self.known[id(body)] = any(
-                self._any(node.body) if isinstance(node, ProgramLoop) else isinstance(node, Store)
+                self._stores_any(node.body)
+                if isinstance(node, ProgramLoop)
+                else isinstance(node, Store)
                 for node in body
             )
         return self.known[id(body)]
@@ -175,7 +177,7 @@ def _repeat_interval(span: Interval, steps: Sequence[tuple[int, int]]) -> tuple[
         if len(intervals) == 1 and step <= intervals[0][1] - intervals[0][0]:
             intervals = ((intervals[0][0], intervals[0][1] + step * (trips - 1)),)
         else:
-            intervals = merged(
+            intervals = merge_intervals(
                 [(a + n * step, b + n * step) for n in range(trips) for a, b in intervals]
             )
     return intervals

@@ -42,7 +42,7 @@ class CoreDependence:
     own_trips: int = 1
     common: bool = False
 
-    def needed(self, ended: int) -> int:
+    def needed_rounds(self, ended: int) -> int:
         """Return how often it has to have ended when who waits for it has ``ended`` times.
 
         >>> CoreDependence("A", now=True).needed(2)

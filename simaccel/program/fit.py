@@ -38,7 +38,7 @@ def rings(
     return slots_of
 
 
-def reserved(
+def reserved_slots(
     program: Program, place: str = BUFFER, kind: str | None = None
 ) -> dict[str, dict[str, tuple[int, int]]]:
     """Use of a memory by operator: operator -> tile name -> (bytes of a slot, slots).
@@ -57,7 +57,7 @@ def reserved(
 def reserved_bytes(program: Program) -> int:
     """Peak of the buffer that a program reserves, in bytes, known before the run."""
     return max(
-        (sum(b * s for b, s in use.values()) for use in reserved(program).values()), default=0
+        (sum(b * s for b, s in use.values()) for use in reserved_slots(program).values()), default=0
     )
 
 
@@ -71,7 +71,7 @@ def require_fit(program: Program, capacities: Mapping[tuple[str, ...], int | Non
 
     """
     for places, capacity in capacities.items():
-        uses = [reserved(program, place) for place in places] if capacity is not None else []
+        uses = [reserved_slots(program, place) for place in places] if capacity is not None else []
         for operator in uses[0] if uses else ():
             held = {name: ring for use in uses for name, ring in use[operator].items()}
             total = sum(n_bytes * slots for n_bytes, slots in held.values())
@@ -93,7 +93,7 @@ def require_staged(program: Program, staging: Mapping[str, int | None]) -> None:
 
     """
     for kind, capacity in staging.items():
-        uses = reserved(program, kind=kind) if capacity is not None else {}
+        uses = reserved_slots(program, kind=kind) if capacity is not None else {}
         for operator, held in uses.items():
             total = sum(n_bytes * slots for n_bytes, slots in held.values())
             if capacity is not None and total > capacity:

@@ -344,7 +344,7 @@ def by_rank(array: Array, view: TensorView, sizes: Mapping[str, int]) -> tuple[A
 def _sfu(command: Sfu, at: Coordinates, state: _State) -> None:
     sizes = dict(zip(command.ranks, command.shape, strict=True))
     ranks = [rank for dim in command.out.view.terms for rank, _ in dim]
-    order = RankOrder.of(sizes, ranks, command.axis)
+    order = RankOrder.from_ranks(sizes, ranks, command.axis)
     blocks: list[Array] = []
     for tile in command.inputs:
         block = _check_written(_box(tile, sizes, at, state), f"tile {tile.name}")

@@ -124,14 +124,14 @@ def lower_group(
     """
     space, spreads = space_of(workload, group), core_spreads(group)
     derived = tuple(space.derived.items())
-    if body := tuple(_across(workload, group, spreads, space.sizes)):
+    if body := tuple(_core_loops(workload, group, spreads, space.sizes)):
         return Operator(name=group.name, body=body, derived=derived, cores=group.place)
     lowering = _Lowering(space, outline(space, group, around), tuple(tiles), GroupTiles(space))
     declared, nodes, _ = lowering.body(lowering.outline.top, BodyState(tuple(space.sizes.items())))
     return Operator(name=group.name, body=nodes, tiles=declared, derived=derived, cores=group.place)
 
 
-def _across(
+def _core_loops(
     workload: Workload, group: Group, spreads: Sequence[Spread], sizes: Map[str, int]
 ) -> Iterator[ProgramLoop]:
     """Yield the loops over pieces of cores, of one size each; none where nothing is spread."""
@@ -139,7 +139,7 @@ def _across(
         return
     for piece, inside in pieces(spreads, sizes):
         tiles: tuple[Tile, ...] = ()
-        body: tuple[Node, ...] = tuple(_across(workload, group, spreads[1:], inside))
+        body: tuple[Node, ...] = tuple(_core_loops(workload, group, spreads[1:], inside))
         if not spreads[1:]:
             alone = lower_group(workload, piece_of(group, inside))
             tiles, body = alone.tiles, alone.body

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from simaccel.errors import SimaccelError
-from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, held_around
+from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, holding_tensor
 from simaccel.mapping.tree import (
     BUFFER,
     PE,
@@ -164,7 +164,7 @@ class _Walk:
         path.bodies[-1].items.append(parts)
 
     def _leaf(self, node: Do, path: _Path) -> None:
-        seen = self.space.seen(node.operator)
+        seen = self.space.bound_operator(node.operator)
         division = self._division(path) if node.unit == MAC else None
         folds = self._folds(path) if node.unit == ARRAY else (None, None)
         leaf = OperatorLeaf(node, seen, division, folds, {})
@@ -178,7 +178,7 @@ class _Walk:
                 else (*PORTS, f"input{position}")[min(position, len(PORTS))]
             )
             if not self._hold(name, view, port, leaf, path):
-                outer[name] = self._around(name, view, path, seen)
+                outer[name] = self._keep_index(name, view, path, seen)
         leaf.outer = outer
 
     @staticmethod
@@ -225,7 +225,7 @@ class _Walk:
         return bool(holding)
 
     def _is_around(self, name: str) -> bool:
-        held = held_around(self.space.workload, name, self.around)
+        held = holding_tensor(self.space.workload, name, self.around)
         return any(keep.tensor == held for keep in self.around)
 
     def _stream(self, name: str, view: TensorView, path: _Path, leaf: OperatorLeaf) -> None:
@@ -276,7 +276,7 @@ class _Walk:
         key = (id(home), keep.tensor, place + user)
         if key in self.placed:
             return
-        seen = self.space.seen(maker) if maker else None
+        seen = self.space.bound_operator(maker) if maker else None
         held = TilePlacement(
             use=keep.tensor,
             view=view,
@@ -286,7 +286,7 @@ class _Walk:
             queue=self.queues[keep.tensor],
             maker=seen,
             loads=maker is None,
-            stores=self._stored(keep.tensor),
+            stores=self._stored_views(keep.tensor),
             buffered=buffered,
             division=leaf.division,
             user=user,
@@ -324,7 +324,9 @@ class _Walk:
             held.slides, held.step = rank, home.tile
         name = sums_name(held.use) if held.spills and held.place == BUFFER else held.use
         held.tile = (
-            name if held.place == BUFFER else self._pe_tile(name, self.space.seen(held.user))
+            name
+            if held.place == BUFFER
+            else self._pe_tile(name, self.space.bound_operator(held.user))
         )
 
     def _pe_tile(self, name: str, seen: BoundOperator) -> str:
@@ -340,29 +342,29 @@ class _Walk:
     def _wide(self, tensor: str, view: TensorView) -> TensorView:
         """Return the view of a tile, wide enough for all that is made in it in place."""
         maker = self.space.made.get(tensor)
-        own = self.space.seen(maker).output if maker else view
+        own = self.space.bound_operator(maker).output if maker else view
         width = max(
             [own.bits]
             + [
-                self.space.seen(self.space.made[output]).output.bits
+                self.space.bound_operator(self.space.made[output]).output.bits
                 for output, source in self.aliases.items()
                 if source == tensor
             ]
         )
         return own.as_wide(width)
 
-    def _stored(self, tensor: str) -> tuple[TensorView, ...]:
+    def _stored_views(self, tensor: str) -> tuple[TensorView, ...]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [tensor, *(output for output, source in self.aliases.items() if source == tensor)]
         return tuple(
-            self.space.seen(self.space.made[one]).output
+            self.space.bound_operator(self.space.made[one]).output
             for one in made
             if one in self.space.escapes
         )
 
-    def _around(self, name: str, view: TensorView, path: _Path, seen: BoundOperator) -> int:
+    def _keep_index(self, name: str, view: TensorView, path: _Path, seen: BoundOperator) -> int:
         """Return the keep around the group that holds what an operator touches here."""
-        held = held_around(self.space.workload, name, self.around)
+        held = holding_tensor(self.space.workload, name, self.around)
         for number, keep in enumerate(self.around):
             if keep.tensor != held:
                 continue

@@ -17,7 +17,7 @@ from simaccel.hardware import Accelerator
 from simaccel.program.cores import core_of
 from simaccel.program.dependences import WEIGHT, dependences
 from simaccel.program.fifos import Fifo, fifos
-from simaccel.program.fit import reserved, rings
+from simaccel.program.fit import reserved_slots, rings
 from simaccel.program.program import (
     BUFFER,
     Compute,
@@ -116,7 +116,7 @@ def _different_cores(program: Program, count: int) -> list[int]:
     return sorted(core for core in first if core < count)
 
 
-def near_by(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
+def overlapping_operators(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
     """Return the operators whose tiles may be claimed or used while each one runs: it is one."""
     found = {name: {name} for name in overlapping}
     for name, one in overlapping.items():
@@ -128,7 +128,9 @@ def near_by(overlapping: Mapping[str, Overlap]) -> dict[str, set[str]]:
 
 def most_reserved_bytes(program: Program, accelerator: Accelerator) -> int:
     """Return the most of the buffer that is reserved at once, in bytes, known before the run."""
-    uses = {name: sum(b * s for b, s in use.values()) for name, use in reserved(program).items()}
+    uses = {
+        name: sum(b * s for b, s in use.values()) for name, use in reserved_slots(program).items()
+    }
     pairs = [
         uses[other] + one.more_bytes
         for one in overlaps(program, accelerator).values()
@@ -173,7 +175,7 @@ class _Rooms:
     def fit(self, operator: Operator, shared: Collection[str], beside: Sequence[str]) -> bool:
         """Whether all tiles of an operator but those in ``shared`` slots fit beside others."""
         return all(
-            self._beside(used, beside)
+            self._max_reserved(used, beside)
             + sum(b * s for name, (b, s) in used[operator.name].items() if name not in shared)
             <= room
             for room, used in self.uses
@@ -182,14 +184,14 @@ class _Rooms:
     def fit_once(self, operator: Operator, tiles: Sequence[str], beside: Sequence[str]) -> bool:
         """Whether one slot of each of some tiles fits beside other operators."""
         return all(
-            self._beside(used, beside)
+            self._max_reserved(used, beside)
             + sum(used[operator.name].get(tile, (0, 0))[0] for tile in tiles)
             <= room
             for room, used in self.uses
         )
 
     @staticmethod
-    def _beside(used: _Used, beside: Sequence[str]) -> int:
+    def _max_reserved(used: _Used, beside: Sequence[str]) -> int:
         """Return the most that one of some operators reserves."""
         return max((sum(b * s for b, s in used[name].values()) for name in beside), default=0)
 
@@ -201,7 +203,7 @@ _Used = dict[str, dict[str, tuple[int, int]]]
 def _used_slots(program: Program, places: Sequence[str], kind: str | None) -> _Used:
     found: _Used = {}
     for place in places:
-        for name, tiles in reserved(program, place, kind).items():
+        for name, tiles in reserved_slots(program, place, kind).items():
             found.setdefault(name, {}).update(tiles)
     return found
 
@@ -226,7 +228,7 @@ def _overlap(place: _Place, places: Mapping[str, _Place], rooms: _Rooms) -> Over
             beside=frozenset(place.before),
         )
     chosen: list[str] = []
-    for name in _taken_first(operator):
+    for name in _first_tiles(operator):
         if name not in slots or name not in known or name in shared:
             continue
         if rooms.fit_once(operator, [*chosen, name], others):
@@ -279,7 +281,7 @@ def _known_tiles(place: _Place, places: Mapping[str, _Place]) -> Iterator[Tile]:
             yield ways[0].tile
 
 
-def _taken_first(operator: Operator) -> list[str]:
+def _first_tiles(operator: Operator) -> list[str]:
     """Name the tiles that the first command takes, in the buffer where those of PEs come from."""
     inside = [one for one in commands(operator.body) if isinstance(one, Load)]
     sources = {one.tile.name: one.source.name for one in inside if one.source is not None}

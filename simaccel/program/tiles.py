@@ -77,11 +77,11 @@ class GroupTiles:
 
     def bring(self, held: TilePlacement, tile: Tile, state: BodyState) -> Iterator[Node]:
         """Load a tile, or take a slot for sums that start from nothing."""
-        source = self._buffered(held, state)
+        source = self._buffer_tile(held, state)
         if held.maker is None:
             tensor = self._tensor(held, tensor_of(held.use))
             slides = bool(held.slides) and state.slides
-            moved = self._moved(held, state)
+            moved = self._transfer_traffic(held, state)
             yield Load(
                 tile=tile, queue=held.queue, view=tensor, source=source, moved=moved, slides=slides
             )
@@ -90,7 +90,7 @@ class GroupTiles:
             if held.maker.name not in state.begun:
                 yield Reserve(tile=tile, queue=held.queue, noc=source is not None)
             else:
-                moved, back = self._moved(held, state), source is not None
+                moved, back = self._transfer_traffic(held, state), source is not None
                 yield Load(tile=tile, queue=held.queue, source=source, moved=moved, back=back)
         if held.place == BUFFER and held.returns:
             yield Reserve(tile=tile, queue=held.queue, noc=True)
@@ -100,7 +100,7 @@ class GroupTiles:
         width = self.space.workload.tensors[name].bits
         return None if width == held.view.bits else held.view.as_wide(width)
 
-    def _buffered(self, held: TilePlacement, state: BodyState) -> Tile | None:
+    def _buffer_tile(self, held: TilePlacement, state: BodyState) -> Tile | None:
         found = state.tile(held.use) if held.buffered else None
         return found[1] if found else None
 
@@ -108,14 +108,14 @@ class GroupTiles:
         """Store what was made in a tile."""
         if held.place != BUFFER:
             if held.maker is not None:
-                moved = self._moved(held, state)
-                yield Store(tile=tile, target=self._buffered(held, state), moved=moved)
+                moved = self._transfer_traffic(held, state)
+                yield Store(tile=tile, target=self._buffer_tile(held, state), moved=moved)
         elif state.step != "statistics":
             for view in held.stores:
                 other = None if view == tile.view else view
-                yield Store(tile=tile, view=other, moved=self._moved(held, state))
+                yield Store(tile=tile, view=other, moved=self._transfer_traffic(held, state))
 
-    def _moved(self, held: TilePlacement, state: BodyState) -> TransferTraffic | None:
+    def _transfer_traffic(self, held: TilePlacement, state: BodyState) -> TransferTraffic | None:
         """Return the bytes of a transfer; None for a whole tile of the buffer."""
         view, sizes = self.space.plain(held.view), self._sizes(held, state)
         slide = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from simaccel.report.layout import add_row, make_table
 from simaccel.report.units import bytes_text, cycles_text, edp_text, energy_text
 from simaccel.search.accounts import RULES, Curve, SearchAccount
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,7 @@ def accounts_table(
     )
     scale = objective_scale(objective, accelerator)
 
-    def written(value: float | None) -> str:
+    def value_cell(value: float | None) -> str:
         return "-" if value is None else value_text(scale * value, objective)
 
     for account in accounts:
@@ -39,8 +39,8 @@ def accounts_table(
                 _count(account.space),
                 *(_count(account.pruned.get(rule, 0)) for rule in RULES),
                 *(_count(n) for n in (account.near, account.ran)),
-                written(None if account.left_out else account.value),
-                written(account.runner_up),
+                value_cell(None if account.left_out else account.value),
+                value_cell(account.runner_up),
                 account.says,
             ),
         )

@@ -37,7 +37,7 @@ class BoundReport:
     @property
     def chosen(self) -> WorkloadPoint | None:
         """The point for the asked buffer."""
-        number = None if self.room is None else self.found.front.at(self.room)
+        number = None if self.room is None else self.found.front.find_point(self.room)
         return None if number is None else self.found.point(number)
 
     def intensity(self, dram_bytes: int) -> float:
@@ -114,12 +114,12 @@ def bound_lines(report: BoundReport) -> list[str]:
         if chosen.moved_bytes != chosen.dram_bytes:
             lines.append(
                 f"its mapping moves {bytes_text(chosen.moved_bytes)} on simaccel's machine, "
-                f"{_more_because(bound.workload)}"
+                f"{_excess_reason(bound.workload)}"
             )
     return lines
 
 
-def _more_because(workload: Workload) -> str:
+def _excess_reason(workload: Workload) -> str:
     """Say why the machine moves more than a bound."""
     if workload.packed:
         return "which rounds each tile of elements of 4 bits up to bytes"
@@ -148,11 +148,11 @@ def bound_json(report: BoundReport) -> dict[str, Any]:
         document["accelerator"] = report.accelerator.name
         document["operations_per_second"] = [report.performance(n) for _, n in bound.front.points()]
     if report.room is not None:
-        document["at"] = _at(report)
+        document["at"] = _chosen_json(report)
     return document
 
 
-def _at(report: BoundReport) -> dict[str, Any]:
+def _chosen_json(report: BoundReport) -> dict[str, Any]:
     chosen = report.chosen
     asked: dict[str, Any] = {"asked_bytes": report.room}
     if chosen is None:

@@ -114,7 +114,7 @@ def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = 
 
     One that has no result gets its reason from ``problem_lines``.
     """
-    names, several = varied(rows), several_dataflows(rows)
+    names, several = varied_names(rows), several_dataflows(rows)
     table = _empty_table(rows, names, metrics, speedup=several)
     before = rows[0].place
     for row, faster in zip(rows, speedups(rows), strict=True):
@@ -175,7 +175,7 @@ def _given_texts(row: ComparisonRow) -> list[str]:
 
 def terms_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return a line for each estimate of the user: the terms of the bound, and the waits."""
-    names = varied(rows)
+    names = varied_names(rows)
     return [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: "
         f"estimate {cycles_text(round(row.given_cycles))}; {_consists(row.result)}"
@@ -212,7 +212,7 @@ def area_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     return [f"area: {'; '.join(f'{area} at ' + ', '.join(at[area]) for area in at)}"] if at else []
 
 
-def varied(rows: Sequence[ComparisonRow]) -> list[str]:
+def varied_names(rows: Sequence[ComparisonRow]) -> list[str]:
     """Name what differs from row to row beside the dataflow: the swept parameter, the length.
 
     A length that all rows of a sweep share is left to the title.
@@ -254,7 +254,7 @@ def dram_bytes(result: dict[str, Any]) -> int:
 
 def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return the cost of choices among near-ties of the first rows, and the number of others."""
-    names = varied(rows)
+    names = varied_names(rows)
     gave = [row for row in rows if row.given_up]
     lines = [
         f"{', '.join((*_place_texts(row, names), row.dataflow))}: {row.given_up}"
@@ -266,7 +266,7 @@ def given_up_lines(rows: Sequence[ComparisonRow]) -> list[str]:
 
 def problem_lines(rows: Sequence[ComparisonRow]) -> list[str]:
     """Return why runs have no result; in a sweep the first reason per dataflow and length."""
-    names = varied(rows)
+    names = varied_names(rows)
     point = rows[0].point
     lengths_are_points = point is not None and point.axis.column == "seq_len"
     failed: dict[tuple[str, int | None], list[ComparisonRow]] = {}

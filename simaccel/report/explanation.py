@@ -137,13 +137,13 @@ def explanation_html(
     lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
-    from simaccel.report.figures.shares import draw_shares, shared_out
+    from simaccel.report.figures.shares import draw_shares, shared_groups
     from simaccel.report.figures.style import style, svg_text
     from simaccel.report.figures.voices import draw_voices
 
     with style():
         pictures = [svg_text(draw_voices(explained))]
-        if rows := shared_out(explained):
+        if rows := shared_groups(explained):
             pictures.append(svg_text(draw_shares(rows)))
     summary = (f"<p>{escape(line)}</p>" for line in lines)
     first, *others = [f"<div>{picture}</div>" for picture in pictures]
@@ -264,10 +264,10 @@ def _told_cells(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
     by = each.other - each.machine
     share = "" if each.relative is None else f" ({share_text(each.relative)})"
     figures = (write(each.machine), write(each.other), f"{'-' * (by < 0)}{write(abs(by))}{share}")
-    return (one.run.name, each.voice, each.what, *figures, _why(each))
+    return (one.run.name, each.voice, each.what, *figures, _shares_text(each))
 
 
-def _why(each: Disagreement) -> str:
+def _shares_text(each: Disagreement) -> str:
     """Return the measured shares of a difference, in % of the machine's, or the assumption."""
     if each.unit == "bytes" or not each.shares or not each.machine:
         return each.assumption

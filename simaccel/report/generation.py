@@ -35,7 +35,10 @@ def phases_table(generation: Generation) -> Table:
     table = make_table(("phase",), figures)
     add_row(
         table,
-        (f"prefill {generation.prompt}", *_cells(generation, PhaseFigures.of(generation.prefill))),
+        (
+            f"prefill {generation.prompt}",
+            *_cells(generation, PhaseFigures.from_run(generation.prefill)),
+        ),
     )
     table.add_section()
     for step in generation.steps:
@@ -97,7 +100,7 @@ def generation_json(generation: Generation) -> dict[str, Any]:
         "tokens_per_second": generation.tokens_per_second,
         "tokens_per_second_with_prefill": generation.all_tokens_per_second,
         "token_energy_pj": generation.token_energy_pj,
-        "prefill": vars(PhaseFigures.of(generation.prefill)),
+        "prefill": vars(PhaseFigures.from_run(generation.prefill)),
         "decode": vars(generation.decode),
         "steps": [{"kv_len": step.kv_len, **vars(step.figures)} for step in generation.steps],
         "spread": generation.spread,

@@ -24,7 +24,7 @@ def import_table(imported: ImportedWorkload) -> Table:
     macs = sum(node for _, node, _ in totals.values()) or 1
     works = sum(node for _, _, node in totals.values()) or 1
     for how, (nodes, own, work) in totals.items():
-        kinds = sorted({node.kind for node in account.of(how)})
+        kinds = sorted({node.kind for node in account.entries_of(how)})
         figures = (cycles_text(nodes), cycles_text(own), share_text(own / macs))
         others = (cycles_text(work), share_text(work / works))
         add_row(table, (how, *figures, *others, ", ".join(kinds)))

@@ -75,7 +75,7 @@ def _rate(result: Result, tokens: int | None) -> float | None:
     return None if tokens is None or not result["seconds"] else float(tokens / result["seconds"])
 
 
-def _each(result: Result, tokens: int | None) -> float | None:
+def _energy_per_token(result: Result, tokens: int | None) -> float | None:
     energy = energy_of(result)
     if tokens is None or energy is None:
         return None
@@ -126,7 +126,13 @@ _ALL = (
         _rate_of_chip,
         rate_of_tokens_text,
     ),
-    Metric("energy/token", "energy_per_token_pj", "energy per token (pJ)", _each, work_energy_text),
+    Metric(
+        "energy/token",
+        "energy_per_token_pj",
+        "energy per token (pJ)",
+        _energy_per_token,
+        work_energy_text,
+    ),
     Metric("energy", "energy_pj", "energy (pJ)", lambda r, _: energy_of(r), work_energy_text),
     Metric("power", "power_mw", "power (mW)", lambda r, _: r["power_mw"] or None, power_text),
     Metric("edp", "edp_js", "energy-delay product (Js)", _edp, edp_text),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from simaccel.analytic.prediction import GroupPrediction
-    from simaccel.search.mapspace.costs import Objective
+    from simaccel.search.effort import Objective
     from simaccel.workload import Workload
 
 

@@ -16,7 +16,7 @@ from simaccel.report.units import (
     work_energy_text,
 )
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 
 _BEST: Final[dict[Objective, str]] = {
     "cycles": "the fastest",

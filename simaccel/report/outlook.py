@@ -26,7 +26,7 @@ def outlook_table(searches: Outlooks) -> Table:
         if isinstance(outlook, str):
             add_row(table, (name, "", "", "", "", outlook))
             continue
-        about = "unknown" if outlook.seconds is None else _about(outlook.seconds)
+        about = "unknown" if outlook.seconds is None else _rough_seconds(outlook.seconds)
         counts = (
             cycles_text(outlook.operators),
             cycles_text(outlook.distinct),
@@ -45,9 +45,9 @@ def outlook_lines(searches: Outlooks, files: Files, *, runs: bool) -> list[str]:
     """
     able = _able(searches)
     again = sum(outlook.remembered for outlook in able)
-    about = f"about {_about(_search_seconds(able))} of CPU time to search"
+    about = f"about {_rough_seconds(_search_seconds(able))} of CPU time to search"
     if runs:
-        about += f", {_about(_run_seconds(able))} to run"
+        about += f", {_rough_seconds(_run_seconds(able))} to run"
     lines = [f"{about}; {again} of {_number(able, 'mapping')} remembered"]
     folders = {
         str(outlook.kept) for outlook in able if outlook.kept is not None and not outlook.remembered
@@ -98,7 +98,7 @@ def _run_seconds(searches: Sequence[SearchForecast]) -> float:
     return sum(one.run_seconds for one in searches)
 
 
-def _about(seconds: float) -> str:
+def _rough_seconds(seconds: float) -> str:
     """Write seconds that are known roughly.
 
     >>> _about(0.042), _about(2.71), _about(163.5)

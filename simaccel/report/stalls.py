@@ -142,12 +142,12 @@ def engines_table(part: OperatorDiagnosis) -> Table:
     causes = ["busy", *_causes([part], lambda one: list(one.engines), 0.0)]
     table = make_table((part.name,), _headers(causes))
     for engine in part.engines:
-        cells = [_both(part, engine, cause) for cause in causes]
+        cells = [_cycles_and_share(part, engine, cause) for cause in causes]
         add_row(table, (engine, *cells))
     return table
 
 
-def _both(part: OperatorDiagnosis, engine: str, cause: str) -> str:
+def _cycles_and_share(part: OperatorDiagnosis, engine: str, cause: str) -> str:
     n = part.engines[engine].get(cause, 0)
     return f"{cycles_text(n)}\n{share_text(n / part.cycles)}" if n else "\n"
 
@@ -270,7 +270,7 @@ def by_kind(analysis: StallAnalysis) -> Iterator[str]:
             continue
         text = f"{short_share_text(share)} of the cycles: {count_text(len(parts), kind)}, {limit}"
         if without_core(parts[0].compute) == SFU and "DRAM" in limit:
-            work = sum(part.engines[part.own(SFU)].get("busy", 0) for part in parts)
+            work = sum(part.engines[part.unit_name(SFU)].get("busy", 0) for part in parts)
             text += f"; with their tensors on chip {short_share_text(work / total)} is left"
         yield f"{text}."
 
@@ -329,7 +329,7 @@ def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:
 def _bound_together(found: Diagnosis) -> Iterator[str]:
     """Say of the operators that are bound by their compute engine that they are."""
     for engine in (ARRAY, SFU):
-        bound = [p for p in found.operators if is_bound(p) and p.compute == p.own(engine)]
+        bound = [p for p in found.operators if is_bound(p) and p.compute == p.unit_name(engine)]
         if bound:
             share = sum(p.cycles for p in bound) / found.total.cycles
             names = ", ".join(p.name for p in bound)

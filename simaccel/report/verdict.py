@@ -79,16 +79,15 @@ def sentences(scene: VerdictFigures) -> list[str]:
     if not worst:
         return [_unclear(scene), *advice(scene.gains)]
     who = engine_text(engine)
-    plain = engine == part.own(ARRAY) or part.name == TOTAL
+    plain = engine == part.unit_name(ARRAY) or part.name == TOTAL
     subject = _name(part) if plain else f"{who[0].upper()}{who[1:]} in {_name(part)}"
     said = _direct(scene, worst[0])
-    lines = [
-        f"{subject} waits {_share(scene, worst[0])} of its time{said}: {_why(scene, worst[0])}."
-    ]
+    reason = _wait_reason(scene, worst[0])
+    lines = [f"{subject} waits {_share(scene, worst[0])} of its time{said}: {reason}."]
     for cause in worst[1:]:
         direct = _direct(scene, cause)
         again = "" if direct == said else direct
-        lines.append(f"Another {_share(scene, cause)}{again}: {_why(scene, cause)}.")
+        lines.append(f"Another {_share(scene, cause)}{again}: {_wait_reason(scene, cause)}.")
     return [*lines, *advice(scene.gains)]
 
 
@@ -112,7 +111,7 @@ def _bound(scene: VerdictFigures) -> str:
     busy = part.share(engine, "busy")
     working = f"{engine_text(engine)}, busy {short_share_text(busy)} of the time"
     text = f"{_name(part)} is bound by {working}"
-    if engine == part.own(ARRAY) and scene.accelerator is not None and part.macs is not None:
+    if engine == part.unit_name(ARRAY) and scene.accelerator is not None and part.macs is not None:
         pes = float(part.macs * scene.mac_share) / scene.accelerator.pes / part.cycles
         if pes < _FULL_PES * busy:
             share = short_share_text(pes)
@@ -127,7 +126,7 @@ def _idle_pes(scene: VerdictFigures) -> str:
     if array is None or _spatial(scene):
         return "passes that leave PEs, vector units or lanes unused."
     loading = scene.loading_cycles / part.cycles
-    if loading > part.share(part.own(ARRAY), "busy") / 2:
+    if loading > part.share(part.unit_name(ARRAY), "busy") / 2:
         return (
             f"in {short_share_text(loading)} it only loads the tile that it holds, "
             f"{array.cols} elements a cycle, as too little streams past it."
@@ -156,13 +155,13 @@ def _share(scene: VerdictFigures, cause: str) -> str:
     return short_share_text(scene.share(cause))
 
 
-def _why(scene: VerdictFigures, cause: str) -> str:
+def _wait_reason(scene: VerdictFigures, cause: str) -> str:
     return _WHY[cause](scene)
 
 
 def _direct(scene: VerdictFigures, cause: str) -> str:
     if scene.part.name == TOTAL:
-        return _where(scene, cause)
+        return _wait_operators(scene, cause)
     wait = scene.part.longest_wait(scene.engine, cause)
     if wait is None or not wait.tile:
         return ""
@@ -176,7 +175,7 @@ def _direct(scene: VerdictFigures, cause: str) -> str:
     return f" for {wait.tile} tiles{by}"
 
 
-def _where(scene: VerdictFigures, cause: str) -> str:
+def _wait_operators(scene: VerdictFigures, cause: str) -> str:
     """Name the operators in which most of a wait of the whole run falls."""
     cycles: Counter[str] = Counter()
     for part in scene.operators:
@@ -298,7 +297,7 @@ def _core_noc(scene: VerdictFigures) -> str:
 
 
 def _sfu(scene: VerdictFigures) -> str:
-    sfu, array = (scene.part.share(scene.part.own(unit), "busy") for unit in (SFU, ARRAY))
+    sfu, array = (scene.part.share(scene.part.unit_name(unit), "busy") for unit in (SFU, ARRAY))
     busy = short_share_text(sfu)
     one = scene.accelerator
     size = "" if one is None else f" with its {one.sfu.lanes} lanes in {one.sfu.passes} passes"

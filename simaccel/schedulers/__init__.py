@@ -1,5 +1,6 @@
 """Schedulers: a workload and an accelerator are turned into a mapping."""
 
+from functools import partial
 from importlib import import_module
 
 from simaccel.analytic.evaluation import require_countable
@@ -10,11 +11,15 @@ from simaccel.mapping.checks import require_legal, require_mapping
 from simaccel.mapping.files import require_same
 from simaccel.mapping.tree import Mapping
 from simaccel.plugins import Plugin, Registry
-from simaccel.schedulers import spatial
-from simaccel.schedulers.einsums import NotMappableError
-from simaccel.schedulers.over_cores import over_cores
-from simaccel.search.candidate_set import NothingFitsError
-from simaccel.search.problems import Options, Scheduler, parts, settle_options
+from simaccel.search.effort import STRATEGIES
+from simaccel.search.problems import (
+    NothingFitsError,
+    NotMappableError,
+    Options,
+    Scheduler,
+    parts,
+    settle_options,
+)
 from simaccel.workload import Workload
 
 
@@ -35,19 +40,24 @@ def _accept(plugin: Plugin, loaded: object) -> Scheduler:
     return schedule
 
 
-def _own(name: str, module: str) -> Scheduler:
-    found: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
-    return found
+def _schedule(
+    workload: Workload, accelerator: Accelerator, options: Options, *, name: str, module: str
+) -> Mapping:
+    """Schedule by a dataflow or mapspace, whose module is loaded now: what is known needs none."""
+    scheduler: Scheduler = import_module(f"{__name__}.{module}").SCHEDULERS[name]
+    return scheduler(workload, accelerator, options)
 
 
-DATAFLOWS = Registry(
-    "simaccel.dataflows", {name: _own(name, module) for name, module in NAMES.items()}, _accept
-)
+def _lazy_schedulers(modules: dict[str, str]) -> dict[str, Scheduler]:
+    return {name: partial(_schedule, name=name, module=module) for name, module in modules.items()}
+
+
+DATAFLOWS = Registry("simaccel.dataflows", _lazy_schedulers(NAMES), _accept)
 _ON_CORES = ("flex", "flat", "best")
 """Modules whose dataflows search what each of several cores does; of others each core has one."""
 _PLAIN = {"naive": "naive", "flex": "flex", "flat": "flex"}
 """What the dataflows of a module are where there is no attention."""
-MAPSPACES: dict[str, Scheduler] = spatial.SCHEDULERS
+MAPSPACES = _lazy_schedulers(dict.fromkeys(STRATEGIES, "spatial"))
 """Schedulers that search a mapspace, on arrays of both kinds, by name."""
 
 
@@ -96,6 +106,7 @@ def make_mapping(
         allowed = "nothing on one core; --set cores.count=N for more"
         raise InputError([Fault("--spread", "spread", ", ".join(options.spread), allowed)])
     if accelerator.cores.count > 1 and NAMES.get(dataflow) not in _ON_CORES:
+        over_cores = import_module(f"{__name__}.over_cores").over_cores
         mapping = over_cores(workload, accelerator, dataflow, options, make_mapping)
         return require_legal(workload, mapping, accelerator)
     if dataflow in MAPSPACES:

@@ -22,8 +22,8 @@ from simaccel.hardware.core_share import one_core, share_bandwidth
 from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import core_spreads
 from simaccel.mapping.tree import Group, ResidentScope
-from simaccel.schedulers.epilogues import epilogue, searched
-from simaccel.schedulers.sequences import measured
+from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.schedulers.sequences import measure_groups
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ignore_account
 from simaccel.search.judge import Body, Judge, mapping_of
@@ -35,7 +35,7 @@ _LONGEST = 8
 
 @dataclass(frozen=True)
 class _Unit:
-    """What has a place: an operator, or some that are fused; ``element``: where in a body."""
+    """An operator or some that are fused, which may have a place; ``element``: where in a body."""
 
     group: Group
     element: int
@@ -53,11 +53,11 @@ def fastest_at_once(workload: Workload, bodies: Sequence[Body], search: TreeSear
     best, goal = bodies[0], search.goal
     if not goal.is_shared or goal.objective != "cycles" or goal.asked or goal.is_over:
         return best
-    least = measured(workload, best, goal).value
+    least = measure_groups(workload, best, goal).value
     for body, is_open in product(bodies, (False, True)):
-        found = _Division(workload, body, search, is_open=is_open).best()
-        if found.value < least:
-            best, least = found.body, found.value
+        divided = _Division(workload, body, search, is_open=is_open).best()
+        if divided.value < least:
+            best, least = divided.body, divided.value
     return best
 
 
@@ -67,14 +67,14 @@ def _units(workload: Workload, body: Body, *, is_open: bool) -> list[_Unit | Non
     ``is_open``: operators that follow an einsum tile by tile are units of their own.
     """
     units: list[_Unit | None] = []
-    for at, one in enumerate(body):
-        for group in (one,) if isinstance(one, Group) else one.groups:
+    for at, part in enumerate(body):
+        for group in (part,) if isinstance(part, Group) else part.groups:
             names = group.operators
             if len(names) == 1 or epilogue(workload, names) is not None:
                 each = [(name,) for name in names] if is_open else [names]
-                units += [_Unit(Group(operators=some, tree=()), at) for some in each]
+                units += [_Unit(Group(operators=few, tree=()), at) for few in each]
             else:
-                units.append(_Unit(group, at) if isinstance(one, Group) else None)
+                units.append(_Unit(group, at) if isinstance(part, Group) else None)
     return units
 
 
@@ -82,17 +82,17 @@ def _windows(workload: Workload, units: Sequence[_Unit | None]) -> Iterator[list
     """Yield the strands of each window; windows don't overlap."""
     at = 0
     while at < len(units):
-        found: list[Strand] = []
+        window: list[Strand] = []
         for stop in range(at + 2, min(len(units), at + _LONGEST) + 1):
             groups = {n: unit.group for n in range(at, stop) if (unit := units[n]) is not None}
             sections = {_section(workload, group) for group in groups.values()}
             if len(groups) < stop - at or len(sections) > 1:
                 break
             strands = _strands(workload, groups)
-            found = strands if len(strands) > 1 else found
-        if found:
-            yield found
-        at = max((n for strand in found for n in strand), default=at) + 1
+            window = strands if len(strands) > 1 else window
+        if window:
+            yield window
+        at = max((n for strand in window for n in strand), default=at) + 1
 
 
 def _section(workload: Workload, group: Group) -> tuple[bool, int]:
@@ -108,12 +108,12 @@ def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
     strands: list[tuple[Strand, set[str]]] = []
     for number, group in groups.items():
         operators = [workload.operator(name) for name in group.operators]
-        made = {one.output.tensor for one in operators}
-        uses = made | {given.tensor for given in operators[0].inputs}
-        mine = [strand for strand in strands if strand[1] & uses]
-        strands = [strand for strand in strands if strand not in mine]
-        joined = sorted(n for numbers, _ in mine for n in numbers)
-        strands.append(([*joined, number], made.union(*(tensors for _, tensors in mine))))
+        made = {operator.output.tensor for operator in operators}
+        uses = made | {operand.tensor for operand in operators[0].inputs}
+        joins = [strand for strand in strands if strand[1] & uses]
+        strands = [strand for strand in strands if strand not in joins]
+        joined = sorted(n for numbers, _ in joins for n in numbers)
+        strands.append(([*joined, number], made.union(*(tensors for _, tensors in joins))))
     return sorted(strand for strand, _ in strands)
 
 
@@ -139,32 +139,32 @@ class _Division:
 
     def best(self) -> _Placed:
         """Return the body with each window divided that is faster so."""
-        found, taken = _Placed(self.body, float("inf")), dict[int, Group]()
+        fastest, taken = _Placed(self.body, float("inf")), dict[int, Group]()
         for window in _windows(self.workload, self.units):
-            more = self._divided(window)
-            body = more and self._with({**taken, **more})
+            more = self._divide(window)
+            body = more and self._replace({**taken, **more})
             if not more or body is None or self.search.goal.is_over:
                 continue
-            if found.value == float("inf"):
-                found = _Placed(self.body, self._value(self.body))
-            if (value := self._value(body)) < found.value:
-                found, taken = _Placed(body, value), {**taken, **more}
-        return found
+            if fastest.value == float("inf"):
+                fastest = _Placed(self.body, self._value(self.body))
+            if (value := self._value(body)) < fastest.value:
+                fastest, taken = _Placed(body, value), {**taken, **more}
+        return fastest
 
-    def _with(self, placed: Map[int, Group]) -> Body | None:
+    def _replace(self, placed: Map[int, Group]) -> Body | None:
         """Return the body with some units in their places, and all else as it was.
 
         What else an element has that is taken apart is on all cores; None if that can't be.
         """
         open_elements = {unit.element for n in placed if (unit := self.units[n]) is not None}
         body: list[Group | ResidentScope] = []
-        for at, one in enumerate(self.body):
+        for at, part in enumerate(self.body):
             if at not in open_elements:
-                body.append(one)
+                body.append(part)
                 continue
             for number, unit in enumerate(self.units):
                 if unit is not None and unit.element == at:
-                    group = placed.get(number) or self._on(unit.group, self._cores)
+                    group = placed.get(number) or self._group_for(unit.group, self._cores)
                     if group is None:
                         return None
                     body.append(group)
@@ -180,36 +180,36 @@ class _Division:
         if faults(self.workload, mapping_of(self.workload, "", body), goal.accelerator):
             return float("inf")
         try:
-            return measured(self.workload, body, goal).value
+            return measure_groups(self.workload, body, goal).value
         except SimaccelError:
             return float("inf")
 
-    def _divided(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
+    def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
         """Return the units of strands in places of their own; None if one can't be had so."""
         cycles = [sum(map(self._cycles, strand)) for strand in strands]
         if max(cycles) == float("inf"):
             return None
-        found: dict[int, Group] = {}
+        placed: dict[int, Group] = {}
         for strand, place in zip(strands, divide(cycles, self._cores), strict=True):
             for number in strand:
                 unit = self.units[number]
-                group = unit and self._on(unit.group, len(place))
+                group = unit and self._group_for(unit.group, len(place))
                 if group is None:
                     return None
-                found[number] = replace(group, place=place)
-        return found
+                placed[number] = replace(group, place=place)
+        return placed
 
     def _cycles(self, number: int) -> float:
         """Return the least cycles of a unit on one core; infinite where it can't be on one."""
         unit = self.units[number]
-        group = unit and self._on(unit.group, 1)
+        group = unit and self._group_for(unit.group, 1)
         if group is None:
             return float("inf")
-        alone = self.workload.alone(group.operators)
+        alone = self.workload.select_operators(group.operators)
         on = one_core(self.search.accelerator)
         return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
 
-    def _on(self, group: Group, count: int) -> Group | None:
+    def _group_for(self, group: Group, count: int) -> Group | None:
         """Return a group for so many cores; None where it is fused and cut for others."""
         if group.tree:
             return None if core_spreads(group) else group
@@ -218,7 +218,7 @@ class _Division:
             if len(group.operators) == 1:
                 return search.group(self.workload, group.operators[0])
             chain = epilogue(self.workload, group.operators)
-            best = chain and searched(search, chain).fastest()
+            best = chain and search_epilogue(search, chain).fastest()
             return chain and best and replace(chain.group, tree=best.tree)
         return None
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyFork, FamilyKeep, FamilyLoops, Ints, ints
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import IterationSpace, joined, mergeable, natural_ranks, space_of
+from simaccel.mapping.space import IterationSpace, joined_name, mergeable, natural_ranks, space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import widths_of
@@ -48,7 +48,10 @@ class AttentionProblem:
     @cached_property
     def tensors(self) -> tuple[str, str, str, str, str]:
         """Q, K, S, V and Z."""
-        logit, attend = self.space.seen(self.part[0]), self.space.seen(self.part[2])
+        logit, attend = (
+            self.space.bound_operator(self.part[0]),
+            self.space.bound_operator(self.part[2]),
+        )
         q, k = logit.names
         return q, k, logit.output.name, attend.names[1], attend.output.name
 
@@ -60,14 +63,17 @@ class AttentionProblem:
     @cached_property
     def heads(self) -> tuple[str, ...]:
         """Ranks that all tensors have."""
-        logit, attend = self.space.seen(self.part[0]), self.space.seen(self.part[2])
+        logit, attend = (
+            self.space.bound_operator(self.part[0]),
+            self.space.bound_operator(self.part[2]),
+        )
         views = (*logit.inputs, logit.output, *attend.inputs, attend.output)
         return tuple(rank for rank in self.space.sizes if all(rank in view.names for view in views))
 
     @cached_property
     def rows(self) -> tuple[str, ...]:
         """Ranks of Q, S and Z that K and V lack; the last one is cut first."""
-        logit = self.space.seen(self.part[0])
+        logit = self.space.bound_operator(self.part[0])
         return tuple(
             rank
             for rank in logit.ranks
@@ -77,24 +83,24 @@ class AttentionProblem:
     @property
     def intermediates(self) -> tuple[str, str]:
         """S and P: the softmax's input and output."""
-        softmax = self.space.seen(self.part[1])
+        softmax = self.space.bound_operator(self.part[1])
         return softmax.names[0], softmax.output.name
 
-    def merged_of(self, name: str) -> dict[str, tuple[str, ...]]:
+    def merged_ranks(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return an operator's own ranks that this group sees as one."""
         group = Group(operators=self.part, tree=(), merged=self.merged)
-        seen = self.space.seen(name)
+        seen = self.space.bound_operator(name)
         found: dict[str, tuple[str, ...]] = {}
         for number in range(len(seen.uses)):
             for own in natural_ranks(self.space, group, seen, number):
                 if len(own) > 1:
-                    found[joined(own)] = own
+                    found[joined_name(own)] = own
         return found
 
     @property
     def row_bytes(self) -> int:
         """Bytes of a row of the intermediate."""
-        seen = self.space.seen(self.part[1])
+        seen = self.space.bound_operator(self.part[1])
         return in_bytes(self.size((self.c,)), max(seen.inputs[0].bits, seen.output.bits))
 
     @cached_property
@@ -107,7 +113,7 @@ class AttentionProblem:
 
     def widths(self, accelerator: Accelerator) -> list[int]:
         """Return how much of its rows softmax takes at once: all (0), or most, if cut."""
-        seen = self.space.seen(self.part[1])
+        seen = self.space.bound_operator(self.part[1])
         assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
         return [0, *widths_of(self.space, seen, seen.operator, accelerator)[1:2]]
 
@@ -172,7 +178,7 @@ def tiled_families(
     q, k, s, v, z = problem.tensors
     logit, _, attend = problem.part
 
-    def inside(name: str, tensors: tuple[str, str]) -> Branch:
+    def inner_branch(name: str, tensors: tuple[str, str]) -> Branch:
         cuts = nested_loops(problem.space, problem.rows, np.minimum(rows_in, rows))
         n = len(problem.rows)
         ranks = (*problem.rows, problem.c)
@@ -191,7 +197,7 @@ def tiled_families(
             *nested_loops(problem.space, problem.heads, heads),
             *nested_loops(problem.space, problem.rows, rows),
             FamilyKeep(s, BUFFER, ints(1)),
-            FamilyFork((inside(logit, (q, k)), middle, inside(attend, (v, z)))),
+            FamilyFork((inner_branch(logit, (q, k)), middle, inner_branch(attend, (v, z)))),
         )
         yield Family(problem.space, branch, {_weights(problem): s}, held=held)
 
@@ -203,7 +209,7 @@ def _softmax(problem: AttentionProblem, width: int = 0) -> Branch:
 
 
 def _weights(problem: AttentionProblem) -> str:
-    return problem.space.seen(problem.part[1]).output.name
+    return problem.space.bound_operator(problem.part[1]).output.name
 
 
 def _branch(

@@ -21,15 +21,15 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import problem_of
-from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, left_out
+from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, fusion_fault
 from simaccel.schedulers.epilogues import families_of
-from simaccel.schedulers.near_ways import between, near_way
+from simaccel.schedulers.near_ways import extra_cost, near_way
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES, score
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.sequences import finish_mapping, measured, unique
+from simaccel.schedulers.sequences import finish_mapping, measure_groups, unique
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, together
+from simaccel.search.accounts import SearchAccount, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.grid_search import Goal, with_floor
@@ -50,7 +50,7 @@ _KINDS = ("flat", "flash", "flex")
 
 
 def _schedule(workload: Workload, accelerator: Accelerator, options: Options) -> Mapping:
-    goal = Goal.of(accelerator, options, workload)
+    goal = Goal.from_options(accelerator, options, workload)
     search = TreeSearch(goal)
     names = [operator.name for operator in workload.operators]
     steps = [step for at in range(len(names)) for step in _steps(workload, at, search, options)]
@@ -66,21 +66,21 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     goal.asked.require_met()
     ways = [way]
     if goal.objective == "edp" and not goal.is_over:
-        value = measured(workload, _body(way), goal).value
+        value = measure_groups(workload, _body(way), goal).value
         ways += _products(steps, len(names), math.sqrt(value))
         ways += _other_ways(steps, len(names))
     elif goal.objective == "cycles" and goal.tolerance:
         ways = [near_way(steps, way, goal)]
-        goal.trades.note_way(_body(ways[0]), between(ways[0], way))
+        goal.trades.note_way(_body(ways[0]), extra_cost(ways[0], way))
     bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
-        bodies += _others(workload, search, options)
+        bodies += _other_bodies(workload, search, options)
     best = best_held(workload, bodies, search)
     best = fastest_at_once(workload, unique([best, *bodies[:1]]), search)
     return finish_mapping(workload, "best", best, goal)
 
 
-def _others(
+def _other_bodies(
     workload: Workload, search: TreeSearch, options: Options
 ) -> Iterator[Sequence[Group | ResidentScope]]:
     """Yield what other dataflows have: a whole may be better than the best by its parts."""
@@ -193,7 +193,7 @@ def _steps(
     """Yield the steps that begin with an operator: alone, and with those behind it."""
     names = [operator.name for operator in workload.operators[start : start + LONGEST]]
     first = names[0]
-    promise = search.one(workload, first).candidates.bound(search.goal.room)
+    promise = search.operator_candidates(workload, first).candidates.bound(search.goal.room)
 
     def find(_limit: float) -> tuple[Body, float]:
         group, best = search.fastest(workload, first)
@@ -208,13 +208,13 @@ def _steps(
             ways = _attention(workload, part, search, options)
             for kind, (value, way, sets) in zip(_KINDS, ways, strict=True):
                 yield ScheduleStep(start, start + count, value, way, kind, sets=sets)
-        elif apart := left_out(workload, names[:count]):
-            search.goal.note(_left_out(names[:count], apart))
+        elif apart := fusion_fault(workload, names[:count]):
+            search.goal.note(_omitted_account(names[:count], apart))
         else:
             yield from _chain(workload, names[:count], start, search)
 
 
-def _left_out(names: Sequence[str], why: str) -> SearchAccount:
+def _omitted_account(names: Sequence[str], why: str) -> SearchAccount:
     return SearchAccount(name="shared rows", operators=tuple(names), space=0, left_out=why)
 
 
@@ -253,7 +253,7 @@ def _chain(
                 best = shared.best or best
         if best is None:
             return (), float("inf")
-        goal.note(with_floor(together("shared rows", accounts), grids[0], goal))
+        goal.note(with_floor(merge_accounts("shared rows", accounts), grids[0], goal))
         best = choose_near_tie(best, sets, goal.room, limit)
         body = (replace(chain.group, tree=best.tree),)
         goal.trades.note(body, best)
@@ -275,14 +275,14 @@ def _attention(
     for name, granularities in (("flat", GRANULARITIES), ("flash", "")):
         grids = flat.grids(problem, goal, options, granularities)
 
-        def fused(
+        def fuse_attention(
             _limit: float, grids: Sequence[flat.GridKind] = grids, name: str = name
         ) -> tuple[Body, float]:
             body, value = flat.attention(problem, goal, grids, name)
             return tuple(body), value
 
         sets = [grid for kind in grids for grid in kind.grids]
-        yield min(kind.bound(goal.room) for kind in grids), fused, sets
+        yield min(kind.bound(goal.room) for kind in grids), fuse_attention, sets
     yield (
         flex.bound(problem, search),
         lambda limit: flex.attention(workload, part, search=search, limit=limit),

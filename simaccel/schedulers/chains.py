@@ -29,7 +29,7 @@ from simaccel.analytic.family import tree_of as tree_of_one
 from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, aliases_of, mergeable, space_of
-from simaccel.mapping.structure import together
+from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import BUFFER, Do, Group
 from simaccel.search.sizes import nested_loops, tile_sizes
 from simaccel.units import ARRAY, SFU
@@ -62,7 +62,7 @@ def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
         space = space_of(workload, group)
     except SimaccelError:
         return None
-    if together(workload, group):
+    if fusion_faults(workload, group):
         return None
     between = frozenset(set(space.made) - space.escapes)
     linked = all(any(view.name in between for view in view.inputs) for view in space.operators[1:])
@@ -90,7 +90,7 @@ def chain_of(workload: Workload, names: Sequence[str]) -> OperatorChain | None:
     return OperatorChain(group, space, tuple(order), between) if order else None
 
 
-def left_out(workload: Workload, names: Sequence[str]) -> str:
+def fusion_fault(workload: Workload, names: Sequence[str]) -> str:
     """Return why no tree runs operators as one of which the last reads what others make.
 
     Empty if trees do, or if fewer of the operators can't be one already.
@@ -105,7 +105,7 @@ def _reason_apart(workload: Workload, names: Sequence[str]) -> str:
     if not made & {given.tensor for given in workload.operator(names[-1]).inputs}:
         return ""
     group = Group(operators=tuple(names), tree=())
-    findings = (allowed for _, _, allowed in together(workload, group))
+    findings = (allowed for _, _, allowed in fusion_faults(workload, group))
     return next(findings, "").removeprefix("another group: ")
 
 

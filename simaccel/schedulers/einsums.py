@@ -10,10 +10,10 @@ from itertools import permutations
 import numpy as np
 
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, Ints, ints
-from simaccel.errors import SimaccelError
 from simaccel.hardware import STATIONARITIES, Accelerator
-from simaccel.mapping.space import BoundOperator, IterationSpace, joined
+from simaccel.mapping.space import BoundOperator, IterationSpace, joined_name
 from simaccel.mapping.tree import BUFFER, Do, Keep
+from simaccel.search.problems import NotMappableError
 from simaccel.search.sizes import filling_tiles, tile_sizes
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Einsum, Vector
@@ -23,10 +23,6 @@ from simaccel.workload.vectors import VECTORS
 
 SLOTS = (2, 3, 1)
 Merged = Mapping[str, tuple[str, ...]]
-
-
-class NotMappableError(SimaccelError):
-    """A dataflow doesn't take an operator of the workload; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -194,4 +190,4 @@ def row_merges(vector: Vector) -> dict[str, tuple[str, ...]]:
         for operand in (*vector.inputs, vector.output)
     ):
         return {}
-    return {joined(together): together}
+    return {joined_name(together): together}

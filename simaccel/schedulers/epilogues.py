@@ -67,11 +67,11 @@ def chains(workload: Workload) -> dict[str, OperatorChain]:
     return known
 
 
-def searched(
+def search_epilogue(
     search: TreeSearch, chain: OperatorChain, kept: Sequence[str] = ()
 ) -> OperatorCandidateSet:
     """Return the candidates of an einsum with its epilogue; ``kept`` tensors are around them."""
-    return search.known(
+    return search.known_candidates(
         chain.group,
         chain.space,
         kept,
@@ -140,17 +140,17 @@ def _loops(
     return [*([ones] if parts.g else []), *loops((*parts.m, *parts.n))], loops(parts.k)
 
 
-def fused(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:
+def fuse_epilogue(workload: Workload, chain: OperatorChain, search: TreeSearch) -> Group | None:
     """Return an einsum with its epilogue as one group, or None where they are better apart.
 
     Apart they take no less than their bounds; only where that may be less are they searched.
     """
     goal = search.goal
-    together = searched(search, chain).fastest(goal.held_bytes)
+    together = search_epilogue(search, chain).fastest(goal.held_bytes)
     if together is None:
         return None
     value, names = together.value, chain.group.operators
-    apart = [search.one(workload, name) for name in names]
+    apart = [search.operator_candidates(workload, name) for name in names]
     if value > _sum([alone.candidates.bound(goal.room) for alone in apart], goal):
         best = [alone.fastest(goal.held_bytes) for alone in apart]
         if all(best) and value > _sum([group.value for group in best if group], goal):

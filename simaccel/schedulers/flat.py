@@ -23,15 +23,15 @@ from simaccel.schedulers.attention import (
     problem_of,
     tiled_families,
 )
-from simaccel.schedulers.flex import AttentionChoice, each_of, schedule
+from simaccel.schedulers.flex import AttentionChoice, granularity_choices, schedule
 from simaccel.schedulers.resident_attention import GRANULARITIES
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import SearchAccount, ignore_account, together
-from simaccel.search.candidate_set import CandidateSet, NothingFitsError, ScoredTree, capacity
+from simaccel.search.accounts import SearchAccount, ignore_account, merge_accounts
+from simaccel.search.candidate_set import CandidateSet, ScoredTree, capacity
 from simaccel.search.core_cuts import grids_on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
 from simaccel.search.near_ties import choose_near_tie
-from simaccel.search.problems import Attention, Options, Scheduler
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler
 from simaccel.search.sizes import FEW, tile_sizes
 from simaccel.workload import Workload
 
@@ -101,7 +101,7 @@ def other_rows(problem: AttentionProblem, accelerator: Accelerator) -> list[Flat
     known = {rows for _, rows in _blocks(problem, "r", accelerator)}
     rows = {r for r in block_sizes(q) if r <= most} | {*range(side, most + 1, side)}
     counts = sorted((rows if most > _ROWS else {*range(1, most + 1)}) - known)
-    keys = _few(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
+    keys = _sample_sizes(tile_sizes(problem.size((problem.c,)), accelerator.array.cols))
     return [(1, r, k) for r in counts[:: -(-len(counts) // _ROWS) or 1] for k in keys]
 
 
@@ -208,7 +208,7 @@ def attention(
             f"{'+'.join(problem.part)}: the smallest FLAT-tile needs {smallest} B, the buffer has "
             f"{goal.room} B"
         )
-    account = together(name, accounts)
+    account = merge_accounts(name, accounts)
     account = replace(account, left=min(account.left, left))
     goal.note(with_floor(account, kinds[0].grids[0], goal))
     best = choose_near_tie(best, sets, goal.room, limit, account.left)
@@ -263,13 +263,13 @@ def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator
     array = accelerator.array
     rows = tile_sizes(problem.size(problem.rows), array.rows)
     keys = tile_sizes(problem.size((problem.c,)), array.cols)
-    inner = [(r, k) for r in _few(rows) for k in _few(keys)]
+    inner = [(r, k) for r in _sample_sizes(rows) for k in _sample_sizes(keys)]
     tiles = flat_tiles(problem, granularity, accelerator, keys[-1:])
     few = tiles[:: -(-len(tiles) // _SIDES)]
     return list(tiled_families(problem, few, inner, problem.widths(accelerator)))
 
 
-def _few(sizes: Sequence[int]) -> list[int]:
+def _sample_sizes(sizes: Sequence[int]) -> list[int]:
     return sorted({*sizes[:: -(-len(sizes) // _INNER)], sizes[-1]})
 
 
@@ -286,13 +286,13 @@ def choices(
         asked = goal if which == granularities else replace(goal, note=ignore_account)
         return attention(problem, asked, grids(problem, asked, options, which), name)[0]
 
-    return [partial(choice, which) for which in each_of(granularities, workload, goal)]
+    return [partial(choice, which) for which in granularity_choices(granularities, workload, goal)]
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    goal = Goal.of(accelerator, options, workload)
+    goal = Goal.from_options(accelerator, options, workload)
     some = choices(workload, goal, options, granularities, name)
     return schedule(workload, name, TreeSearch(goal), some)
 

@@ -13,23 +13,23 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import AttentionProblem, problem_of
-from simaccel.schedulers.epilogues import chains, fused
+from simaccel.schedulers.epilogues import chains, fuse_epilogue
 from simaccel.schedulers.residency import best_held, has_room
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
     ResidentSearch,
-    chosen,
+    choose_mapping,
     parts_of,
     units,
 )
 from simaccel.schedulers.sequences import best_of, finish_mapping, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler, parts
 from simaccel.workload import Workload
 
 AttentionChoice = Callable[[Workload, Attention], Sequence[Group | ResidentScope]]
@@ -62,16 +62,16 @@ def sequences(
     Of others none may be better where all that could be held between groups fits beside the first.
     """
     first, *others = choices
-    found = [_sequence(workload, search, first)]
+    bodies = [_sequence(workload, search, first)]
     search.goal.asked.require_met()
     if search.goal.is_over or (
-        others and search.goal.objective != "edp" and has_room(workload, found[0], search)
+        others and search.goal.objective != "edp" and has_room(workload, bodies[0], search)
     ):
-        return found
+        return bodies
     for choice in others:
         with suppress(NothingFitsError):
-            found.append(_sequence(workload, search, choice))
-    return found
+            bodies.append(_sequence(workload, search, choice))
+    return bodies
 
 
 def _sequence(
@@ -85,7 +85,7 @@ def _sequence(
             body += attention(workload, part)
             continue
         fuses = part in behind and not search.goal.is_over
-        together = fused(workload, behind[part], search) if fuses else None
+        together = fuse_epilogue(workload, behind[part], search) if fuses else None
         if together is not None:
             done |= set(together.operators)
             body.append(together)
@@ -94,7 +94,7 @@ def _sequence(
     return body
 
 
-def each_of(granularities: str, workload: Workload, goal: Goal) -> list[str]:
+def granularity_choices(granularities: str, workload: Workload, goal: Goal) -> list[str]:
     """Return the granularities as one choice, and also one by one where that may be better.
 
     The best attention alone need not be best in its workload: tensors can be held between groups,
@@ -118,7 +118,7 @@ def _search_apart(
     workload, whole = problem.workload, rows == every_row(problem)
     search = search.on_one_core() if rows else search
     for name, held in parts_of(problem):
-        merged = problem.merged_of(name)
+        merged = problem.merged_ranks(name)
         if name == problem.part[1]:
             kept = (held,) if whole else ()
             yield search.vector(workload, name, merged=merged, kept=kept, over=whole), held
@@ -126,7 +126,7 @@ def _search_apart(
             yield search.einsum(workload, name, (held,) if whole else (), merged=merged), held
 
 
-def placed(
+def place_trees(
     problem: AttentionProblem, search: TreeSearch, rows: int, room: int, limit: float = float("inf")
 ) -> list[Placed] | None:
     """Return the best trees of L, softmax and A in so much room.
@@ -228,11 +228,11 @@ def attention(
     stage = ResidentSearch(
         problem,
         goal,
-        lambda rows, room, limit: placed(problem, quiet, rows, room, limit),
+        lambda rows, room, limit: place_trees(problem, quiet, rows, room, limit),
         lambda rows, room: _promise(problem, quiet, rows, room),
         limit=limit,
     )
-    best = chosen([stage.best(name) for name in granularities], goal)
+    best = choose_mapping([stage.best(name) for name in granularities], goal)
     if best is None:
         raise NothingFitsError(f"{'+'.join(part)}: no tiling fits the buffer of {goal.room} B")
     space = sum(
@@ -260,16 +260,17 @@ def choices(
     quiet = search.quiet()
 
     def choice(which: str, workload: Workload, part: Attention) -> Body:
-        one = search if which == granularities else quiet
-        return attention(workload, part, granularities=which, search=one)[0]
+        by = search if which == granularities else quiet
+        return attention(workload, part, granularities=which, search=by)[0]
 
-    return [partial(choice, which) for which in each_of(granularities, workload, search.goal)]
+    names = granularity_choices(granularities, workload, search.goal)
+    return [partial(choice, which) for which in names]
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
-    search = TreeSearch(Goal.of(accelerator, options, workload))
+    search = TreeSearch(Goal.from_options(accelerator, options, workload))
     return schedule(workload, name, search, choices(workload, search, granularities))
 
 

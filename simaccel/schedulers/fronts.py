@@ -14,19 +14,18 @@ from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group
 from simaccel.pareto import Front
 from simaccel.schedulers import best, flat, flex, make_mapping, naive, spatial
-from simaccel.schedulers.alternatives import FrontSearch
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.chains import chain_families, chain_of
-from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, staged
+from simaccel.schedulers.front_search import FrontSearch
+from simaccel.schedulers.resident_attention import GRANULARITIES, few_counts, stage_attention
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.core_cuts import every_cut
+from simaccel.search.effort import STRATEGIES, Objective, Strategy
 from simaccel.search.front import Alternative, Figure, FrontFigures
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.space import STRATEGIES, Strategy
-from simaccel.search.problems import Attention, Options, attention_of, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, attention_of, parts
 from simaccel.workload import Einsum, Vector, Workload
 
 _ROOMS: Final = 2
@@ -59,7 +58,7 @@ def front(
         SimaccelError: as of ``make_mapping``.
 
     """
-    explorer = FrontSearch(workload, Goal.of(accelerator, options, workload), asked)
+    explorer = FrontSearch(workload, Goal.from_options(accelerator, options, workload), asked)
     best = _front(explorer, dataflow, options)
     if not best.points:
         raise NothingFitsError(
@@ -78,14 +77,14 @@ def _front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alte
     if name == "naive":
         return _naive(explorer, options, which)
     if name not in ("flex", "flat", "flash"):
-        return _one(explorer, dataflow, options)
+        return _single_front(explorer, dataflow, options)
     attention: Callable[[Attention], Front[Alternative]]
     if name == "flex":
         attention = partial(_staged_front, explorer, granularities=which)
     else:
         asked = which if name == "flat" else ""
         attention = partial(_fused_front, explorer, options=options, granularities=asked)
-    return explorer.joined(
+    return explorer.join_fronts(
         [
             attention(part) if isinstance(part, tuple) else explorer.operator(part)
             for part in parts(explorer.workload)
@@ -97,7 +96,7 @@ def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Front
     """Return the front of the rows that stay on chip beside fixed tiles."""
     workload = explorer.workload
     tiles = [
-        naive.FixedTiles.of(replace(explorer.goal, objective=objective), options)
+        naive.FixedTiles.from_goal(replace(explorer.goal, objective=objective), options)
         for objective in sorted({OBJECTIVE_OF[explorer.asked.x], OBJECTIVE_OF[explorer.asked.y]})
     ]
 
@@ -108,13 +107,13 @@ def _naive(explorer: FrontSearch, options: Options, granularities: str) -> Front
             else:
                 yield (fixed.group(workload, part),)
 
-    return explorer.joined([explorer.bodies(bodies(part)) for part in parts(workload)])
+    return explorer.join_fronts([explorer.bodies(bodies(part)) for part in parts(workload)])
 
 
-def _one(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
+def _single_front(explorer: FrontSearch, dataflow: str, options: Options) -> Front[Alternative]:
     """Return the one mapping that a scheduler makes which says no others."""
     mapping = make_mapping(explorer.workload, explorer.accelerator, dataflow, options)
-    return explorer.joined([explorer.bodies([(one,)]) for one in mapping.body])
+    return explorer.join_fronts([explorer.bodies([(one,)]) for one in mapping.body])
 
 
 def _strategy(name: str) -> Strategy:
@@ -140,8 +139,12 @@ def _staged_front(
 ) -> Front[Alternative]:
     """Return the front of L, softmax and A on their own, and with rows that stay on chip."""
     problem = problem_of(explorer.workload, part)
-    alone = explorer.joined([explorer.operator(name, problem.merged_of(name)) for name in part])
-    return explorer.either([alone, explorer.bodies(_resident(explorer, problem, granularities))])
+    alone = explorer.join_fronts(
+        [explorer.operator(name, problem.merged_ranks(name)) for name in part]
+    )
+    return explorer.merge_fronts(
+        [alone, explorer.bodies(_resident(explorer, problem, granularities))]
+    )
 
 
 def _resident(
@@ -158,9 +161,9 @@ def _resident(
         for count in sorted(rows - {0}):
             left = capacity(explorer.accelerator) - count * problem.row_bytes
             for at in range(_ROOMS):
-                placed = flex.placed(problem, search, count, left >> 2 * at)
+                placed = flex.place_trees(problem, search, count, left >> 2 * at)
                 if placed is not None:
-                    yield staged(problem, count, placed)
+                    yield stage_attention(problem, count, placed)
 
 
 def _best(explorer: FrontSearch, options: Options) -> Front[Alternative]:
@@ -173,8 +176,8 @@ def _best(explorer: FrontSearch, options: Options) -> Front[Alternative]:
             if explorer.goal.is_over and any(way.points for way in ways):
                 break
             runs = _runs(explorer, names[start:stop], options)
-            ways += (explorer.joined([ends[start], run]) if start else run for run in runs)
-        ends.append(explorer.either(ways))
+            ways += (explorer.join_fronts([ends[start], run]) if start else run for run in runs)
+        ends.append(explorer.merge_fronts(ways))
     return replace(ends[-1], proved=False)
 
 
@@ -221,4 +224,4 @@ def _mapspace(explorer: FrontSearch, strategy: Strategy, options: Options) -> Fr
             parts.append(explorer.operator(operator.name))
         else:
             parts.append(explorer.bodies(groups[operator.name]))
-    return replace(explorer.joined(parts), proved=False)
+    return replace(explorer.join_fronts(parts), proved=False)

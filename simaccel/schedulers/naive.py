@@ -28,18 +28,18 @@ from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
     ResidentSearch,
-    chosen,
+    choose_mapping,
     few_counts,
     objective_of,
     parts_of,
-    staged,
+    stage_attention,
 )
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity, with_one_slot
-from simaccel.search.canonical import renamed
+from simaccel.search.candidate_set import capacity, with_one_slot
+from simaccel.search.canonical import rename_tree
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of
-from simaccel.search.problems import Attention, Options, Scheduler, parts
+from simaccel.search.problems import Attention, NothingFitsError, Options, Scheduler, parts
 from simaccel.units import ARRAY
 from simaccel.workload import Vector, Workload
 
@@ -55,7 +55,7 @@ class FixedTiles:
     holds: Stationarity = "ws"
 
     @classmethod
-    def of(cls, goal: Goal, options: Options) -> FixedTiles:
+    def from_goal(cls, goal: Goal, options: Options) -> FixedTiles:
         """Return the tiles that a user asks for.
 
         Raises:
@@ -95,7 +95,7 @@ class FixedTiles:
         grid = self.search.goal.grid(rows.made, rows.families[:1])
         fits = grid.fitting(capacity(accelerator))
         for number in fits[np.argsort(grid.bounds[fits], kind="stable")]:
-            tree = renamed(grid.tree(int(number)), rows.names)
+            tree = rename_tree(grid.tree(int(number)), rows.names)
             trees.setdefault(with_one_slot(tree), tree)
         return [replace(group, tree=tree) for tree in trees.values()]
 
@@ -107,7 +107,7 @@ class FixedTiles:
         workload = problem.workload
         choices = []
         for name, held in parts_of(problem):
-            merged = problem.merged_of(name)
+            merged = problem.merged_ranks(name)
             vector = isinstance(workload.operator(name), Vector)
             groups = (
                 self._heights(workload, name, merged)
@@ -123,7 +123,7 @@ class FixedTiles:
         for way in self.ways(problem):
             stage = self._stage(problem, way, best.scored.value if best else float("inf"))
             for name in granularities:
-                best = chosen([best, stage.best(name)], self.search.goal)
+                best = choose_mapping([best, stage.best(name)], self.search.goal)
         if best is None:
             raise NothingFitsError(f"{'+'.join(part)}: fixed tiles need more than the buffer")
         return best.body
@@ -133,8 +133,8 @@ class FixedTiles:
         goal = self.search.goal
 
         def promise(rows: int, _room: int) -> float:
-            body = staged(problem, rows, way)
-            alone = problem.workload.alone(problem.part)
+            body = stage_attention(problem, rows, way)
+            alone = problem.workload.select_operators(problem.part)
             predicted = predict(alone, mapping_of(alone, "", body), goal.accelerator)
             return objective_of(predicted, goal, predicted.bound_cycles)
 
@@ -149,14 +149,14 @@ class FixedTiles:
         problem = problem_of(workload, part)
         ways, on = self.ways(problem), self.search.accelerator
         counts = {rows for one in granularities for rows in few_counts(problem, one, on)}
-        yield from (staged(problem, rows, way) for rows in sorted(counts) for way in ways)
+        yield from (stage_attention(problem, rows, way) for rows in sorted(counts) for way in ways)
 
 
 def _schedule(
     workload: Workload, accelerator: Accelerator, options: Options, *, granularities: str, name: str
 ) -> Mapping:
     """Schedule each operator on its own with the fixed tile; errors as of ``FixedTiles``."""
-    goal = Goal.of(accelerator, options, workload)
+    goal = Goal.from_options(accelerator, options, workload)
     return mapping_of(workload, name, sequence(workload, goal, options, granularities))
 
 
@@ -164,7 +164,7 @@ def sequence(
     workload: Workload, goal: Goal, options: Options, granularities: str = GRANULARITIES
 ) -> list[Group | ResidentScope]:
     """Return all operators, each with its fixed tile; errors as of ``FixedTiles``."""
-    fixed = FixedTiles.of(goal, options)
+    fixed = FixedTiles.from_goal(goal, options)
     body: list[Group | ResidentScope] = []
     for part in parts(workload):
         if isinstance(part, tuple):
@@ -186,7 +186,7 @@ def _fix_tile(
     merged = dict(mergeable(workload, [name]) if merged is None else merged)
     group = Group(operators=(name,), tree=(), merged=merged)
     space = space_of(workload, group)
-    seen = space.seen(name)
+    seen = space.bound_operator(name)
     parts = roles(space, seen)
     names = dict.fromkeys((*seen.names, seen.output.name))
     height = _FOLDS_HIGH * array.rows

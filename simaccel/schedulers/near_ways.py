@@ -13,7 +13,7 @@ from typing import Final
 from simaccel.schedulers.schedule_steps import ScheduleStep, value_of
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.grid_search import Goal
-from simaccel.search.near_ties import GroupLosses, within
+from simaccel.search.near_ties import GroupLosses, cheapest_within
 
 _MOST: Final = 6
 """Steps that are searched because they promise fewer bytes, at most."""
@@ -30,7 +30,7 @@ def near_way(
 
     ``way``: the fastest; all values are cycles.
     """
-    limit = sum(_least(step, goal.trades) for step in way) * (1 + goal.tolerance)
+    limit = sum(_lowest_value(step, goal.trades) for step in way) * (1 + goal.tolerance)
     promising = sorted(_promising(steps, way, limit, goal.room), key=lambda one: one[0])
     new = [_nearest_step(step, goal, most) for _, step, most in promising[:_MOST]]
     some = [step for step in (*steps, *new) if step.body]
@@ -39,14 +39,14 @@ def near_way(
 
 def _nearest_step(step: ScheduleStep, goal: Goal, most: float) -> ScheduleStep:
     """Return a step with what costs least of its candidates, as far as is seen."""
-    best = within(step.sets, goal.room, most)
+    best = cheapest_within(step.sets, goal.room, most)
     if best is None:
         return step
     body = (replace(step.sets[0].group, tree=best.tree),)
     return replace(step, value=best.value, body=body)
 
 
-def between(chosen: Sequence[ScheduleStep], best: Sequence[ScheduleStep]) -> ObjectiveLosses:
+def extra_cost(chosen: Sequence[ScheduleStep], best: Sequence[ScheduleStep]) -> ObjectiveLosses:
     """Return what a way takes beyond another."""
     each = [
         [(one.cycles, one.dram_bytes, one.energy_pj) for step in way if (one := step.scored)]
@@ -56,8 +56,8 @@ def between(chosen: Sequence[ScheduleStep], best: Sequence[ScheduleStep]) -> Obj
     return ObjectiveLosses(*(a - b for a, b in zip(new, old, strict=True)))
 
 
-def _least(step: ScheduleStep, trades: GroupLosses) -> float:
-    return step.value - trades.of(step.body or ()).cycles
+def _lowest_value(step: ScheduleStep, trades: GroupLosses) -> float:
+    return step.value - trades.sum_losses(step.body or ()).cycles
 
 
 def _promising(

@@ -21,7 +21,7 @@ from simaccel.mapping.checks import faults
 from simaccel.mapping.cores import CORES, CoreCut
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, Spread
-from simaccel.schedulers.sequences import finish_mapping, measured
+from simaccel.schedulers.sequences import finish_mapping, measure_groups
 from simaccel.search.accounts import ignore_account, ungiven
 from simaccel.search.canonical import key_of
 from simaccel.search.core_cuts import CutBounds, numbers, parallel
@@ -55,14 +55,14 @@ def over_cores(
     options = replace(options, spread=())
     first = schedule(workload, one_core(accelerator), dataflow, replace(options, gave=ungiven))
     quiet = replace(options, note=ignore_account, gave=ungiven)
-    goal = Goal.of(accelerator, replace(options, note=ignore_account), workload)
+    goal = Goal.from_options(accelerator, replace(options, note=ignore_account), workload)
     search = _Search(
         workload, goal, lambda part, core: schedule(part, core, dataflow, quiet), asked
     )
     spread = tuple(group for part in first.body for group in search.part(part))
     require_none(unmet(asked, search.met))
     bodies: list[Body] = [spread] if asked else [first.body, spread]
-    values = [measured(workload, body, goal).value for body in bodies]
+    values = [measure_groups(workload, body, goal).value for body in bodies]
     return finish_mapping(workload, first.dataflow, bodies[values.index(min(values))], goal)
 
 
@@ -88,32 +88,32 @@ class _Search:
         """Return what takes the place of a group, or of groups between which a tensor stays."""
         if isinstance(part, Group):
             return self._best(part)
-        whole = self.workload.alone(operators_of([part]))
+        whole = self.workload.select_operators(operators_of([part]))
         groups: list[Group | ResidentScope] = []
         alone = one_core(self.accelerator)
         for group in part.groups:
-            single = self.schedule(self.workload.alone(group.operators), alone)
+            single = self.schedule(self.workload.select_operators(group.operators), alone)
             groups += [inner for first in single.groups for inner in self._best(first)]
         if self.asked:
             return groups
         bodies: list[Body] = [(part,), groups]
-        values = [measured(whole, body, self.goal).value for body in bodies]
+        values = [measure_groups(whole, body, self.goal).value for body in bodies]
         return bodies[values.index(min(values))]
 
     def _best(self, group: Group) -> Body:
         """Return a group as it is, or what takes its place on all cores."""
-        whole = self.workload.alone(group.operators)
+        whole = self.workload.select_operators(group.operators)
         space = space_of(whole, Group(operators=group.operators, tree=()))
         ranks = list(parallel(space))
         if asked := [rank for rank in ranks if rank in self.asked]:
-            return self._asked(whole, group, space, asked)
+            return self._search_spread(whole, group, space, asked)
         cuts = list(self._cuts(space, ranks))
         key = self._key(space)
         if key is not None and key in self.known:
             chosen = self.known[key]
             cuts = [] if chosen is None else [(0, ranks[chosen[0]], chosen[1])]
         best: Body = (group,)
-        least, taken = measured(whole, best, self.goal).value, None
+        least, taken = measure_groups(whole, best, self.goal).value, None
         for floor, rank, tile in sorted(cuts):
             if floor >= least:
                 break
@@ -135,9 +135,9 @@ class _Search:
             counts = numbers(self.accelerator.cores.count)
             for tile in dict.fromkeys(-(-size // count) for count in counts):
                 cut = CoreCut((Spread(rank, tile, CORES),), space.sizes)
-                yield floors.of(cut) if timed else 0, rank, tile
+                yield floors.floor_of(cut) if timed else 0, rank, tile
 
-    def _asked(
+    def _search_spread(
         self, whole: Workload, group: Group, space: IterationSpace, ranks: Sequence[str]
     ) -> Body:
         """Return the best of what takes a group's place with one of some ranks spread."""
@@ -158,7 +158,7 @@ class _Search:
         if faults(whole, mapping_of(whole, "", body), self.accelerator):
             return math.inf
         try:
-            return measured(whole, body, self.goal).value
+            return measure_groups(whole, body, self.goal).value
         except SimaccelError:
             return math.inf
 
@@ -211,7 +211,7 @@ def _spread_group(
     names = {
         own: name
         for seen in plain.operators
-        for own, name in zip(unit.seen(seen.name).ranks, seen.ranks, strict=True)
+        for own, name in zip(unit.bound_operator(seen.name).ranks, seen.ranks, strict=True)
     }
     if group.padded or rank not in names:
         raise _UncutError

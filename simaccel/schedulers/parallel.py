@@ -22,7 +22,7 @@ from typing import Final
 
 from simaccel.errors import Fault, InputError, MistakeError
 from simaccel.hardware.chips import ChipsSpec
-from simaccel.mapping.chips.keeps import renamed
+from simaccel.mapping.chips.keeps import rename_keeps
 from simaccel.mapping.chips.sharding import CHIPS, Pod, replace_groups, shard
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.tree import Do, Group, Spread, WorkloadReference
@@ -253,7 +253,7 @@ def whole_mapping(
 
     """
 
-    def outside(group: Group) -> Group:
+    def spread_group(group: Group) -> Group:
         operators = [workload.operator(name) for name in group.operators]
         classes = RankClasses(operators)
         nodes: tuple[Spread, ...] = ()
@@ -265,9 +265,9 @@ def whole_mapping(
             nodes = max(nodes, inner, key=len)
         return replace(group, tree=(*nodes, *group.tree))
 
-    named = renamed(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
+    named = rename_keeps(mapping, lambda _: lambda name: pod.layouts.get(name, (name,))[0])
     reference = WorkloadReference(workload.name, workload.fingerprint)
-    joined = replace(replace_groups(named, outside), workload=reference)
+    joined = replace(replace_groups(named, spread_group), workload=reference)
     again, _ = shard(workload, joined, chips)
     if again is None or again.mapping != mapping:
         raise MistakeError(f"{workload.name}: the mapping of one chip is no part of that of all")

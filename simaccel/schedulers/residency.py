@@ -20,12 +20,18 @@ from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.mapping.cores import CoreCut, core_spreads, piece_of
 from simaccel.mapping.lifetimes import bytes_around, lives
-from simaccel.mapping.space import aliases_of, held_around, space_of
+from simaccel.mapping.space import aliases_of, holding_tensor, space_of
 from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.schedulers.chains import OperatorChain
-from simaccel.schedulers.epilogues import epilogue, searched
-from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, tight, touches, without
-from simaccel.schedulers.sequences import best_of, measured, preferred_of, unique
+from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.schedulers.resident_tensors import (
+    ResidentTensor,
+    remove_tiles,
+    tenants,
+    tight,
+    touches,
+)
+from simaccel.schedulers.sequences import best_of, measure_groups, preferred_sequence, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
@@ -43,7 +49,7 @@ Price = tuple[float, float]
 NOWHERE: Price = (float("inf"), float("inf"))
 
 
-def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
+def hold_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
     """Return groups with what is worth it held between them; ``body`` as it was if nothing is.
 
     What is kept around some of them already stays as it is, and so do all once the time is over.
@@ -59,7 +65,7 @@ def held_between(workload: Workload, body: Body, search: TreeSearch) -> Body:
 
 def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
-    found = [held_between(workload, body, search) for body in unique(bodies)]
+    found = [hold_between(workload, body, search) for body in unique(bodies)]
     return best_of(workload, found, search.goal)
 
 
@@ -72,11 +78,11 @@ def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
     predicted = {
         group.name: group for group in predict(workload, mapping, search.accelerator).groups
     }
-    for _, run in groupby(body, lambda one: _times(workload, one)):
+    for _, run in groupby(body, lambda part: _times(workload, part)):
         places = list(_places(workload, list(run), search))
-        few = _few(tenants(workload, [place.group for place in places]), search.goal)
+        few = _weighable_tensors(tenants(workload, [place.group for place in places]), search.goal)
         for at, place in enumerate(places):
-            alive = sum(one.n_bytes for one in few if one.first <= at <= one.last)
+            alive = sum(tenant.n_bytes for tenant in few if tenant.first <= at <= tenant.last)
             is_fused = len(place.group.operators) > 1 or bool(place.fixed)
             taken = predicted[place.group.name].buffer_bytes
             if is_fused and alive + taken > capacity(search.accelerator):
@@ -92,14 +98,14 @@ def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
 def _better(workload: Workload, before: Body, after: Body, search: TreeSearch) -> bool:
     """Return whether groups with what they hold are better, by the machine where cycles decide."""
     goal = search.goal
-    old = measured(workload, before, goal)
+    old = measure_groups(workload, before, goal)
     try:
-        new = measured(workload, after, goal)
+        new = measure_groups(workload, after, goal)
     except SimaccelError:  # the machine takes fewer trees than the closed form
         return False
     if not goal.tolerance:
         return (new.value, new.dram_bytes) <= (old.value, old.dram_bytes)
-    return preferred_of(workload, (after, before), (new, old), goal) == 0
+    return preferred_sequence(workload, (after, before), (new, old), goal) == 0
 
 
 # -- what it costs
@@ -134,7 +140,7 @@ class GroupPlace:
         if room < 0 or (held and self._is_cut()):
             return NOWHERE
         grid = self._grid(held)
-        value, moved = grid.promise(self._rounded(room))
+        value, moved = grid.promise(self._round_room(room))
         if (value, moved) == NOWHERE:
             value, moved = grid.promise(room)
         return value * self.error, moved
@@ -153,19 +159,19 @@ class GroupPlace:
     def find(self, held: Sequence[ResidentTensor]) -> None:
         """Search the group with these tensors held."""
         key, room = self._key(held), self._room(held)
-        rounded = self._rounded(room)
+        rounded = self._round_room(room)
         if self._grid(held).promise(rounded) == NOWHERE:
             rounded = room
-        self.known[key] = self._found(held, rounded)
+        self.known[key] = self._find_price(held, rounded)
 
     def tree(self, held: Sequence[ResidentTensor]) -> Tree:
         """Return what was found with these tensors held."""
         return self.known[self._key(held)][1]
 
-    def _found(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
+    def _find_price(self, held: Sequence[ResidentTensor], room: int) -> tuple[Price, Tree]:
         taken = capacity(self.goal.accelerator) - room
         if self._is_searched():
-            best = self._searched(held).fastest(taken)
+            best = self._search_held(held).fastest(taken)
         else:
             best = search(self._grid(held), replace(self.goal, held_bytes=taken)).best
         if best is None:
@@ -187,7 +193,7 @@ class GroupPlace:
         alone = len(self.group.operators) == 1 or self._chain is not None
         return alone and not self.fixed
 
-    def _mine(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
+    def _touched_tensors(self, held: Sequence[ResidentTensor]) -> list[ResidentTensor]:
         """Return the tenants that the group touches."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return [
@@ -196,32 +202,32 @@ class GroupPlace:
             if any(touches(operator, name) for operator in operators for name in one.tensors)
         ]
 
-    def _kept(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
+    def _kept_tensors(self, held: Sequence[ResidentTensor]) -> tuple[str, ...]:
         """Return the tensors of the group's own that are held, one of each tenant."""
         operators = [self.workload.operator(name) for name in self.group.operators]
         return tuple(
             next(name for name in one.tensors if any(touches(by, name) for by in operators))
-            for one in self._mine(held)
+            for one in self._touched_tensors(held)
         )
 
     def _key(self, held: Sequence[ResidentTensor]) -> object:
-        mine = tuple(one.name for one in self._mine(held))
+        mine = tuple(one.name for one in self._touched_tensors(held))
         return mine, self._room(held)
 
     def _room(self, held: Sequence[ResidentTensor]) -> int:
         taken = sum(one.n_bytes for one in held) + self.fixed_bytes
         return capacity(self.goal.accelerator) - taken
 
-    def _rounded(self, room: int) -> int:
+    def _round_room(self, room: int) -> int:
         step = capacity(self.goal.accelerator) // _STEPS
         if not step or room == capacity(self.goal.accelerator):
             return room
         return room // step * step
 
-    def _searched(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
-        roots, search = self._kept(held), self.search.on_one_core() if held else self.search
+    def _search_held(self, held: Sequence[ResidentTensor]) -> OperatorCandidateSet:
+        roots, search = self._kept_tensors(held), self.search.on_one_core() if held else self.search
         if self._chain is not None:
-            return searched(search, self._chain, roots)
+            return search_epilogue(search, self._chain, roots)
         (name,) = self.group.operators
         operator = self.workload.operator(name)
         if not isinstance(operator, Vector):
@@ -232,14 +238,14 @@ class GroupPlace:
 
     def _grid(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         if self._is_searched():
-            return self._searched(held).candidates
-        mine = self._mine(held)
+            return self._search_held(held).candidates
+        mine = self._touched_tensors(held)
         key = tuple(one.name for one in mine)
         if key not in self.grids:
-            self.grids[key] = self._fused(mine)
+            self.grids[key] = self._fuse_held(mine)
         return self.grids[key]
 
-    def _fused(self, held: Sequence[ResidentTensor]) -> CandidateSet:
+    def _fuse_held(self, held: Sequence[ResidentTensor]) -> CandidateSet:
         """Return the tree of a fused group with some tenants held, and it with few slots."""
         keeps = (*self.fixed, *(Keep(tenant.name) for tenant in held))
         space, spreads = space_of(self.workload, self.group), core_spreads(self.group)
@@ -252,7 +258,9 @@ class GroupPlace:
         sources = {out: self.workload.in_place.get(out) for out in over if out not in kept}
         own = {out: source for out, source in sources.items() if source in kept}
         families = [
-            replace(family_of(space, replace(group, tree=without(tree, kept, own)), keeps), cut=cut)
+            replace(
+                family_of(space, replace(group, tree=remove_tiles(tree, kept, own)), keeps), cut=cut
+            )
             for tree in (group.tree, tight(group.tree))
         ]
         return self.goal.candidates(self.group, families)
@@ -272,15 +280,15 @@ def _section(
     free = [
         tenant
         for tenant in tenants(workload, groups)
-        if not taken & {held_around(workload, name, fixed) for name in tenant.tensors}
+        if not taken & {holding_tensor(workload, name, fixed) for name in tenant.tensors}
     ]
-    few = _few(free, search.goal)
+    few = _weighable_tensors(free, search.goal)
     if not few:
         return body
     way = _way(places, few)
     if not any(way):
         return body
-    return list(_built(places, way))
+    return list(_build_groups(places, way))
 
 
 def _places(
@@ -295,7 +303,7 @@ def _places(
             yield GroupPlace(workload, group, search, one.keeps, bytes_around(living, at))
 
 
-def _few(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
+def _weighable_tensors(found: Sequence[ResidentTensor], goal: Goal) -> list[ResidentTensor]:
     """Return the tenants that fit, not more of them alive at once than can be weighed."""
     kept = [one for one in found if one.n_bytes <= capacity(goal.accelerator)]
     ends = range(max((one.last for one in kept), default=-1) + 1)
@@ -360,7 +368,7 @@ def _subsets(some: Sequence[ResidentTensor]) -> Iterator[tuple[ResidentTensor, .
         yield tuple(one for at, one in enumerate(some) if number >> at & 1)
 
 
-def _built(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
+def _build_groups(places: Sequence[GroupPlace], way: Way) -> Iterator[Group | ResidentScope]:
     """Yield the groups; those that something is held between together."""
     groups = [
         replace(place.group, tree=place.tree(held)) for place, held in zip(places, way, strict=True)

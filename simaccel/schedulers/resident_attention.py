@@ -21,7 +21,7 @@ from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import ScoredTree, capacity, leakage
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, key_of_body, mapping_of, operators_of
-from simaccel.search.near_ties import preferred
+from simaccel.search.near_ties import preferred_index
 from simaccel.search.walk import GAIN, GAP
 from simaccel.workload import Workload
 
@@ -69,7 +69,7 @@ def few_counts(problem: AttentionProblem, granularity: str, accelerator: Acceler
     return sorted({int(most * share) // side * side * unit for share in _SHARES})
 
 
-def staged(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
+def stage_attention(problem: AttentionProblem, rows: int, placed: Sequence[Placed]) -> Body:
     """Return L, softmax and A one after the other, with ``rows`` of the intermediate kept on chip.
 
     Resident rows have the tiles of the others, so that they share their slots.
@@ -132,7 +132,9 @@ def _part_tree(
     return (Part(ranks[0], tuple(sizes[:-1]), tuple(branches)),)
 
 
-def chosen(residents: Sequence[ResidentAttention | None], goal: Goal) -> ResidentAttention | None:
+def choose_mapping(
+    residents: Sequence[ResidentAttention | None], goal: Goal
+) -> ResidentAttention | None:
     """Return the best of some mappings, or the near-tie that a user would choose."""
     able = [resident for resident in residents if resident is not None]
     if not able:
@@ -140,9 +142,10 @@ def chosen(residents: Sequence[ResidentAttention | None], goal: Goal) -> Residen
     scored = [resident.scored for resident in able]
     weight = goal.objective == "cycles"
     lowest = min(
-        resident.scored.value - weight * goal.trades.of(resident.body).cycles for resident in able
+        resident.scored.value - weight * goal.trades.sum_losses(resident.body).cycles
+        for resident in able
     )
-    best = able[preferred(scored, goal.objective, goal.tolerance, lowest)]
+    best = able[preferred_index(scored, goal.objective, goal.tolerance, lowest)]
     least = min(able, key=lambda resident: resident.scored.rank)
     if best is not least:
         goal.trades.note(best.body, replace(best.scored, instead=least.scored), "together")
@@ -169,16 +172,16 @@ class ResidentSearch:
     def best(self, granularity: str) -> ResidentAttention | None:
         """Return the best of a granularity; None if nothing fits, or is below the limit."""
         unit, most = units(self.problem, granularity, self.goal.accelerator)
-        tried = self._all(unit, most) if most <= _ALL else self._halved(unit, most)
-        return chosen([self.known[rows] for rows in tried], self.goal)
+        tried = self._try_all(unit, most) if most <= _ALL else self._try_halves(unit, most)
+        return choose_mapping([self.known[rows] for rows in tried], self.goal)
 
-    def _all(self, unit: int, most: int) -> list[int]:
+    def _try_all(self, unit: int, most: int) -> list[int]:
         counts = [unit * count for count in range(most, -1, -1)]
         for rows in counts:
             self._value(rows)
         return counts
 
-    def _halved(self, unit: int, most: int) -> list[int]:
+    def _try_halves(self, unit: int, most: int) -> list[int]:
         """Try counts, and look between those where more rows beside larger tiles would be better.
 
         Between two counts nothing has more rows than the larger one, or more room than the smaller.
@@ -228,9 +231,9 @@ class ResidentSearch:
         placed = self.trees(rows, room, limit)
         if placed is None:
             return None
-        body, trades = staged(self.problem, rows, placed), self.goal.trades
+        body, trades = stage_attention(self.problem, rows, placed), self.goal.trades
         if rows:  # their trees are parts of those that gave up
-            each = [trades.of((replace(group, tree=tree),)) for group, _, tree in placed]
+            each = [trades.sum_losses((replace(group, tree=tree),)) for group, _, tree in placed]
             trades.known["alone", key_of_body(body)] = sum(each, start=ObjectiveLosses())
         return body
 
@@ -243,7 +246,7 @@ def score(
     workload: Workload, body: Body, goal: Goal, below: float = float("inf")
 ) -> ScoredTree | None:
     """Return the figures of some groups; None if the machine refuses them, or not ``below``."""
-    alone = workload.alone(operators_of(body))
+    alone = workload.select_operators(operators_of(body))
     most = below if goal.objective == "cycles" else float("inf")
     (cycles,) = goal.judge.cycles(alone, [body], most)
     if cycles == float("inf"):

@@ -37,7 +37,7 @@ def tenants(workload: Workload, groups: Sequence[Group]) -> list[ResidentTensor]
     later.
     """
     lives = dict(_lives(workload, groups))
-    over = _over(workload, groups, lives)
+    over = _in_place_outputs(workload, groups, lives)
     candidates = []
     for name in lives:
         if name in over:
@@ -74,7 +74,7 @@ def touches(operator: Operator, tensor: str) -> bool:
     return any(given.tensor == tensor for given in (*operator.inputs, operator.output))
 
 
-def _over(
+def _in_place_outputs(
     workload: Workload, groups: Sequence[Group], lives: dict[str, tuple[int, int]]
 ) -> dict[str, str]:
     """Return what can be made over an input that ends there: output -> input."""
@@ -105,7 +105,7 @@ def tight(tree: Tree) -> Tree:
     )
 
 
-def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
+def remove_tiles(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
     """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
     nodes: list[Node] = []
     for node in tree:
@@ -114,7 +114,7 @@ def without(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
                 replace(node, tensor=out) for out, source in own.items() if source == node.tensor
             ]
         elif isinstance(node, Fork | Part):
-            inner = tuple(without(branch, kept, own) for branch in node.branches)
+            inner = tuple(remove_tiles(branch, kept, own) for branch in node.branches)
             nodes.append(replace(node, branches=inner))
         else:
             nodes.append(node)

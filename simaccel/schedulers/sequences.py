@@ -12,7 +12,7 @@ from simaccel.schedulers.resident_attention import energy_of, objective_of
 from simaccel.search.candidate_set import ScoredTree
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Body, mapping_of
-from simaccel.search.near_ties import preferred
+from simaccel.search.near_ties import preferred_index
 from simaccel.workload import Workload
 
 
@@ -27,22 +27,22 @@ def best_of(workload: Workload, bodies: Sequence[Body], goal: Goal) -> Body:
     found = unique(bodies)
     if len(found) == 1:
         return found[0]
-    scored = [measured(workload, body, goal) for body in found]
-    at = preferred_of(workload, found, scored, goal)
+    scored = [measure_groups(workload, body, goal) for body in found]
+    at = preferred_sequence(workload, found, scored, goal)
     least = min(scored, key=lambda one: one.rank)
     if scored[at] is not least:
         goal.trades.note(found[at], replace(scored[at], instead=least), "whole")
     return found[at]
 
 
-def preferred_of(
+def preferred_sequence(
     workload: Workload, bodies: Sequence[Body], scored: Sequence[ScoredTree], goal: Goal
 ) -> int:
     """Return the number of the sequence that a user would choose."""
     given = goal.objective == "cycles"
     pairs = zip(bodies, scored, strict=True)
     lowest = min(n.value - given * goal.trades.total(workload, body).cycles for body, n in pairs)
-    return preferred(scored, goal.objective, goal.tolerance, lowest)
+    return preferred_index(scored, goal.objective, goal.tolerance, lowest)
 
 
 def unique(bodies: Sequence[Body]) -> list[Body]:
@@ -54,7 +54,7 @@ def unique(bodies: Sequence[Body]) -> list[Body]:
     return found
 
 
-def measured(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
+def measure_groups(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
     """Return the figures of a workload's groups together.
 
     Raises:
@@ -65,7 +65,7 @@ def measured(workload: Workload, body: Body, goal: Goal) -> ScoredTree:
     moved = dram_bytes(predicted.moved)
     cycles = float(predicted.bound_cycles)
     if goal.is_timed:
-        (outcome,) = goal.judge.judged(workload, [body], float("inf"))
+        (outcome,) = goal.judge.judge(workload, [body], float("inf"))
         if outcome.refused is not None:
             raise outcome.refused
         cycles = outcome.cycles

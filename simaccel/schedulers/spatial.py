@@ -19,22 +19,23 @@ from simaccel.hardware.levels import Hierarchy, Level, TemporalLevel
 from simaccel.mapping.tree import Group
 from simaccel.mapping.tree import Mapping as WholeMapping
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, together
+from simaccel.search.accounts import ROOM, ObjectiveLosses, SearchAccount, merge_accounts
 from simaccel.search.candidate_set import UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import FOREVER, Judge, mapping_of
 from simaccel.search.mapspace.limits import limits
+from simaccel.search.mapspace.mapspace_search import MapspaceResult
 from simaccel.search.mapspace.nests import (
     EmptyMapspaceError,
     MappingTarget,
     NestResult,
+    figures_of_mapping,
     map_einsum,
-    mapped_as,
 )
-from simaccel.search.mapspace.search import MapspaceResult
-from simaccel.search.mapspace.space import INSIDE, STRATEGIES, Strategy
+from simaccel.search.mapspace.space import INSIDE
 from simaccel.search.mapspace.systolic import dataflows
-from simaccel.search.near_ties import decides, losses_of, settled_among
+from simaccel.search.near_ties import decides, losses_of, settle_among
 from simaccel.search.problems import Options, Scheduler
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Einsum, Vector, Workload
@@ -137,7 +138,7 @@ def search_all(
         mapped, losses = seen[shape]
         gave += losses.times(1 if workload is None else workload.times(target.einsum.name))
         target = replace(target, stationarity=mapped.target.stationarity)
-        best.append(mapped_as(target, mapped.found))
+        best.append(figures_of_mapping(target, mapped.found))
     options.gave(gave)
     return best
 
@@ -192,7 +193,7 @@ def _best(choice: Choice, options: Options) -> tuple[NestResult, ObjectiveLosses
     if len(searches) == 1 and not decides(options.effort.aim, options.tolerance):
         target, found_alone = every[strategy][0]
         options.note(_account(target, found_alone))
-        return mapped_as(target, found_alone), ObjectiveLosses()
+        return figures_of_mapping(target, found_alone), ObjectiveLosses()
     judge = Judge(choice[0].accelerator, options.each)
     picked = _pick(every, strategy, options, judge, {})
     return picked.mapped, losses_of(picked.scored)
@@ -238,20 +239,20 @@ def _pick(
     )
     accounts, refused = [], None
     for target, result in every[strategy]:
-        walk = _walk(mapped_as(target, result), options, judge, best)
+        walk = _walk(figures_of_mapping(target, result), options, judge, best)
         accounts.append(replace(_account(target, result), ran=len(walk.cycles), value=walk.best))
         for number in walk.numbers()[:1]:
-            scored, good = walk.scored(number), result.good
+            scored, good = walk.score(number), result.good
             if good is not None and (best is None or scored.rank < best.scored.least.rank):
-                chosen, scored = settled_among(walk.candidates, number, scored)
+                chosen, scored = settle_among(walk.candidates, number, scored)
                 at = int(walk.candidates.place[chosen])
                 picked_result = replace(result, best=good.take(slice(at, at + 1)))
-                best = _Picked(mapped_as(target, picked_result), scored)
+                best = _Picked(figures_of_mapping(target, picked_result), scored)
         refused = refused or judge.refusal
     if best is None:
         assert refused is not None  # noqa: S101 - the machine took none
         raise refused
-    options.note(replace(together(strategy, accounts), value=best.scored.value))
+    options.note(replace(merge_accounts(strategy, accounts), value=best.scored.value))
     known[strategy] = best
     return best
 

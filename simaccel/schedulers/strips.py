@@ -16,15 +16,15 @@ from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import family_of
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace, space_of
-from simaccel.mapping.structure import together
+from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Mapping, Tree
 from simaccel.numbers import in_bytes
 from simaccel.schedulers.einsums import RankRoles, roles
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import NothingFitsError, capacity
+from simaccel.search.candidate_set import capacity
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import mapping_of
-from simaccel.search.problems import Options
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.units import ARRAY, SFU
 from simaccel.workload import Operator, Vector, Workload
 
@@ -40,7 +40,7 @@ def strips(workload: Workload, accelerator: Accelerator, options: Options) -> Ma
         NothingFitsError: not even one row beside a fold of weights fits.
 
     """
-    search, body = TreeSearch(Goal.of(accelerator, options, workload)), []
+    search, body = TreeSearch(Goal.from_options(accelerator, options, workload)), []
     for names in _parts(workload):
         try:
             body.append(_fuse_operators(workload, names, accelerator, search))
@@ -62,7 +62,7 @@ def _parts(workload: Workload) -> list[list[str]]:
         readers = [
             reader for reader in workload.operators if made in {i.tensor for i in reader.inputs}
         ]
-        if readers == [operator] and _on(workload, operator, parts[-1]):
+        if readers == [operator] and _follows_rows(workload, operator, parts[-1]):
             parts[-1].append(operator.name)
         else:
             parts.append([operator.name])
@@ -71,7 +71,7 @@ def _parts(workload: Workload) -> list[list[str]]:
     return parts
 
 
-def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
+def _follows_rows(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
     """Return whether an operator passes once over what others leave, which nobody else needs."""
     made = workload.operator(names[-1]).output
     alone = isinstance(operator, Vector) and len(operator.inputs) == 1 and not operator.axis
@@ -79,7 +79,7 @@ def _on(workload: Workload, operator: Operator, names: Sequence[str]) -> bool:
         return False
     group = Group(operators=(*names, operator.name), tree=())
     alike = operator.inputs[0].projection == operator.output.projection
-    return alike and not together(workload, group)
+    return alike and not fusion_faults(workload, group)
 
 
 def _fuse_operators(
@@ -102,7 +102,7 @@ def _windows(workload: Workload, name: str, accelerator: Accelerator) -> Group |
     """Return what passes over windows in as few pieces as fit; None where there are none."""
     group = Group(operators=(name,), tree=())
     space = space_of(workload, group)
-    seen = space.seen(name)
+    seen = space.bound_operator(name)
     if seen.inputs[0].ranks == seen.output.ranks or name in space.axes:
         return None
     rank = seen.output.ranks[0]
@@ -123,9 +123,9 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     """Return the first tree that fits: most rows at once, activations whole and in two slots."""
     array, name = accelerator.systolic, names[0]
     plain = space_of(workload, Group(operators=tuple(names), tree=()))
-    seen = plain.seen(name)
+    seen = plain.bound_operator(name)
     parts = roles(plain, seen)
-    down, across = _down(plain, seen, parts), parts.n[-1:]
+    down, across = _row_rank(plain, seen, parts), parts.n[-1:]
     padded = {
         rank: -(-plain.sizes[rank] // side) * side
         for ranks, side in ((down, array.rows), (across, array.cols))
@@ -149,7 +149,7 @@ def _group(workload: Workload, names: Sequence[str], accelerator: Accelerator) -
     )
 
 
-def _down(space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
+def _row_rank(space: IterationSpace, seen: BoundOperator, parts: RankRoles) -> tuple[str, ...]:
     """Return the rank along the rows: the channels of one position of a window."""
     windows = {
         rank for view in seen.inputs for dim in view.terms if len(dim) > 1 for rank, _ in dim
@@ -162,7 +162,7 @@ def _trees(
     space: IterationSpace, seen: BoundOperator, parts: RankRoles, accelerator: Accelerator
 ) -> Iterator[Tree]:
     """Yield trees from the one that holds most to the one that holds least."""
-    array, down, across = accelerator.systolic, _down(space, seen, parts), parts.n[-1:]
+    array, down, across = accelerator.systolic, _row_rank(space, seen, parts), parts.n[-1:]
     reduction = [rank for rank in parts.k if rank not in down]
     moving, weights = seen.names[:2]
     held_bytes = in_bytes(array.pes, seen.inputs[1].bits)

@@ -18,10 +18,11 @@ from simaccel.schedulers.einsums import (
     vector_families,
 )
 from simaccel.search.accounts import ignore_account
-from simaccel.search.candidate_set import CandidateSet, NothingFitsError, ScoredTree
-from simaccel.search.canonical import NameList, Names, key_of, names_of, renamed
+from simaccel.search.candidate_set import CandidateSet, ScoredTree
+from simaccel.search.canonical import NameList, Names, key_of, names_of, rename_tree
 from simaccel.search.core_cuts import Families, on_cores
 from simaccel.search.grid_search import Goal, search, with_floor
+from simaccel.search.problems import NothingFitsError
 from simaccel.workload import Vector, Workload
 
 
@@ -59,18 +60,18 @@ class OperatorCandidateSet:
 
         What is not below ``limit`` may be missing.
         """
-        scored = self._found(held_bytes, limit)
+        scored = self._find_best(held_bytes, limit)
         if scored is None:
             goal = replace(self.goal, held_bytes=held_bytes)
             name = "kept" if self.families[0].around else "alone"
             searched = search(self.candidates, goal, limit, name)
             if searched.best is not None:
                 self.goal.note(with_floor(searched.account, self.candidates, goal))
-            scored = self.found[held_bytes] = searched.settled(goal.room, limit), limit
+            scored = self.found[held_bytes] = searched.settle(goal.room, limit), limit
         best, _ = scored
         if best is None:
             return None
-        best = replace(best, tree=renamed(best.tree, self.names))
+        best = replace(best, tree=rename_tree(best.tree, self.names))
         self.goal.trades.note((replace(self.group, tree=best.tree),), best)
         return best
 
@@ -80,7 +81,7 @@ class OperatorCandidateSet:
         found: dict[int, tuple[ScoredTree | None, float]] = self.known.setdefault("found", {})
         return found
 
-    def _found(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
+    def _find_best(self, held_bytes: int, limit: float) -> tuple[ScoredTree | None, float] | None:
         """Return what was found: also beside fewer bytes, where the best of that fits here."""
         room = self.goal.room - held_bytes
         for taken in sorted(self.found, reverse=True):
@@ -137,8 +138,8 @@ class TreeSearch:
             merged = mergeable(workload, [name])
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
-        seen = space.seen(name)
-        return self.known(
+        seen = space.bound_operator(name)
+        return self.known_candidates(
             group,
             space,
             kept,
@@ -165,8 +166,8 @@ class TreeSearch:
             merged = row_merges(operator) or mergeable(workload, [name])
         group = Group(operators=(name,), tree=(), merged=merged)
         space = space_of(workload, group)
-        seen = space.seen(name)
-        return self.known(
+        seen = space.bound_operator(name)
+        return self.known_candidates(
             group,
             space,
             kept,
@@ -178,7 +179,7 @@ class TreeSearch:
             (rows, over),
         )
 
-    def known(
+    def known_candidates(
         self,
         group: Group,
         space: IterationSpace,
@@ -213,7 +214,7 @@ class TreeSearch:
         new = dict(zip(first, (name for _, name in names), strict=True))
         return replace(known, group=group, goal=goal, names=new)
 
-    def one(self, workload: Workload, name: str) -> OperatorCandidateSet:
+    def operator_candidates(self, workload: Workload, name: str) -> OperatorCandidateSet:
         """Return the candidates of an operator on its own; errors as of ``einsum``."""
         is_vector = isinstance(workload.operator(name), Vector)
         return (self.vector if is_vector else self.einsum)(workload, name)
@@ -226,7 +227,7 @@ class TreeSearch:
             NothingFitsError: not even the smallest tiles with one slot each fit.
 
         """
-        searched = self.one(workload, name)
+        searched = self.operator_candidates(workload, name)
         best = searched.fastest(self.goal.held_bytes)
         if best is None:
             raise NothingFitsError(

@@ -15,7 +15,7 @@ from simaccel.analytic.native import least_array_cycles
 from simaccel.analytic.orojenesis.floor import floor_of, on_chip_bytes
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, WorkloadReference
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 
 SAME: Final = "same"
@@ -127,7 +127,7 @@ def ignore_account(_account: SearchAccount) -> None:
     """Tell nobody."""
 
 
-def together(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
+def merge_accounts(name: str, parts: Sequence[SearchAccount]) -> SearchAccount:
     """Return the account of several spaces that were searched for the same operators."""
     ran, best, curve = 0, float("inf"), []
     for part in parts:
@@ -168,7 +168,7 @@ def floor_of_group(
     """
     if objective not in ("cycles", "dram-bytes"):
         return 0.0
-    alone = workload.alone(operators)
+    alone = workload.select_operators(operators)
     reference = WorkloadReference(name=alone.name, fingerprint=alone.fingerprint)
     group = Group(operators=tuple(operators), tree=())
     mapping = Mapping(workload=reference, dataflow="", body=(group,))

@@ -25,13 +25,13 @@ from simaccel.analytic.family import (
     take,
     tree_of,
 )
-from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
-from simaccel.mapping.space import held_around
+from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Fork, Group, Keep, Part, ResidentScope, Tree
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, Judge
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.neighbours import Limit, limits_of
+from simaccel.search.problems import NothingFitsError
 from simaccel.search.repeats import repeats
 from simaccel.workload import Workload
 
@@ -43,10 +43,6 @@ EXACT: Final = 512
 _EXPOSED: Final = 0.4
 """The part of the DRAM's work that is likely to wait."""
 Values = npt.NDArray[np.float64]
-
-
-class NothingFitsError(SimaccelError):
-    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
 
 
 def capacity(accelerator: Accelerator) -> int:
@@ -172,7 +168,7 @@ class CandidateSet:
     @cached_property
     def workload(self) -> Workload:
         """The operators of the group alone."""
-        return self.families[0].space.workload.alone(self.group.operators)
+        return self.families[0].space.workload.select_operators(self.group.operators)
 
     @property
     def is_timed(self) -> bool:
@@ -218,10 +214,10 @@ class CandidateSet:
 
     def body(self, tree: Tree) -> Body:
         """Return one mapping of the group, with what is kept around it."""
-        group, around = replace(self.group, tree=tree), tuple(self._around())
+        group, around = replace(self.group, tree=tree), tuple(self._outer_keeps())
         return (ResidentScope(keeps=around, groups=(group,)) if around else group,)
 
-    def _around(self) -> Iterator[Keep]:
+    def _outer_keeps(self) -> Iterator[Keep]:
         """Yield what is kept around, by the group's own tensor where that is made in it."""
         family, tensors = self.families[0], self.workload.tensors
         for keep in family.around:
@@ -229,11 +225,11 @@ class CandidateSet:
                 name
                 for name in (keep.tensor, *tensors)
                 if name in tensors
-                and held_around(family.space.workload, name, family.around) == keep.tensor
+                and holding_tensor(family.space.workload, name, family.around) == keep.tensor
             )
             yield from (replace(keep, tensor=name) for name in islice(own, 1))
 
-    def extended(self, families: Sequence[Family]) -> CandidateSet:
+    def extend(self, families: Sequence[Family]) -> CandidateSet:
         """Return these candidates, and those of more families of the same group."""
         if not families:
             return self
@@ -262,26 +258,26 @@ class CandidateSet:
         """Whether cores have pieces in some candidates."""
         return any(family.cut for family in self.families)
 
-    def others(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
+    def with_family(self, family: Family, limits: Sequence[Limit]) -> CandidateSet:
         """Return candidates of another family of the same group; ``limits`` of its numbers."""
         return replace(self, families=[family], limits=[limits], totals=[])
 
-    def alone(self, number: int) -> Family:
+    def family_of_one(self, number: int) -> Family:
         """Return a candidate as a family of one; numbers that vary are arrays of one entry."""
-        return self._taken(number)[0]
+        return self._take_tree(number)[0]
 
     def tree(self, number: int) -> Tree:
         """Return a candidate's tree."""
-        return self._taken(number)[1]
+        return self._take_tree(number)[1]
 
-    def _taken(self, number: int) -> tuple[Family, Tree]:
+    def _take_tree(self, number: int) -> tuple[Family, Tree]:
         if number not in self._alone:
             family = self.families[int(self.family_of(number))]
             one = take(family, index_of(self.place[number : number + 1], family.shape))
             self._alone[number] = one, tree_of(take(one, (ints(0),)))
         return self._alone[number]
 
-    def scored(self, number: int, cycles: float) -> ScoredTree:
+    def score(self, number: int, cycles: float) -> ScoredTree:
         """Return a candidate by its number, with its cycles."""
         which = ints([number])
         leaked = self._leakage * (cycles - self.bounds[number]) if self.energy[number] else 0.0
@@ -294,7 +290,7 @@ class CandidateSet:
             energy_pj=float(self.energy[number] + leaked),
         )
 
-    def likely(self, which: Ints) -> Values:
+    def likely_cycles(self, which: Ints) -> Values:
         """Return about the cycles of candidates: a part of the DRAM's work waits, too.
 
         No bound knows it; there is more of it where there is more to move.

@@ -16,10 +16,10 @@ Names = Mapping[tuple[str, str], str]
 """New names of operators, tensors and ranks: by (kind, old name)."""
 
 
-def renamed(tree: Tree, names: Names) -> Tree:
+def rename_tree(tree: Tree, names: Names) -> Tree:
     """Return a tree for an operator that is mapped alike, under its names."""
 
-    def one(node: Node) -> Node:
+    def rename_node(node: Node) -> Node:
         if isinstance(node, Loop | Spread):
             return replace(node, rank=names.get(("rank", node.rank), node.rank))
         if isinstance(node, Keep):
@@ -27,10 +27,12 @@ def renamed(tree: Tree, names: Names) -> Tree:
         if isinstance(node, Do):
             return replace(node, operator=names.get(("operator", node.operator), node.operator))
         if isinstance(node, Fork | Part):
-            return replace(node, branches=tuple(renamed(branch, names) for branch in node.branches))
+            return replace(
+                node, branches=tuple(rename_tree(branch, names) for branch in node.branches)
+            )
         return node
 
-    return tuple(map(one, tree))
+    return tuple(map(rename_node, tree))
 
 
 def names_of(operators: Sequence[BoundOperator]) -> NameList:

@@ -18,7 +18,7 @@ from simaccel.analytic.family import Family, Ints, ints
 from simaccel.analytic.native import native_macs
 from simaccel.analytic.orojenesis.compulsory import read_bytes, written_bytes
 from simaccel.hardware import Accelerator
-from simaccel.mapping.cores import CORES, CoreCut, apart
+from simaccel.mapping.cores import CORES, CoreCut, piece_faults
 from simaccel.mapping.space import IterationSpace, space_of
 from simaccel.mapping.tree import Group, Spread
 from simaccel.search.candidate_set import CandidateSet, join_sets
@@ -40,7 +40,7 @@ class PricedCut:
     cut: CoreCut | None
     floor: int
 
-    def around(self, families: Sequence[Family]) -> list[Family]:
+    def families_around(self, families: Sequence[Family]) -> list[Family]:
         """Return families of the piece as parts of the cut."""
         return [replace(family, cut=self.cut) for family in families]
 
@@ -62,7 +62,8 @@ def grids_on_cores(
     """
     first, *others = cuts_of(group, space, goal)
     grids = {
-        key: goal.grid(group, first.around(whole)) for key, whole in families(first.space).items()
+        key: goal.grid(group, first.families_around(whole))
+        for key, whole in families(first.space).items()
     }
     if not goal.is_shared or not grids:
         return grids
@@ -70,16 +71,16 @@ def grids_on_cores(
         family
         for cut in promising(others, list(grids.values()), goal)
         for of_piece in families(cut.space).values()
-        for family in cut.around(of_piece)
+        for family in cut.families_around(of_piece)
     ]
     name, *_ = grids
-    return {name: goal.extended(join_sets(list(grids.values())), more)}
+    return {name: goal.extend_grid(join_sets(list(grids.values())), more)}
 
 
 def every_cut(group: Group, space: IterationSpace, goal: Goal, families: Families) -> list[Family]:
     """Return the families of all cuts."""
     cuts = cuts_of(group, space, goal)
-    return [family for cut in cuts for family in cut.around(families(cut.space))]
+    return [family for cut in cuts for family in cut.families_around(families(cut.space))]
 
 
 def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
@@ -94,7 +95,7 @@ def cuts_of(group: Group, space: IterationSpace, goal: Goal) -> list[PricedCut]:
         if own:
             cuts = [_make_cut(space, spread) for _, spread in own]
     floors = CutBounds(space, accelerator)
-    priced = [PricedCut(_piece(space, cut), cut, floors.of(cut)) for cut in cuts]
+    priced = [PricedCut(_piece(space, cut), cut, floors.floor_of(cut)) for cut in cuts]
     return sorted(priced, key=lambda cut: (cut.floor, math.prod(cut.space.sizes.values())))
 
 
@@ -113,7 +114,7 @@ def _quick(candidates: CandidateSet, goal: Goal) -> float:
     fits = candidates.fitting(goal.room)
     if not fits.size:
         return float("inf")
-    likely = fits[candidates.likely(fits).argmin()]
+    likely = fits[candidates.likely_cycles(fits).argmin()]
     return float(candidates.run(ints([likely]))[0])
 
 
@@ -124,7 +125,7 @@ def parallel(space: IterationSpace) -> Iterator[str]:
             any(rank in dict(space.derived.get(own, ((own, 1),))) for own in seen.ranks)
             for seen in space.operators
         )
-        if every and size > 1 and not any(apart(rank, space)):
+        if every and size > 1 and not any(piece_faults(rank, space)):
             yield rank
 
 
@@ -181,14 +182,14 @@ class CutBounds:
     def __init__(self, space: IterationSpace, accelerator: Accelerator) -> None:
         names = [seen.name for seen in space.operators]
         self.space, self.accelerator = space, accelerator
-        self.alone: Workload = space.workload.alone(names)
+        self.alone: Workload = space.workload.select_operators(names)
         self.macs = native_macs(self.alone, accelerator)
         self.read, self.written = read_bytes(space), written_bytes(space)
         self.moving = {
             view.name: space.moves(view) for seen in space.operators for _, view in seen.uses
         }
 
-    def of(self, cut: CoreCut | None) -> int:
+    def floor_of(self, cut: CoreCut | None) -> int:
         """Return the floor of a cut."""
         times, macs = dict.fromkeys(self.read, 1), self.macs
         for spread in cut.spreads if cut else ():

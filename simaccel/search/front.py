@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simaccel.analytic.family import Ints
-from simaccel.pareto import beaten, pick_evenly, undominated
+from simaccel.pareto import beaten, pick_evenly, undominated_rows
 from simaccel.search.judge import Body
 
 Figure = Literal["cycles", "utilisation", "energy", "edp", "dram-bytes", "footprint"]
@@ -87,7 +87,7 @@ class Alternative:
         """Cycles, energy, DRAM bytes and buffer bytes."""
         return self.cycles, self.energy_pj, self.dram_bytes, self.buffer_bytes
 
-    def followed(self, other: Alternative) -> Alternative:
+    def join(self, other: Alternative) -> Alternative:
         """Return this and, behind it, another."""
         return Alternative(
             (*self.body, *other.body),
@@ -115,7 +115,7 @@ def front_of(
         layer = _layers(least, left, chunk)
         figures[layer] = judge(layer)
         front = np.concatenate([front, layer])
-        front = front[undominated(figures[front])]
+        front = front[undominated_rows(figures[front])]
         front = front[np.isfinite(figures[front]).all(axis=1)]
         left = left[~np.isin(left, layer)]
         left = left[~beaten(least[left] * slack, figures[front])]
@@ -126,7 +126,7 @@ def _layers(least: Floats, left: Ints, size: int) -> Ints:
     """Return what no other one's ``least`` beats, then what only those beat, and so on."""
     found = np.empty(0, dtype=np.int64)
     while left.size and found.size < size:
-        layer = left[undominated(least[left])]
+        layer = left[undominated_rows(least[left])]
         found = np.concatenate([found, layer])
         left = left[~np.isin(left, layer)]
     return found
@@ -137,7 +137,7 @@ def best_of(asked: FrontFigures, found: Sequence[Alternative]) -> list[Alternati
     if not found:
         return []
     rows = np.array([one.parts for one in found], dtype=np.float64)[:, asked.parts]
-    kept = undominated(rows)
+    kept = undominated_rows(rows)
     return [found[int(at)] for at in pick_evenly(kept, _MOST)]
 
 
@@ -153,6 +153,6 @@ def join_alternatives(
     )
     rows = ones[:, None, :] + others[None, :, :]
     rows[:, :, _SPACE] = np.maximum(ones[:, None, _SPACE], others[None, :, _SPACE])
-    kept = undominated(rows.reshape(-1, ones.shape[1])[:, asked.parts])
+    kept = undominated_rows(rows.reshape(-1, ones.shape[1])[:, asked.parts])
     pairs = (divmod(int(at), len(second)) for at in pick_evenly(kept, _MOST))
-    return [first[left].followed(second[other]) for left, other in pairs]
+    return [first[left].join(second[other]) for left, other in pairs]

@@ -23,12 +23,12 @@ from simaccel.search.accounts import (
     SearchAccount,
     floor_of_group,
     ignore_account,
-    together,
+    merge_accounts,
     ungiven,
 )
 from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredTree, capacity
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
 from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.problems import Options, parts
@@ -82,7 +82,7 @@ class Goal:
     """Whether cores have pieces of what is searched, if there are several."""
 
     @classmethod
-    def of(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
+    def from_options(cls, accelerator: Accelerator, options: Options, workload: Workload) -> Goal:
         """Return what a user asks for, of a workload.
 
         Raises:
@@ -93,9 +93,11 @@ class Goal:
             Judge(accelerator, options.each),
             options.objective,
             options.stationarity,
-            TreeConstraints.of(options.constraints, options.spread, accelerator.cores.count),
+            TreeConstraints.from_texts(
+                options.constraints, options.spread, accelerator.cores.count
+            ),
             options.patience,
-            options.until(),
+            options.end_time(),
             options.note,
             slack=0.0 if options.patience else _slack(workload, accelerator, options.objective),
             tolerance=options.tolerance,
@@ -109,13 +111,13 @@ class Goal:
 
     def grid(self, group: Group, families: Sequence[Family]) -> CandidateSet:
         """Return the candidates of a group's families, held by the array as a user asks."""
-        return self.candidates(group, self._as_asked(families))
+        return self.candidates(group, self._restrict_families(families))
 
-    def extended(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
+    def extend_grid(self, grid: CandidateSet, families: Sequence[Family]) -> CandidateSet:
         """Return a grid and the candidates of more families, held as a user asks."""
-        return grid.extended(self._as_asked(families))
+        return grid.extend(self._restrict_families(families))
 
-    def _as_asked(self, families: Sequence[Family]) -> list[Family]:
+    def _restrict_families(self, families: Sequence[Family]) -> list[Family]:
         if self.stationarity is not None:
             which = ints(STATIONARITIES.index(self.stationarity))
             families = [
@@ -214,7 +216,7 @@ class SearchResult:
     account: SearchAccount
     sets: tuple[CandidateSet, ...] = ()
 
-    def settled(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
+    def settle(self, room: int, limit: float = float("inf")) -> ScoredTree | None:
         """Return the best, or a near-tie that a user would choose, below the limit."""
         return self.best and choose_near_tie(self.best, self.sets, room, limit, self.account.left)
 
@@ -238,7 +240,7 @@ def search(
         return result
     other = search(fewer, goal, name=name)
     trees = [tree for tree in (best, other.best) if tree is not None and tree.value < limit]
-    account = together(name, [result.account, other.account])
+    account = merge_accounts(name, [result.account, other.account])
     account = replace(account, space=grid.size, left=result.account.left)
     least = min(trees, key=lambda tree: tree.rank, default=None)
     return SearchResult(least, account, (*result.sets, *other.sets))
@@ -313,15 +315,15 @@ class _Climb:
         """Return the candidates near some of a set; in a smaller room they are often the same."""
         key = id(source), tuple(beam)
         if key not in self.around:
-            near = neighbours([source.alone(n) for n in beam], limits, self.goal.accelerator)
-            self.around[key] = near and source.others(near, limits)
+            near = neighbours(list(map(source.family_of_one, beam)), limits, self.goal.accelerator)
+            self.around[key] = near and source.with_family(near, limits)
         return self.around[key]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
         walk = CandidateWalk(candidates)
         walk.go(room, stopping, self.below)
         for number in walk.numbers()[:1]:
-            best = walk.scored(number)
+            best = walk.score(number)
             if best.value < self.limit and (self.best is None or best.rank < self.best.rank):
                 self.best = best
         self.walks.append(walk)
@@ -337,7 +339,7 @@ class _Climb:
         grid, first = self.grid, self.walks[0]
         of_grid = {n for walk in self.walks if walk.candidates is grid for n in walk.cycles}
         fits = grid.fitting(self.goal.room).size
-        values = sorted(walk.scored(n).value for walk in self.walks for n in walk.numbers())
+        values = sorted(walk.score(n).value for walk in self.walks for n in walk.numbers())
         return SearchAccount(
             name=name,
             operators=grid.group.operators,
@@ -385,7 +387,7 @@ def _different(grid: CandidateSet, numbers: Iterable[int], most: int) -> list[in
     for number in numbers:
         tiles = tuple(
             int(tile.ravel()[0])
-            for node in branches_of(grid.alone(number).branch)
+            for node in branches_of(grid.family_of_one(number).branch)
             if isinstance(node, FamilyLoops)
             for tile in node.tiles
         )

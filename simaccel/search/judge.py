@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope, WorkloadReference
-from simaccel.search.mapspace.search import Each
+from simaccel.search.effort import Each
 from simaccel.workload import Workload
 
 Body = Sequence[Group | ResidentScope]
@@ -44,10 +44,10 @@ class Judge:
         """
         return [
             one.cycles if one.is_exact and one.cycles < below else FOREVER
-            for one in self.judged(workload, bodies, below)
+            for one in self.judge(workload, bodies, below)
         ]
 
-    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
+    def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Return the outcomes of groups; what isn't known of them is run."""
         keys = [(workload.fingerprint, key_of_body(body)) for body in bodies]
         new = {

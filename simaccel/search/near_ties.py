@@ -13,12 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Bools, Ints, ints
 from simaccel.mapping.tree import ResidentScope
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import EXACT, UNLIMITED, CandidateSet, ScoredTree
+from simaccel.search.effort import Objective
 from simaccel.search.judge import Body, key_of_body, operators_of
-from simaccel.search.mapspace.costs import Floats, Objective
 from simaccel.search.neighbours import neighbours
 from simaccel.workload import Workload
 
@@ -68,17 +69,17 @@ class GroupLosses:
         found = self.known.get(("whole", key_of_body(body)), ObjectiveLosses())
         found += self.known.get(("way", _split(body)), ObjectiveLosses())
         for one in body:
-            found += self.of((one,)).times(workload.times(operators_of((one,))[0]))
+            found += self.sum_losses((one,)).times(workload.times(operators_of((one,))[0]))
         return found
 
-    def of(self, body: Body) -> ObjectiveLosses:
+    def sum_losses(self, body: Body) -> ObjectiveLosses:
         """Return what some groups give up, one by one and together, each once."""
         key = key_of_body(body)
         found = [self.known.get((reason, key), ObjectiveLosses()) for reason in _REASONS]
         if len(body) > 1:
-            found += [self.of((one,)) for one in body]
+            found += [self.sum_losses((one,)) for one in body]
         elif isinstance(body[0], ResidentScope):
-            found += [self.of((one,)) for one in body[0].groups]
+            found += [self.sum_losses((one,)) for one in body[0].groups]
         return sum(found, start=ObjectiveLosses())
 
 
@@ -86,7 +87,7 @@ def _split(body: Body) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(operators_of((one,))) for one in body)
 
 
-def preferred(
+def preferred_index(
     candidates: Sequence[ScoredTree],
     objective: Objective,
     tolerance: float,
@@ -140,9 +141,7 @@ def choose_near_tie(
     return best if choice.chosen is best else replace(choice.chosen, instead=best)
 
 
-def settled_among(
-    candidates: CandidateSet, number: int, best: ScoredTree
-) -> tuple[int, ScoredTree]:
+def settle_among(candidates: CandidateSet, number: int, best: ScoredTree) -> tuple[int, ScoredTree]:
     """Return what a user would choose of a set, by its number and with its figures."""
     if not decides(candidates.objective, candidates.tolerance):
         return number, best
@@ -153,7 +152,7 @@ def settled_among(
     return choice.place[1], replace(choice.chosen, instead=best)
 
 
-def within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree | None:
+def cheapest_within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree | None:
     """Return what costs least of candidates whose objective is below a limit, as far as is seen."""
     inf = float("inf")
     nothing = ScoredTree((), inf, 2**62, 2**62, 2**62, inf)
@@ -166,8 +165,8 @@ def within(sets: Sequence[CandidateSet], room: int, limit: float) -> ScoredTree 
 def _neighbours_of(candidates: CandidateSet, number: int) -> CandidateSet | None:
     """Return the neighbours of a candidate; None if nothing in it may vary."""
     limits = candidates.limits[int(candidates.family_of(number))]
-    family = neighbours([candidates.alone(number)], limits, candidates.accelerator)
-    return None if family is None else candidates.others(family, limits)
+    family = neighbours([candidates.family_of_one(number)], limits, candidates.accelerator)
+    return None if family is None else candidates.with_family(family, limits)
 
 
 @dataclass
@@ -198,13 +197,15 @@ class _Choice:
         for turn in range(most):
             if low >= high:
                 break
-            at = self._likely(candidates, fits, keys, (low + high) // 2 if halves and turn else low)
+            at = self._likely_fastest(
+                candidates, fits, keys, (low + high) // 2 if halves and turn else low
+            )
             if self._takes(candidates, int(fits[at])):
                 high = min(high - 1, int(np.count_nonzero(self._better(keys))))
             else:
                 low = max(low, at) + 1
 
-    def _likely(self, candidates: CandidateSet, fits: Ints, keys: Floats, at: int) -> int:
+    def _likely_fastest(self, candidates: CandidateSet, fits: Ints, keys: Floats, at: int) -> int:
         """Return the candidate that is likely the fastest of those that cost about as much."""
         if self.objective != "cycles":
             return at
@@ -212,7 +213,9 @@ class _Choice:
         end = int(np.searchsorted(column, column[at] * (1 + _ABOUT), side="right"))
         same = np.arange(at, max(end, at + 1))
         return int(
-            same[np.lexsort((-candidates.space[fits[same]], candidates.likely(fits[same])))[0]]
+            same[
+                np.lexsort((-candidates.space[fits[same]], candidates.likely_cycles(fits[same])))[0]
+            ]
         )
 
     def _keys(self, candidates: CandidateSet, which: Ints) -> Floats:
@@ -233,7 +236,7 @@ class _Choice:
         cycles = float(candidates.run(which, most)[0])
         if not np.isfinite(cycles):
             return False
-        scored = candidates.scored(number, cycles)
+        scored = candidates.score(number, cycles)
         if scored.value > self.limit:
             return False
         cost, known = (cost_of(which, self.objective) for which in (scored, self.chosen))

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from simaccel.errors import SimaccelError
 from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.energy.required import require_energies
-from simaccel.mapping.structure import together
+from simaccel.mapping.structure import fusion_faults
 from simaccel.mapping.tree import Group, Mapping
 from simaccel.search.accounts import Gave, Note, ignore_account, ungiven
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.search import Each, Effort, Watch
+from simaccel.search.effort import Each, Effort, Objective, Watch
 from simaccel.workload import Einsum, Vector, Workload
 
 WITHIN: Final = 0.01
@@ -23,7 +23,15 @@ _NO_TIME = 1e-9
 """Seconds of a search whose time is up: it takes what it sees first."""
 
 
-def unwatched(_done: float, _note: str) -> None:
+class NotMappableError(SimaccelError):
+    """A dataflow doesn't take an operator of the workload; the message says which and why."""
+
+
+class NothingFitsError(SimaccelError):
+    """No mapping of a scheduler fits the buffer; the message says what the smallest needs."""
+
+
+def ignore_progress(_done: float, _note: str) -> None:
     """Tell nobody."""
 
 
@@ -56,7 +64,7 @@ class Options:
     each: Each = map
     note: Note = ignore_account
     gave: Gave = ungiven
-    watch: Watch = unwatched
+    watch: Watch = ignore_progress
     tensor_parallel: int | None = None
     data_parallel: int | None = None
     expert_parallel: int | None = None
@@ -64,7 +72,7 @@ class Options:
     spread: tuple[str, ...] = ()
     ends: float | None = None
 
-    def until(self) -> float | None:
+    def end_time(self) -> float | None:
         """Return the time of the monotonic clock at which a search that goes on now is to end."""
         budget = self.effort.budget_seconds
         if budget is None or self.ends is not None:
@@ -73,7 +81,7 @@ class Options:
 
     def share(self, searches: int) -> Options:
         """Return what the first of so many searches is told: its part of the time that is left."""
-        until = self.until()
+        until = self.end_time()
         if until is None:
             return self
         now = time.monotonic()
@@ -100,7 +108,7 @@ def settle_options(options: Options, accelerator: Accelerator) -> Options:
     held = options.stationarity
     if held is None and isinstance(array, ArraySpec) and array.stationarity != "free":
         held = array.stationarity
-    return replace(options, effort=effort, stationarity=held, ends=options.until())
+    return replace(options, effort=effort, stationarity=held, ends=options.end_time())
 
 
 Scheduler = Callable[[Workload, Accelerator, Options], Mapping]
@@ -148,7 +156,7 @@ def _is_attention(workload: Workload, three: Sequence[Einsum | Vector]) -> bool:
         and attend.inputs[0].tensor == between[1]
         and softmax.axis not in attend.output.ranks
         and all(_is_inside(workload, name) for name in between)
-        and not together(
+        and not fusion_faults(
             workload, Group(operators=tuple(operator.name for operator in three), tree=())
         )
     )

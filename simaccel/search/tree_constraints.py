@@ -80,7 +80,7 @@ class TreeConstraints:
         return bool(self.sides or self.spreads or self.dram.model_fields_set)
 
     @classmethod
-    def of(
+    def from_texts(
         cls, texts: Sequence[str], spreads: Sequence[str] = (), cores: int = 1
     ) -> TreeConstraints:
         """Read constraints as they stand on the command line, those on so many ``cores`` too.
@@ -114,7 +114,7 @@ class TreeConstraints:
         """Return which candidates have tiles, orders and stationarities as asked, by broadcast."""
         allowed: Bools = np.ones((), dtype=np.bool_)
         for node in _loops(family.branch):
-            allowed = allowed & self._ordered(node, family.space.sizes)
+            allowed = allowed & self._has_order(node, family.space.sizes)
             for rank, tile in zip(node.ranks, node.tiles, strict=True):
                 size = family.space.sizes[rank]
                 allowed = allowed & (self._tile(rank, tile, size) == np.minimum(tile, size))
@@ -122,7 +122,7 @@ class TreeConstraints:
             able = [
                 at
                 for at, stationarity in enumerate(STATIONARITIES)
-                if self._folds(family.space.seen(name), stationarity)
+                if self._folds(family.space.bound_operator(name), stationarity)
             ]
             allowed = allowed & np.isin(held, able)
         return allowed
@@ -179,12 +179,12 @@ class TreeConstraints:
                 allowed = f"numbers of pieces that {size} can be cut into evenly but for the last"
                 raise InputError([Fault("--constrain", f"dram.{rank}", pieces, allowed)])
             return np.full_like(tile, even)
-        if self.dram.ranks is not None and not _in(self.dram.ranks, rank):
+        if self.dram.ranks is not None and not _has_rank(self.dram.ranks, rank):
             return np.full_like(tile, size)
         most = _name_constraint(self.dram.most, rank)
         return np.maximum(tile, -(-size // most)) if isinstance(most, int) else tile
 
-    def _ordered(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
+    def _has_order(self, node: FamilyLoops, sizes: Mapping[str, int]) -> Bools:
         """Return which candidates have loops in the order that is asked for."""
         order = [rank.lower() for rank in self.dram.order]
         loops = {
@@ -204,8 +204,8 @@ class TreeConstraints:
         tensors = [view.names for _, view in seen.uses]
         for level, part in zip(("rows", "cols"), PLACES[stationarity][:2], strict=True):
             mine = [rank for rank in seen.ranks if part_of(rank, tensors) == part]
-            ranks = [one for one in self.sides.get(level, ()) if _in(seen.ranks, one)]
-            if any(not _in(mine, one) for one in ranks):
+            ranks = [one for one in self.sides.get(level, ()) if _has_rank(seen.ranks, one)]
+            if any(not _has_rank(mine, one) for one in ranks):
                 return False
         return True
 
@@ -223,7 +223,7 @@ def _loops(branch: Branch) -> Iterator[FamilyLoops]:
                 yield from _loops(inner)
 
 
-def _in(names: Sequence[str], rank: str) -> bool:
+def _has_rank(names: Sequence[str], rank: str) -> bool:
     return rank.lower() in {name.lower() for name in names}
 
 

@@ -44,7 +44,7 @@ class StoppingRule:
     until: float | None = None
     equals: int = PATIENCE
 
-    def allowed(self, best: float) -> float:
+    def allowed_bound(self, best: float) -> float:
         """Return what the lowest bound left may be below the best."""
         return max(best * self.gap, self.slack)
 
@@ -82,7 +82,7 @@ class CandidateWalk:
         order = self._order(fits, bounds, stopping.gap)
         fits, bounds = fits[order], bounds[order]
         self.first = fits[:_BY_BOUND]
-        each = self._each(fits)
+        each = self._run_count(fits)
         lowest = np.minimum.accumulate(bounds[::-1])[::-1]
         at, idle = 0, 0
         while at < fits.size and not self._is_over(lowest[at], stopping, idle):
@@ -96,7 +96,7 @@ class CandidateWalk:
     def _is_over(self, lowest: float, stopping: StoppingRule, idle: int) -> bool:
         if lowest >= self.best:
             self.ended = "bounds"
-        elif lowest >= self.best - stopping.allowed(self.best) and self.cycles:
+        elif lowest >= self.best - stopping.allowed_bound(self.best) and self.cycles:
             self.ended = "close"
         elif idle >= stopping.patience:
             self.ended = "patience"
@@ -123,13 +123,13 @@ class CandidateWalk:
             order = np.concatenate([order[each], np.delete(order, each)])
         if candidates.accelerator.bytes_per_cycle is None or candidates.objective != "cycles":
             return np.asarray(order, dtype=np.int64)
-        waiting = np.lexsort((-space, moved, candidates.likely(fits)))
+        waiting = np.lexsort((-space, moved, candidates.likely_cycles(fits)))
         rest = np.stack([waiting, order]).T.ravel()
-        both = np.concatenate([order[: max(_BY_BOUND, self._each(fits))], rest])
+        both = np.concatenate([order[: max(_BY_BOUND, self._run_count(fits))], rest])
         _, first = np.unique(both, return_index=True)
         return np.asarray(both[np.sort(first)], dtype=np.int64)
 
-    def _each(self, fits: Ints) -> int:
+    def _run_count(self, fits: Ints) -> int:
         """Return how many candidates run before others: a few of each family.
 
         Where cores wait for one another, bounds say less of which is the fastest.
@@ -169,8 +169,8 @@ class CandidateWalk:
     def numbers(self) -> list[int]:
         """Return the candidates that ran and are no worse than what was known, the best first."""
         ran = [number for number, cycles in self.cycles.items() if np.isfinite(cycles)]
-        return sorted(ran, key=lambda number: self.scored(number).rank)
+        return sorted(ran, key=lambda number: self.score(number).rank)
 
-    def scored(self, number: int) -> ScoredTree:
+    def score(self, number: int) -> ScoredTree:
         """Return a candidate that ran."""
-        return self.candidates.scored(number, self.cycles[number])
+        return self.candidates.score(number, self.cycles[number])

@@ -28,7 +28,7 @@ class _Part(BaseModel):
     bytes: dict[str, dict[str, dict[str, Count]]] | None = None
 
     @model_validator(mode="after")
-    def _together(self) -> _Part:
+    def _check_dram(self) -> _Part:
         if self.bytes and self.bytes.get("dram", {}).keys() not in (set(), {"read", "write"}):
             raise ValueError("what the DRAM read and what it wrote")
         return self

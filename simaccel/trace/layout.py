@@ -87,9 +87,9 @@ def require_layout(path: Path, file: File) -> Parts:
     for name in (*_PARTS, *(_END if complete else ())):
         group, _, leaf = name.partition("/")
         if group not in groups:
-            groups[group] = _own(file, group, h5py.Group)
+            groups[group] = _open_own(file, group, h5py.Group)
         part = groups[group]
-        part = part if isinstance(part, str) else _own(part, leaf, h5py.Dataset)
+        part = part if isinstance(part, str) else _open_own(part, leaf, h5py.Dataset)
         problem = part if isinstance(part, str) else "; ".join(_part_faults(part, name, n_bytes))
         faults += [f"{name} {problem}"] * bool(problem)
         parts[name] = part
@@ -143,7 +143,7 @@ def _integer(file: File, name: str) -> int | None:
     return int(file.attrs[name])
 
 
-def _own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
+def _open_own(parent: h5py.Group, child: str, kind: type) -> Any:  # noqa: ANN401 - h5py has no types
     """Return a part of this very file, or what is wrong; nothing is opened before that is known."""
     link = parent.get(child, getlink=True)
     if link is None:

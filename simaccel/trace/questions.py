@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simaccel.trace.schema import CAUSES, KEY, CommandSite, Events, merged, same_activity
+from simaccel.trace.schema import CAUSES, KEY, CommandSite, Events, merge_rows, same_activity
 from simaccel.trace.track import NOTHING, ChainTrack, visit
 
 BY = ("engine", "operator", "site", "cause", "tile", "kind", "waits_for")
@@ -28,17 +28,17 @@ class Stall:
 
 def window(track: ChainTrack, start: int, end: int, at_most: int) -> Events:
     """Return a lane's events that overlap the cycles from ``start`` up to ``end``, whole."""
-    rows = merged(track.expand(start, end, at_most))
+    rows = merge_rows(track.expand(start, end, at_most))
     if len(rows) == 0 or start >= end:
         return NOTHING
     while rows["start"][0] > track.start:
-        before = merged(track.expand(int(rows["start"][0]) - 1, int(rows["start"][0]), at_most))
+        before = merge_rows(track.expand(int(rows["start"][0]) - 1, int(rows["start"][0]), at_most))
         if len(before) != 1 or not same_activity(before, rows[:1]).all():
             break
         rows["start"][0] = before["start"][0]
         rows["served"][0] += before["served"][0]
     while rows["end"][-1] < track.end:
-        after = merged(track.expand(int(rows["end"][-1]), int(rows["end"][-1]) + 1, at_most))
+        after = merge_rows(track.expand(int(rows["end"][-1]), int(rows["end"][-1]) + 1, at_most))
         if len(after) != 1 or not same_activity(after, rows[-1:]).all():
             break
         rows["end"][-1] = after["end"][0]
@@ -58,7 +58,7 @@ def account(
     sums: Counter[tuple[str | int, ...]] = Counter()
     nowhere = CommandSite("", "")
     for engine, track in tracks.items():
-        for activity, cycles in track.accounted(*window).items():
+        for activity, cycles in track.account_cycles(*window).items():
             row = dict(zip(KEY, activity, strict=True))
             fields: dict[str, str | int] = {
                 "engine": engine,

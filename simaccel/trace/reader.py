@@ -173,7 +173,7 @@ class TraceReader(RunRecord):
 
         """
         end = self.cycles if end is None else end
-        names = self.engines if lane is None else [self._known(lane, tuple(self.lanes))]
+        names = self.engines if lane is None else [self._require_known(lane, tuple(self.lanes))]
         parts = [NOTHING]
         try:
             for name in names:
@@ -193,7 +193,7 @@ class TraceReader(RunRecord):
             TraceError: no such lane.
 
         """
-        return self._tracks[self._known(lane, tuple(self.lanes))]
+        return self._tracks[self._require_known(lane, tuple(self.lanes))]
 
     def decode(self, events: Events) -> list[Event]:
         """Put the texts in for the numbers."""
@@ -302,7 +302,7 @@ class TraceReader(RunRecord):
         """
         end = self.cycles if end is None else end
         if not 0 <= start < end <= self.cycles:
-            raise self._refused(f"cycles {start} to {end}", f"a part of cycles 0 to {self.cycles}")
+            raise self._refusal(f"cycles {start} to {end}", f"a part of cycles 0 to {self.cycles}")
         return start, end
 
     def _edges(
@@ -318,7 +318,7 @@ class TraceReader(RunRecord):
             edges = [*range(start, end, bin_cycles), end]
         else:
             allowed = f"1 to {MAX_BINS} bins, or bins of at least {least_cycles} cycles"
-            raise self._refused(f"{bins} bins, bins of {bin_cycles} cycles", allowed)
+            raise self._refusal(f"{bins} bins, bins of {bin_cycles} cycles", allowed)
         return np.array(edges, dtype=np.int64)
 
     def account(
@@ -338,7 +338,7 @@ class TraceReader(RunRecord):
 
         """
         for name in by:
-            self._known(name, BY)
+            self._require_known(name, BY)
         within = self.require_window(start, end) if self.cycles else (0, 0)
         return account(self._of_kind("engine"), self.tables, self.header.sites, by, within)
 
@@ -368,12 +368,12 @@ class TraceReader(RunRecord):
         """Return the stretches that repeat, in order of time; inner ones are their children."""
         return stretches(self._forest, self._rows)
 
-    def _known(self, name: str, choices: Sequence[str]) -> str:
+    def _require_known(self, name: str, choices: Sequence[str]) -> str:
         if name not in choices:
-            raise self._refused(f"no {name!r}", suggest(name, choices))
+            raise self._refusal(f"no {name!r}", suggest(name, choices))
         return name
 
-    def _refused(self, problem: str, allowed: str) -> TraceError:
+    def _refusal(self, problem: str, allowed: str) -> TraceError:
         return TraceError(self.path, problem, allowed)
 
 

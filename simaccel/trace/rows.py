@@ -57,7 +57,7 @@ class LaneRows:
         self.numbers = numbers
         """Where each row stands in the file."""
 
-    def measured(self) -> Measures:
+    def measure(self) -> Measures:
         """Return ``MEASURES`` of the rows before each row, and of all of them."""
         rows, n = self.rows, len(self.rows)
         held = rows["held"]
@@ -99,10 +99,10 @@ class EventColumns:
         self.block_rows = int(file.attrs["block_rows"])
         self.n_rows = int(file.attrs["rows"])
         self._block = lru_cache(_CACHED_BLOCKS)(self._read)
-        self.measured = lru_cache(_CACHED_SUMS)(self._measured)
+        self.measured = lru_cache(_CACHED_SUMS)(self._measure_lane)
         self.cut = lru_cache(None)(self._cut)
         if not file.attrs["complete"]:
-            self.index = self._scanned(len(index.rows[0]) if len(index.rows) else 1)
+            self.index = self._scan_index(len(index.rows[0]) if len(index.rows) else 1)
         if self.n_blocks != len(index.rows) or index.rows.sum() != self.n_rows:
             raise damaged_error(path, f"the index does not describe {self.n_rows} rows")
 
@@ -115,12 +115,12 @@ class EventColumns:
         """Return the rows of one lane in one block."""
         return self._block(block)[lane]
 
-    def _measured(self, block: int, lane: int) -> Measures:
-        return self.part(block, lane).measured()
+    def _measure_lane(self, block: int, lane: int) -> Measures:
+        return self.part(block, lane).measure()
 
     def _read(self, block: int) -> list[LaneRows]:
         first = block * self.block_rows
-        rows = self._stored(block)
+        rows = self._read_block(block)
         self._require_sound(block, rows)
         order = np.argsort(rows["lane"], kind="stable")
         cuts = np.cumsum(self.index.rows[block])[:-1]
@@ -135,7 +135,7 @@ class EventColumns:
         starts = [int(p.rows["start"][n]) if n < len(p.rows) else 0 for p, n in both]
         return RowBoundary(at, starts, [int(p.rows["end"][n - 1]) if n else 0 for p, n in both])
 
-    def _stored(self, block: int) -> Events:
+    def _read_block(self, block: int) -> Events:
         first = block * self.block_rows
         last = min(first + self.block_rows, self.n_rows)
         rows = np.zeros(last - first, EVENT)
@@ -144,9 +144,9 @@ class EventColumns:
                 rows[name] = column[first:last]
         return rows
 
-    def _scanned(self, n_lanes: int) -> BlockIndex:
+    def _scan_index(self, n_lanes: int) -> BlockIndex:
         """Make the index of a partial trace: what is in the file may be newer than its rows."""
-        blocks = [block_index(self._stored(block), n_lanes) for block in range(self.n_blocks)]
+        blocks = [block_index(self._read_block(block), n_lanes) for block in range(self.n_blocks)]
         nothing = np.zeros((0, n_lanes), dtype=np.int64)
         names = ("rows", "first_start", "last_end")
         return BlockIndex(

@@ -109,7 +109,7 @@ def same_activity(a: Events, b: Events) -> npt.NDArray[np.bool_]:
     return same
 
 
-def merged(rows: Events) -> Events:
+def merge_rows(rows: Events) -> Events:
     """Join rows of one lane, in order of time, that touch and are the same activity."""
     if len(rows) == 0:
         return rows

@@ -84,7 +84,9 @@ def _bin_tracks(tracks: Mapping[str, ChainTrack], edges: Cycles) -> list[Measure
     of nesting, whatever the repeats.
     """
     _add_up(tracks)
-    clipped = (track.measured(np.clip(edges, track.start, track.end)) for track in tracks.values())
+    clipped = (
+        track.measure_edges(np.clip(edges, track.start, track.end)) for track in tracks.values()
+    )
     return [np.diff(sums, axis=0).T for sums in clipped]
 
 
@@ -137,7 +139,7 @@ def bandwidth(
     served, totals = np.zeros(shape, dtype=np.int64), np.zeros(len(resources), dtype=np.int64)
     for name, track in zip(names, tracks.values(), strict=True):
         at = resources.index(name)
-        served[at] += track.measured(np.clip(edges, track.start, track.end))[:, SERVED]
+        served[at] += track.measure_edges(np.clip(edges, track.start, track.end))[:, SERVED]
         totals[at] += track.total[SERVED]
     by = [
         _bytes(served[at], int(totals[at]), moved.get(name), (limits.get(name) or 0) / counts[name])

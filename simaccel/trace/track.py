@@ -60,10 +60,10 @@ class Track(Protocol):
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
 
-    def measured(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; edges are sorted, in this stretch."""
 
-    def accounted(self, start: int, end: int) -> Account:
+    def account_cycles(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``."""
 
     def faults(self) -> Iterator[str]:
@@ -116,7 +116,7 @@ class RowTrack:
         high = int(np.searchsorted(rows["start"], end, "left"))
         return _limit_rows(rows[low:high], at_most)
 
-    def measured(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge; within a row all goes on evenly."""
         rows, measured = self.rows, self.source.measured(self.block, self.lane)
         at = np.maximum(np.searchsorted(rows["start"], edges, "right") - 1, 0)
@@ -128,7 +128,7 @@ class RowTrack:
         done[:, HELD] += (cut["held"] * cycles.astype(done.dtype)).astype(done.dtype)
         return done
 
-    def accounted(self, start: int, end: int) -> Account:
+    def account_cycles(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``."""
         if start <= self.start and self.end <= end:
             return self.account
@@ -207,18 +207,18 @@ class ChainTrack:
                 return NOTHING
         return _stretch_row(first, self)
 
-    def _at(self, cycle: int) -> int:
+    def _track_index(self, cycle: int) -> int:
         return max(int(np.searchsorted(self._starts, cycle, "right")) - 1, 0)
 
     def expand(self, start: int, end: int, at_most: int) -> Events:
         """Rows that overlap the cycles from ``start`` up to ``end``, whole, in order of time."""
         parts = [NOTHING]
-        for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
+        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
             parts.append(node.expand(start, end, at_most))
             at_most -= len(parts[-1])
         return np.concatenate(parts)
 
-    def measured(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge."""
         done: Measures = np.zeros((len(edges), len(MEASURES)), self._before.dtype)
         if not self.nodes:
@@ -226,23 +226,23 @@ class ChainTrack:
         at = np.maximum(np.searchsorted(self._starts, edges, "right") - 1, 0)
         nodes, cuts = np.unique(at, return_index=True)
         for node, (low, high) in zip(nodes, pairwise([*cuts, len(edges)]), strict=True):
-            done[low:high] = self._before[node] + self.nodes[node].measured(edges[low:high])
+            done[low:high] = self._before[node] + self.nodes[node].measure_edges(edges[low:high])
         return done
 
-    def accounted(self, start: int, end: int) -> Account:
+    def account_cycles(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``."""
         if start <= self.start and self.end <= end:
             return self._account
         sums: Account = Counter()
-        for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
-            sums.update(node.accounted(start, end))
+        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
+            sums.update(node.account_cycles(start, end))
         return sums
 
     @cached_property
     def _account(self) -> Account:
         sums: Account = Counter()
         for node in self.nodes:
-            sums.update(node.accounted(node.start, node.end))
+            sums.update(node.account_cycles(node.start, node.end))
         return sums
 
     def faults(self) -> Iterator[str]:
@@ -255,7 +255,7 @@ class ChainTrack:
 
     def leaves(self, start: int, end: int) -> Iterator[RowTrack]:
         """Return the leaves that the cycles from ``start`` up to ``end`` may come from."""
-        for node in self.nodes[self._at(start) : self._at(end - 1) + 1]:
+        for node in self.nodes[self._track_index(start) : self._track_index(end - 1) + 1]:
             yield from node.leaves(start, end)
 
 
@@ -298,23 +298,23 @@ class RepeatTrack:
         for time in sorted({first, last}):
             if first <= time <= last:
                 shift = time * self.period
-                parts.append(_later(self.body.expand(start - shift, end - shift, at_most), [shift]))
+                parts.append(_shift(self.body.expand(start - shift, end - shift, at_most), [shift]))
         if last - first > 1:
             body = self.body.expand(self.start, self.start + self.period, at_most)
             between = range(first + 1, last)
             if len(body) * len(between) > at_most:
                 raise TooManyEventsError
-            parts.insert(2, _later(body, np.array(between, dtype=np.int64) * self.period))
+            parts.insert(2, _shift(body, np.array(between, dtype=np.int64) * self.period))
         return _limit_rows(np.concatenate(parts), at_most)
 
-    def measured(self, edges: Cycles) -> Measures:
+    def measure_edges(self, edges: Cycles) -> Measures:
         """Sums from ``self.start`` to each edge."""
         time = (edges - self.start) // self.period
         inside, back = np.unique(edges - time * self.period, return_inverse=True)
-        done: Measures = time[:, None] * self.body.total + self.body.measured(inside)[back]
+        done: Measures = time[:, None] * self.body.total + self.body.measure_edges(inside)[back]
         return done
 
-    def accounted(self, start: int, end: int) -> Account:
+    def account_cycles(self, start: int, end: int) -> Account:
         """Cycles by activity from ``start`` up to ``end``: whole periods, and those cut."""
         start, end = max(start, self.start), min(end, self.end)
         sums: Account = Counter()
@@ -323,9 +323,9 @@ class RepeatTrack:
         first, last = ((cycle - self.start) // self.period for cycle in (start, end - 1))
         for time in {first, last}:
             shift = time * self.period
-            sums.update(self.body.accounted(start - shift, end - shift))
+            sums.update(self.body.account_cycles(start - shift, end - shift))
         between = max(last - first - 1, 0)
-        whole = self.body.accounted(self.start, self.start + self.period) if between else {}
+        whole = self.body.account_cycles(self.start, self.start + self.period) if between else {}
         for activity, cycles in whole.items():
             sums[activity] += cycles * between
         return sums
@@ -390,7 +390,7 @@ def _account(rows: Events, start: int, end: int) -> Account:
     return Counter(dict(zip(keys, np.add.reduceat(cycles, first).tolist(), strict=True)))
 
 
-def _later(rows: Events, shifts: Sequence[int] | Cycles) -> Events:
+def _shift(rows: Events, shifts: Sequence[int] | Cycles) -> Events:
     """Repeat rows, each time later by a shift."""
     out = np.tile(rows, len(shifts))
     by = np.repeat(np.asarray(shifts, dtype=np.int64), len(rows))

@@ -11,7 +11,7 @@ from typing import Any, Self
 import h5py
 import numpy as np
 
-from simaccel.files.targets import PARTIAL, not_written, partial_path, real_path, require_target
+from simaccel.files.targets import PARTIAL, partial_path, real_path, require_target, write_fault
 from simaccel.machine.accounts import EngineCycles, Wait
 from simaccel.trace.chunks import EventBlock, LastRow, edges_of
 from simaccel.trace.datasets import Growing
@@ -111,7 +111,7 @@ class TraceWriter:
                 self._partial = self._partial.replace(self._partial.with_suffix(PARTIAL))
         except (OSError, RuntimeError) as error:
             self._discard()
-            raise not_written(self.path, error) from None
+            raise write_fault(self.path, error) from None
         except BaseException:
             self._discard()
             raise
@@ -155,7 +155,7 @@ class TraceWriter:
         last.cause, last.site = cause, site
         self._add(last, start, end)
 
-    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
         """Note uses of a channel from ``start`` on; before, it has served ``told`` cycles."""
         last = self._open.get(channel) or self._lane(channel, "channel")
         if len(uses) > _MANY:
@@ -205,7 +205,7 @@ class TraceWriter:
         last.cause, last.served = cause, cycles
         self._add(last, start, end)
 
-    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+    def note_held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Note the bytes that the slots of a tile held."""
         last = self._open.get(tile) or self._lane(tile, "tile")
         if last.end == start and last.held == n_bytes and last.row >= self._closed_rows:
@@ -278,7 +278,7 @@ class TraceWriter:
                     self._file.attrs.modify(name, value)
                 self._file.flush()
         except (OSError, RuntimeError) as error:
-            raise not_written(self.path, error) from None
+            raise write_fault(self.path, error) from None
 
     def finish(
         self,
@@ -306,7 +306,7 @@ class TraceWriter:
                 self._take(len(text))
                 write_end(self._file, self._grows, lanes, engines, served or {}, text)
         except (OSError, RuntimeError) as error:
-            raise not_written(self.path, error) from None
+            raise write_fault(self.path, error) from None
         self._finished = True
 
     def _intern(self, table: str, text: str) -> int:
@@ -329,7 +329,7 @@ class TraceWriter:
             with defer_interrupts():
                 self._store_block()
         except (OSError, RuntimeError) as error:
-            raise not_written(self.path, error) from None
+            raise write_fault(self.path, error) from None
 
     def _store_block(self) -> None:
         rows = self._block.rows[: self._used]
@@ -376,7 +376,7 @@ class TraceWriter:
             require_target(self.path, force=self._force)
             self._partial.replace(real_path(self.path))
         except (OSError, RuntimeError) as error:
-            raise not_written(self.path, error) from None
+            raise write_fault(self.path, error) from None
 
     def _discard(self) -> None:
         """Close and remove what is not the target by now."""

@@ -14,13 +14,13 @@ from simaccel.analytic.orojenesis.whole import UNFUSED, workload_bound
 from simaccel.dataflows import COMPARED
 from simaccel.errors import Fault, InputError, SimaccelError, gather, suggest
 from simaccel.experiment.pipeline import PipelineRun, run_pipeline
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.experiment.run import result_json
 from simaccel.experiment.run import simulate as simulated
 from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.importers.scalesim.topology import load_estimates
 from simaccel.mapping.tree import Mapping as Tree
-from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied
+from simaccel.report.comparison import ACCELERATOR, Axis, ComparisonRow, SweepPoint, varied_names
 from simaccel.report.figures.slope import SlopeSeries
 from simaccel.report.metrics import tokens_of
 from simaccel.report.objective_losses import given_up_json, given_up_lines
@@ -29,7 +29,7 @@ from simaccel.report.titles import experiment_title, workload_title
 from simaccel.report.units import count_text
 from simaccel.schedulers import Options
 from simaccel.search.accounts import ObjectiveLosses
-from simaccel.search.mapspace.space import STRATEGIES
+from simaccel.search.effort import STRATEGIES
 from simaccel.verbs.inputs import AcceleratorLike, WorkloadLike, as_accelerator, as_workload
 from simaccel.verbs.showing import Plot, frame
 from simaccel.workload import Workload, operands_of
@@ -78,7 +78,7 @@ class ComparisonTask:
 
     def __post_init__(self) -> None:
         """Give the workload the precision of the accelerator where it says none."""
-        object.__setattr__(self, "workload", placed_on(self.workload, self.accelerator))
+        object.__setattr__(self, "workload", place_on(self.workload, self.accelerator))
 
     @property
     def _name(self) -> str:
@@ -222,7 +222,7 @@ def compare(
         InputError: what can't be read. A run that fails is a row that says why.
 
     """
-    places = _places(_several(workload), _several(accelerator), each)
+    places = _places(_as_list(workload), _as_list(accelerator), each)
     tasks = [
         replace(task, dataflow=name, options=options or Options(), fast_forward=fast_forward)
         for task in places
@@ -240,7 +240,7 @@ def title_of(tasks: Sequence[ComparisonTask]) -> str:
         return tasks[0].title + (f", seq-len {lengths.pop()}" if len(lengths) == 1 else "")
     if point is not None and point.axis in (_RUN, _WORKLOAD):
         return "several workloads" if point.axis == _WORKLOAD else "several runs"
-    names = {*varied(rows), *({"seq-len"} if point is None else ())}
+    names = {*varied_names(rows), *({"seq-len"} if point is None else ())}
     names = {*names, "prompt", "kv-len"} if "phase" in names else names
     title = experiment_title(tasks[0].workload, tasks[0].accelerator, varied=names)
     if ACCELERATOR in (axis_point.axis for axis_point in rows[0].points):
@@ -286,7 +286,7 @@ def _slopes(workload: Workload) -> Iterator[SlopeSeries]:
 def operators_alone(workload: Workload) -> Iterator[tuple[SweepPoint, Workload]]:
     """Return each operator of a workload as a workload of its own, that runs once."""
     for at, operator in enumerate(workload.operators):
-        alone = workload.alone([operator.name])
+        alone = workload.select_operators([operator.name])
         document = einsums_document(alone.name, alone.operators, alone.tensors.values())
         point = SweepPoint(_OPERATOR, operator.name, operator.name, at)
         yield point, replace(alone, parameters=document)
@@ -311,7 +311,7 @@ _RUN, _WORKLOAD = _axis("run"), _axis("workload")
 _OPERATOR = _axis("operator")
 
 
-def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
+def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
     return list(given) if isinstance(given, list | tuple) else [given]
 
 

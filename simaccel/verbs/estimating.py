@@ -13,7 +13,13 @@ from simaccel.program.exchanges import lower_pod
 from simaccel.program.fit import require_fit
 from simaccel.program.folding import require_sums_fit
 from simaccel.schedulers import Options
-from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs, mapped
+from simaccel.verbs.inputs import (
+    AcceleratorLike,
+    DataflowLike,
+    WorkloadLike,
+    as_inputs,
+    resolve_mapping,
+)
 from simaccel.verbs.showing import frame
 from simaccel.workload import Workload
 
@@ -94,7 +100,7 @@ def estimate(
     """
     checked, there, how = as_inputs(workload, accelerator, dataflow)
     return estimate_of(
-        checked, there, fitting(checked, there, mapped(checked, there, how, options))
+        checked, there, fitting(checked, there, resolve_mapping(checked, there, how, options))
     )
 
 

@@ -137,7 +137,7 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
         InputError: all that can't be read. A design that can't be is a point that says why.
 
     """
-    loads, hardware = _loads(workloads), _several(accelerators)
+    loads, hardware = _loads(workloads), _as_list(accelerators)
     names = (dataflows,) if isinstance(dataflows, str) else tuple(dataflows)
     read = gather(
         lambda: _require_known(names, objective),
@@ -166,10 +166,10 @@ def explore(  # noqa: PLR0913 - one keyword an option of the command
 def _loads(given: Any) -> list[tuple[WorkloadLike, float]]:  # noqa: ANN401 - as `explore` takes
     if isinstance(given, Mapping):
         return list(given.items())
-    return [(one, 1.0) for one in _several(given)]
+    return [(one, 1.0) for one in _as_list(given)]
 
 
-def _several(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
+def _as_list(given: Any) -> list[Any]:  # noqa: ANN401 - one or several of anything
     found = list(given) if isinstance(given, list | tuple) else [given]
     if not found:
         raise InputError([Fault("explore", "workload, accelerator", "nothing", "at least one")])

@@ -78,7 +78,7 @@ def as_inputs(
     raise InputError([Fault("simaccel", "dataflow", dataflow, allowed)])
 
 
-def mapped(
+def resolve_mapping(
     workload: Workload,
     accelerator: Accelerator,
     dataflow: str | Mapping,

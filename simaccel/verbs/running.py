@@ -11,7 +11,7 @@ from simaccel.experiment.run import Progress, result_json
 from simaccel.report.units import short_name, short_share_text
 from simaccel.schedulers import Options
 from simaccel.verbs.inputs import AcceleratorLike, DataflowLike, WorkloadLike, as_inputs
-from simaccel.verbs.showing import Plot, chosen, frame
+from simaccel.verbs.showing import Plot, frame, select_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ class Result(experiment.ExperimentResult):
             "engines": lambda: rows.engine_rows(self),
             "stalls": lambda: rows.stall_rows(self),
         }
-        return frame(chosen(what, kinds))
+        return frame(select_rows(what, kinds))
 
     def plot(self) -> Plot:
         """Draw utilisation and where the cycles of the array went, a bar for each operator."""
@@ -100,7 +100,7 @@ class Result(experiment.ExperimentResult):
         return draw_comparison(rows, f"{self.title}{more}")
 
 
-def shown(found: experiment.ExperimentResult) -> Result:
+def wrap_result(found: experiment.ExperimentResult) -> Result:
     """Return a result as one that a notebook shows."""
     return Result(**{field.name: getattr(found, field.name) for field in fields(found)})
 
@@ -127,7 +127,7 @@ def simulate(
     result = experiment.simulate(
         *inputs, options=options, progress=progress, fast_forward=fast_forward
     )
-    return shown(result)
+    return wrap_result(result)
 
 
 def record(
@@ -159,4 +159,4 @@ def record(
         progress=progress,
         fast_forward=fast_forward,
     )
-    return shown(result)
+    return wrap_result(result)

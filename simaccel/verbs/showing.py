@@ -67,7 +67,7 @@ def frame(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame.from_records(list(rows))
 
 
-def chosen(what: str, kinds: Mapping[str, Callable[[], Rows]]) -> Rows:
+def select_rows(what: str, kinds: Mapping[str, Callable[[], Rows]]) -> Rows:
     """Return the rows of a kind.
 
     Raises:

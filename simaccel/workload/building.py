@@ -113,7 +113,7 @@ def _accept(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
     if not callable(made_by):
         raise plugin.error(f"is a {type(made_by).__name__}, not a function that returns a Workload")
 
-    def made(**sizes: Any) -> Workload:  # noqa: ANN401 - whatever the plug-in takes
+    def make_workload(**sizes: Any) -> Workload:  # noqa: ANN401 - whatever the plug-in takes
         with plugin.running("building"):
             _refuse_unknown(plugin, made_by, sizes)
             workload = made_by(**sizes)
@@ -121,7 +121,7 @@ def _accept(plugin: Plugin, made_by: object) -> Callable[..., Workload]:
             raise plugin.error(f"gives a {type(workload).__name__}, not a Workload")
         return workload
 
-    return made
+    return make_workload
 
 
 PLUGGED: Registry[Callable[..., Workload]] = Registry("simaccel.workloads", {}, _accept)
@@ -152,10 +152,10 @@ def build(name: str | Transformer, **sizes: Unpack[WorkloadSizes]) -> Workload:
         PluginError: the plug-in that has the name is broken.
 
     """
-    return sized(partial(_built, name), sizes)
+    return size_workload(partial(_build_named, name), sizes)
 
 
-def sized(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
+def size_workload(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> Workload:
     """Return the workload that ``make`` makes of the sizes given, in the precision given."""
     options = _drop_absent(sizes)
     precision = parse_precision(options.pop("precision", {}), "workload")
@@ -163,7 +163,7 @@ def sized(make: Callable[[dict[str, Any]], Workload], sizes: WorkloadSizes) -> W
     return with_precision(workload, precision) if precision else workload
 
 
-def _built(name: str | Transformer, options: dict[str, Any]) -> Workload:
+def _build_named(name: str | Transformer, options: dict[str, Any]) -> Workload:
     if isinstance(name, Transformer):
         require_taken(name.name, "transformer", options)
         return transformer(name, **options)

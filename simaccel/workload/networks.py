@@ -19,7 +19,7 @@ from simaccel.workload.layers import (
 from simaccel.workload.linking import LayerDocument, link_layers, read_shape
 from simaccel.workload.sizes import MAX_LAYER_SIZE, size_faults
 from simaccel.workload.tensors import bytes_document
-from simaccel.workload.whole import NetworkNode, linked
+from simaccel.workload.whole import NetworkNode, link_nodes
 from simaccel.workload.workload import Workload
 
 SCOPES: Final = ("layers", "model")
@@ -130,7 +130,7 @@ def network(
 def whole_network(network: Network, layers: Workload, batch: int = 1) -> Workload:
     """Return a network as one graph, with element sizes and parameters of a list of its layers."""
     roles = {name[-1]: tensor for name, tensor in layers.tensors.items()}
-    operators, kinds = linked(network.nodes, network.samples * batch)
+    operators, kinds = link_nodes(network.nodes, network.samples * batch)
     tensors = {
         name: replace(roles[{"weight": "W", "input": "I"}.get(kind, "O")], name=name, kind=kind)
         for name, kind in kinds.items()

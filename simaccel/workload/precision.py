@@ -74,7 +74,7 @@ def with_precision(workload: Workload, precision: Precision) -> Workload:
     >>> one.tensors["B"].bits, one.tensor_bytes("B"), one.tensors["A"].bits
     (4, 18, 16)
     """
-    tensors = {name: _as(tensor, precision) for name, tensor in workload.tensors.items()}
+    tensors = {name: _set_number(tensor, precision) for name, tensor in workload.tensors.items()}
     known = workload.parameters.get("precision", {})
     parameters = {**workload.parameters, "precision": {**known, **precision}}
     return replace(workload, tensors=tensors, parameters=parameters)
@@ -95,13 +95,13 @@ def with_native(workload: Workload, precision: Precision) -> Workload:
     if not native:
         return workload
     tensors = {
-        name: _as(tensor, native) if tensor.assumed else tensor
+        name: _set_number(tensor, native) if tensor.assumed else tensor
         for name, tensor in workload.tensors.items()
     }
     return replace(workload, tensors=tensors, parameters={**workload.parameters, NATIVE: native})
 
 
-def _as(tensor: Tensor, precision: Precision) -> Tensor:
+def _set_number(tensor: Tensor, precision: Precision) -> Tensor:
     """Return a tensor with the number of its class, if that has one."""
     number = precision.get(class_of(tensor.kind))
     if number is None:

@@ -57,7 +57,7 @@ def conv(name: str, given: str, sizes: Conv, padding: int = 0) -> NetworkNode:
     return NetworkNode(name, "conv", (given,), sizes, padding)
 
 
-def linked(nodes: Sequence[NetworkNode], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
+def link_nodes(nodes: Sequence[NetworkNode], batch: int) -> tuple[list[Operator], dict[str, Kind]]:
     """Return the operators of a network for so many samples, and the kinds of their tensors."""
     tensors = {
         node.name: _Image(batch, node.channels, node.sizes.p, node.sizes.q) for node in nodes

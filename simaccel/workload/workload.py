@@ -141,7 +141,7 @@ class Workload:
                 found.setdefault(given.tensor, set()).add(operator.name)
         return FrozenDict({tensor: frozenset(names) for tensor, names in found.items()})
 
-    def alone(self, names: Iterable[str]) -> "Workload":
+    def select_operators(self, names: Iterable[str]) -> "Workload":
         """Return a few of the operators, once each, as a workload: what others make comes in."""
         chosen = set(names)
         operators = tuple(operator for operator in self.operators if operator.name in chosen)

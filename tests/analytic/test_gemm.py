@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simaccel.analytic.array import edges, folded
+from simaccel.analytic.array import charge_folds, edges
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Branch, Family, FamilyKeep, FamilyLoops, family_of, ints
-from simaccel.analytic.totals import FamilyCounts
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import space_of
@@ -142,7 +142,7 @@ def test_array_bytes_are_those_of_the_folds(
     on = accelerator(array={"rows": sides[0], "cols": sides[1]})
     for m, k, n in product([1, 3, 4, 8, 9], repeat=3):
         shape = (ints(3), ints(m), ints(k), ints(n))
-        one = folded(on, shape, stationarity, (8, 16, 32), accumulate=accumulate)
+        one = charge_folds(on, shape, stationarity, (8, 16, 32), accumulate=accumulate)
         counted = array_elements((m, k, n), sides, stationarity, accumulate=accumulate)
         found = [one[name] for name in ("a_bytes", "b_bytes", "out_bytes", "sums_bytes")]
         expected = [counted["a"], 2 * counted["b"], 4 * counted["out"], 4 * counted["sums"]]
@@ -153,9 +153,9 @@ def test_the_second_fold_of_a_strip_adds_to_sums() -> None:
     """8 x 3 weights on 4 x 3 PEs: two folds, the second reads 5 x 3 sums of 4 B too."""
     on = accelerator(array={"rows": 4, "cols": 3})
     shape = (ints(1), ints(5), ints(8), ints(3))
-    whole = folded(on, shape, "ws", (16, 16, 32), accumulate=False)
+    whole = charge_folds(on, shape, "ws", (16, 16, 32), accumulate=False)
     assert int(whole["sums_bytes"]) == 60
-    assert int(folded(on, shape, "ws", (16, 16, 32), accumulate=True)["sums_bytes"]) == 120
+    assert int(charge_folds(on, shape, "ws", (16, 16, 32), accumulate=True)["sums_bytes"]) == 120
 
 
 @pytest.mark.parametrize("stationarity", STATIONARITIES)
@@ -167,7 +167,7 @@ def test_array_cycles_are_the_specs_if_nothing_holds_it_up(
     on = accelerator(array={"overlap": overlap, "edge_folds": edge_folds})
     for m, k, n in product([1, 3, 4, 8, 11], repeat=3):
         shape = (ints(1), ints(m), ints(k), ints(n))
-        one = folded(on, shape, stationarity, (16, 16, 16), accumulate=False)
+        one = charge_folds(on, shape, stationarity, (16, 16, 16), accumulate=False)
         around = edges(on, shape, stationarity)
         expected = on.systolic.gemm_cycles(m=m, k=k, n=n, stationarity=stationarity)
         assert int(one["cycles"]) == int(one["compute"])
@@ -184,7 +184,7 @@ def test_a_fold_is_as_slow_as_its_slowest_part() -> None:
     def cycles(**sections: dict[str, Any]) -> int:
         shape = (ints(1), ints(8), ints(4), ints(4))
         on = accelerator(**sections)
-        return int(folded(on, shape, "ws", (16, 16, 16), accumulate=False)["cycles"])
+        return int(charge_folds(on, shape, "ws", (16, 16, 16), accumulate=False)["cycles"])
 
     def pipe(width: int) -> dict[str, Any]:
         return {"topology": "bus", "link_bytes_per_cycle": width, "hop_cycles": 0}

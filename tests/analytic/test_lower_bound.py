@@ -30,7 +30,7 @@ from tests.trees import einsum, mapping, vector, workload
 
 def totals(of: Workload, one: Mapping, on: Accelerator) -> FamilyTotals:
     """Count a mapping of one group."""
-    ((group, around),) = one.placed()
+    ((group, around),) = one.groups_with_keeps()
     return evaluate(family_of(space_of(of, group), group, around), on)
 
 
@@ -46,7 +46,7 @@ def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
     compared = 0
     for seed in range(16 * DRAWS):
         drawn = draw_case(seed, spatial=spatial)
-        if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.placed())) > 1:
+        if drawn is None or drawn.of.repeat > 1 or len(list(drawn.mapping.groups_with_keeps())) > 1:
             continue
         least = int(totals(drawn.of, drawn.mapping, drawn.on).bound())
         assert least <= Machine(drawn.on, lower(drawn.of, drawn.mapping)).run().cycles
@@ -64,7 +64,7 @@ def test_no_run_of_a_drawn_tree_is_below(*, spatial: bool) -> None:
 def test_no_run_of_a_chain_is_below(
     names: tuple[str, ...], sizes: tuple[int, int, int, int], on: Accelerator, rnd: Random
 ) -> None:
-    workload = attention_workload(*sizes).alone(names)
+    workload = attention_workload(*sizes).select_operators(names)
     chain = chain_of(workload, names)
     assert chain is not None
     for family in chain_families(chain, on):
@@ -96,7 +96,7 @@ def fused(
 
     Elements have 2 B.
     """
-    workload = attention_workload(batch, 1, rows, depth).alone(operators)
+    workload = attention_workload(batch, 1, rows, depth).select_operators(operators)
     merged = mergeable(workload, operators)
     tree = parse_tree(dedent(text))
     of = case(workload, Group(operators=operators, tree=tree, merged=merged))

@@ -120,3 +120,19 @@ def test_one_layer_of_a_spatial_dataflow(cli: Call, line: str, tmp_path: Path) -
     assert "a spatial array" in cli(f"{toy} --axis pes=8").stderr
     naive = line.replace("directives", "naive")
     assert "--dataflow: got 'naive'; allowed: directives" in cli(f"{naive} --axis pes=8").stderr
+
+
+def test_numbers_of_as_many_bits_are_told_apart(cli: Call, line: str) -> None:
+    """Multipliers of 8 bits and a NoC without a limit: bf16, and fp8 as it, take four passes."""
+    noc = "--axis noc-bandwidth=100000 --axis pes=4 --set array.native_bits=8"
+    fields = f"{noc} --set array.multiplied_as.fp8=bf16"
+
+    def cycles(number: str) -> int:
+        asked = f"{line} {fields} --precision weights={number},activations={number} --csv -"
+        (row,) = csv.DictReader(io.StringIO(cli(asked).stdout))
+        return int(row["cycles"])
+
+    assert cycles("fp8") == cycles("bf16") > 2 * cycles("int8")
+    refused = cli(f"{line} {fields} --precision weights=int4,activations=int4")
+    assert refused.exit_code == 2
+    assert "bytes of an element: got '0.5'" in refused.stderr

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from simaccel.schedulers import DATAFLOWS
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from tests.cli.conftest import Call
 from tests.cli.test_bad_input import refused
 

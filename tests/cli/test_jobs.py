@@ -13,7 +13,7 @@ from tests.cli.conftest import Call
 class _Dying:
     """Processes that die of any task."""
 
-    def each(self, _work: Callable[..., object], _tasks: object) -> Iterable[object]:
+    def run_each(self, _work: Callable[..., object], _tasks: object) -> Iterable[object]:
         raise WorkerDiedError("a process of the search died; is there enough memory?")
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 import simaccel
 from simaccel import cli, gemm, load_accelerator, simulate
-from simaccel.__main__ import _again
+from simaccel.__main__ import _interrupt_again
 from simaccel.__main__ import main as start
 from simaccel.cli import main
 from simaccel.cli import partial_results as kept
@@ -27,7 +27,7 @@ from simaccel.importers.workloads import load_workload
 from simaccel.report.comparison import ComparisonRow
 from simaccel.report.comparison_csv import comparison_csv
 from simaccel.schedulers import DATAFLOWS
-from simaccel.search.mapspace.space import STRATEGIES
+from simaccel.search.effort import STRATEGIES
 from simaccel.trace.guard import defer_interrupts
 from simaccel.verbs import comparing
 
@@ -290,7 +290,7 @@ def test_an_interrupt_that_python_only_prints_comes_again(monkeypatch: pytest.Mo
         Dying()
         time.sleep(60)
 
-    monkeypatch.setattr(sys, "unraisablehook", partial(_again, signal.SIGINT))
+    monkeypatch.setattr(sys, "unraisablehook", partial(_interrupt_again, signal.SIGINT))
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         work()

@@ -25,10 +25,8 @@ from simaccel.maestro.analysis.hardware import DirectiveHardware
 from simaccel.maestro.dataflows.reading import MAX_LEVELS
 from simaccel.maestro.dataflows.translating import DIRECTIVES
 from simaccel.report.exhibits import EXHIBITS, TARGET
+from simaccel.search.effort import OBJECTIVES, STRATEGIES, Effort
 from simaccel.search.front import FIGURES
-from simaccel.search.mapspace.costs import OBJECTIVES
-from simaccel.search.mapspace.search import Effort
-from simaccel.search.mapspace.space import STRATEGIES
 from simaccel.trace.exports import FORMATS
 from simaccel.verbs.comparing import EACH
 from simaccel.workload import CAUSAL_BLOCKS, PHASES, SCOPES

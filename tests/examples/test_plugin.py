@@ -39,7 +39,7 @@ def test_its_names_stand_beside_those_of_simaccel() -> None:
     assert [*PLUGGED] == ["autoencoder"]
     assert [*DATAFLOWS][-1] == "whole"
     assert [*VECTORS][-1] == "softsign"
-    assert DATAFLOWS.added() == {"whole": "simaccel-example 1.0"}
+    assert DATAFLOWS.plugin_names() == {"whole": "simaccel-example 1.0"}
 
 
 @pytest.mark.usefixtures("installed")

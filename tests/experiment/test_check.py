@@ -13,7 +13,7 @@ from simaccel.experiment.check import (
     vector_values,
 )
 from simaccel.importers.accelerators import load_accelerator
-from simaccel.mapping.space import held_around
+from simaccel.mapping.space import holding_tensor
 from simaccel.program.lowering import lower
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Store
 from simaccel.program.text import parse_program, program_text
@@ -31,6 +31,7 @@ from simaccel.workload import (
 from simaccel.workload.attention import Scope
 from tests.draws import DRAWS
 from tests.trees import mapping, vector, workload
+from validation.searches import QUICK
 
 SMALL = ModelDimensions(hidden=4, heads=2, head_size=3, ff_size=5, layers=2)
 TINY = ModelDimensions(hidden=3, heads=2, head_size=2, ff_size=5)
@@ -50,19 +51,19 @@ def test_every_dataflow_computes_the_model(dataflow: str, capacity: str, scope: 
     workload = attention(sizes, batch=2, seq_len=rows, scope=scope)
     accelerator = load_accelerator("toy", [f"buffer.capacity_bytes={capacity}"])
     try:
-        mapping = make_mapping(workload, accelerator, dataflow, Options(patience=1))
+        mapping = make_mapping(workload, accelerator, dataflow, QUICK)
     except NothingFitsError:
         assert capacity != "unlimited"
         return
     found = check(workload, mapping, lower(workload, mapping))
     assert [one.operator for one in found] == [one.name for one in workload.operators]
-    groups = [group for group, _ in mapping.placed()]
+    groups = [group for group, _ in mapping.groups_with_keeps()]
     inside = {name for group in groups for name in group.operators[:-1]} | {"L", "softmax"}
-    keeps = [keep for _, around in mapping.placed() for keep in around]
+    keeps = [keep for _, around in mapping.groups_with_keeps() for keep in around]
     inside |= {
         one.name
         for one in workload.operators
-        if held_around(workload, one.output.tensor, keeps) in {keep.tensor for keep in keeps}
+        if holding_tensor(workload, one.output.tensor, keeps) in {keep.tensor for keep in keeps}
     }
     for one in found:
         if one.operator not in inside:  # what they make may stay on chip

@@ -31,7 +31,7 @@ from simaccel.report.explanation import (
     explanation_json,
     explanation_sections,
 )
-from simaccel.report.figures.shares import draw_shares, shared_out
+from simaccel.report.figures.shares import draw_shares, shared_groups
 from simaccel.report.figures.style import style
 from simaccel.workload import ModelDimensions, attention, parse_workload
 from simaccel.workload.layers import Product, layers_workload
@@ -396,8 +396,8 @@ def test_shares_stand_on_the_page(fused: ExperimentResult) -> None:
 
 def test_bars_of_shares_end_where_the_difference_is(product: ExperimentResult) -> None:
     """Bars to the right less bars to the left are the whole difference, in % of the machine."""
-    assert shared_out(explain(product)) == []
-    rows = shared_out(attribute(product, explain(product)))
+    assert shared_groups(explain(product)) == []
+    rows = shared_groups(attribute(product, explain(product)))
     assert [name for name, _ in rows] == ["gemm"]
     with style():
         (axes,) = draw_shares(rows).axes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simaccel import load_accelerator, simulate
 from simaccel.errors import InputError
-from simaccel.experiment.generation import chosen_lengths, generate, summed
+from simaccel.experiment.generation import chosen_lengths, generate, sum_between
 from simaccel.experiment.traffic import (
     dram_by_class,
     least_dram_bytes,
@@ -47,7 +47,7 @@ def test_sums_are_those_of_a_line_through_the_places(steps: list[tuple[int, int]
         for between in range(low, high):
             part = Fraction(between - low, high - low)
             total += values[at] * (1 - part) + values[at + 1] * part
-    assert summed(places, values) == total
+    assert sum_between(places, values) == total
 
 
 def test_a_generation_is_its_prefill_and_its_steps() -> None:

@@ -84,13 +84,13 @@ def test_results_come_in_the_order_of_the_tasks(team: TaskWorkers, count: int) -
     found = run_with(team, abs, range(-count, 0), lambda done, _: told.append(done))
     assert found == [*range(count, 0, -1)]
     assert told == [(at + 1) / count for at in range(count)]
-    assert list(team.each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
+    assert list(team.run_each(abs, range(-count // 10, 0))) == [*range(-(-count // 10), 0, -1)]
 
 
 def test_results_that_nobody_asks_for_are_cancelled(team: TaskWorkers) -> None:
     started = time.monotonic()
-    assert next(iter(team.each(time.sleep, [0] + [1] * 60))) is None
-    assert list(team.each(abs, [-1, -2])) == [1, 2]
+    assert next(iter(team.run_each(time.sleep, [0] + [1] * 60))) is None
+    assert list(team.run_each(abs, [-1, -2])) == [1, 2]
     assert time.monotonic() - started < 20
 
 
@@ -98,7 +98,7 @@ def test_an_error_in_a_process_is_raised_here(team: TaskWorkers) -> None:
     with pytest.raises(OSError, match="nowhere"):
         run_with(team, os.listdir, ["/nowhere", "/nowhere/else"], _silent, lost=list)
     with pytest.raises(OSError, match="nowhere"):
-        list(team.each(os.listdir, ["/nowhere"]))
+        list(team.run_each(os.listdir, ["/nowhere"]))
 
 
 def test_a_process_that_dies_loses_its_task_only(team: TaskWorkers) -> None:
@@ -113,7 +113,7 @@ def test_tasks_that_travelled_with_one_that_kills_are_not_lost(team: TaskWorkers
 
 def test_a_process_of_a_search_that_dies_is_said(team: TaskWorkers) -> None:
     with pytest.raises(WorkerDiedError, match="a process of the search died"):
-        list(team.each(os._exit, [1, 2]))
+        list(team.run_each(os._exit, [1, 2]))
 
 
 @pytest.mark.parametrize("patience", some(["1 ms", "1 day"]))
@@ -126,8 +126,8 @@ def test_processes_that_died_come_back_however_long_it_takes(
         start_cluster(1) as one,
     ):
         with pytest.raises(WorkerDiedError):
-            list(one.each(os._exit, [1, 2]))
-        assert list(one.each(abs, [-1, -2])) == [1, 2]
+            list(one.run_each(os._exit, [1, 2]))
+        assert list(one.run_each(abs, [-1, -2])) == [1, 2]
 
 
 def test_a_process_that_was_given_up_is_no_reason_not_to_end(count: Callable[[], int]) -> None:
@@ -150,7 +150,7 @@ def test_processes_that_never_come_back_are_said(monkeypatch: pytest.MonkeyPatch
     with start_cluster(1) as alone:
         monkeypatch.setattr(Nanny, "instantiate", fails)
         with pytest.raises(cluster.ClusterError, match="died, and no other one starts"):
-            list(alone.each(os._exit, [1]))
+            list(alone.run_each(os._exit, [1]))
 
 
 def test_an_end_that_takes_too_long_hides_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_an_end_that_takes_too_long_hides_no_result(monkeypatch: pytest.MonkeyPa
     with start_cluster(1) as alone:
         monkeypatch.setattr(cluster, "_END_SECONDS", 0.01)
         monkeypatch.setattr(LocalCluster, "_close", never)
-        assert list(alone.each(abs, [-1])) == [1]
+        assert list(alone.run_each(abs, [-1])) == [1]
     monkeypatch.undo()
     assert isinstance(alone.client.cluster, LocalCluster)
     alone.client.cluster.close()
@@ -175,7 +175,7 @@ def test_a_cluster_that_exists_is_used() -> None:
         with connect_cluster(address) as other:
             other.digest = "of another simaccel"
             with pytest.raises(Exception, match="runs another simaccel; install this one there"):
-                list(other.each(abs, [1]))
+                list(other.run_each(abs, [1]))
         (worker,) = there.client.scheduler_info()["workers"]  # its address is none of a scheduler
         allowed = "the address of a Dask scheduler that answers"
         with pytest.raises(InputError, match=allowed), connect_cluster(worker):
@@ -231,10 +231,10 @@ def test_processes_are_started_for_tasks_and_no_more_of_them_than_tasks(
     count: Callable[[], int],
 ) -> None:
     with open_workers(100_000) as some:
-        assert list(some.each(_pid, [0])) == [os.getpid()]
-        assert os.getpid() not in [*some.each(_pid, [0, 1])]
+        assert list(some.run_each(_pid, [0])) == [os.getpid()]
+        assert os.getpid() not in [*some.run_each(_pid, [0, 1])]
         assert count() == 2
-        assert list(some.each(abs, [-1, -2, -3])) == [1, 2, 3]
+        assert list(some.run_each(abs, [-1, -2, -3])) == [1, 2, 3]
         _until(lambda: count() == 3)  # tasks don't wait for it
     assert count() == 0
 

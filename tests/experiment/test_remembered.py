@@ -11,7 +11,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping
 from simaccel.search.accounts import SearchAccount
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES
 from tests.program.programs import attention_workload

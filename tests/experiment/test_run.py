@@ -212,10 +212,10 @@ class _Listener:
     def interval(self, *_: str | int | Cause | Wait) -> None:
         self.heard += 1
 
-    def served(self, *_: str | int | Sequence[int]) -> None:
+    def note_service(self, *_: str | int | Sequence[int]) -> None:
         self.heard += 1
 
-    def held(self, *_: str | int) -> None:
+    def note_held(self, *_: str | int) -> None:
         self.heard += 1
 
     def announce(self, lanes: Items[str, str]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from simaccel.errors import InputError
-from simaccel.hardware.dataflow import LevelConstraint, merged, parse_constraints, single
+from simaccel.hardware.dataflow import LevelConstraint, merge_constraints, parse_constraints, single
 
 
 def test_each_kind_of_constraint() -> None:
@@ -25,7 +25,7 @@ def test_each_kind_of_constraint() -> None:
 
 def test_no_rank_and_any_rank() -> None:
     assert parse_constraints(["cols=none"])["cols"].ranks == ()
-    lifted = merged(parse_constraints(["cols=Q"]), parse_constraints(["cols=any"]))
+    lifted = merge_constraints(parse_constraints(["cols=Q"]), parse_constraints(["cols=any"]))
     assert lifted["cols"].ranks is None
 
 
@@ -53,7 +53,7 @@ def test_all_faults_at_once() -> None:
 def test_the_later_decides_where_it_says_something() -> None:
     below = parse_constraints(["cols=Q,M", "cols.M<=4", "cols.Q=7", "pe=C"])
     over = parse_constraints(["cols=M", "cols.Q=3", "rows=S"])
-    both = merged(below, over)
+    both = merge_constraints(below, over)
     assert both["cols"].ranks == ("M",)
     assert both["cols"].factors == {"Q": 3}
     assert both["cols"].most == {"M": 4}
@@ -63,11 +63,11 @@ def test_the_later_decides_where_it_says_something() -> None:
 
 def test_what_isn_t_said_lifts_nothing() -> None:
     over = parse_constraints(["cols.Q=3", "cols.M<=2"])
-    assert merged(parse_constraints(["cols=Q,M"]), over)["cols"].ranks == ("Q", "M")
+    assert merge_constraints(parse_constraints(["cols=Q,M"]), over)["cols"].ranks == ("Q", "M")
 
 
 def test_other_levels_stay() -> None:
-    both = merged(parse_constraints(["cols=Q"]), parse_constraints(["rows=S"]))
+    both = merge_constraints(parse_constraints(["cols=Q"]), parse_constraints(["rows=S"]))
     assert both["cols"].ranks == ("Q",)
     assert both["rows"].ranks == ("S",)
 

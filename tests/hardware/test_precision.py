@@ -7,7 +7,7 @@ import pytest
 from simaccel import simulate
 from simaccel.errors import InputError
 from simaccel.experiment.documents import accelerator_document
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.hardware.load import list_accelerators
 from simaccel.importers.accelerators import load_accelerator
@@ -48,10 +48,10 @@ def test_what_is_no_precision_is_refused(hw: str, field: str, allowed: str) -> N
 
 def test_a_workload_takes_what_it_does_not_say_itself() -> None:
     on = load_accelerator("toy", ["precision.weights=int4", "precision.activations=int8"])
-    found = placed_on(with_precision(gemm(m=3, k=5, n=7), {"activations": "fp32"}), on)
+    found = place_on(with_precision(gemm(m=3, k=5, n=7), {"activations": "fp32"}), on)
     assert {name: one.bits for name, one in found.tensors.items()} == {"A": 32, "B": 4, "C": 32}
-    assert placed_on(found, on) is found
-    assert placed_on(found, load_accelerator("toy")) is found
+    assert place_on(found, on) is found
+    assert place_on(found, load_accelerator("toy")) is found
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_workload_takes_what_it_does_not_say_itself() -> None:
 def test_what_somebody_says_goes_before_an_accelerator(
     said: dict[str, Any], bits: tuple[int, ...]
 ) -> None:
-    found = placed_on(gemm(m=3, k=5, n=7, **said), load_accelerator("edge_tpu"))
+    found = place_on(gemm(m=3, k=5, n=7, **said), load_accelerator("edge_tpu"))
     assert tuple(found.tensors[name].bits for name in "ABC") == bits
     again = parse_workload(dict(found.parameters))
     assert tuple(again.tensors[name].bits for name in "ABC") == bits

@@ -33,9 +33,9 @@ def _passes(passes: int, row_passes: int = 0) -> Passes:
 
 def test_work_is_merged_where_it_can_be_and_the_unit_does() -> None:
     separate, merged = _passes(3), _passes(2)
-    assert SfuSpec(lanes=4, passes=3).chosen(separate, merged) == separate
-    assert SfuSpec(lanes=4, passes=2).chosen(separate, merged) == merged
-    assert SfuSpec(lanes=4, passes=2).chosen(separate, None) == separate
+    assert SfuSpec(lanes=4, passes=3).choose_form(separate, merged) == separate
+    assert SfuSpec(lanes=4, passes=2).choose_form(separate, merged) == merged
+    assert SfuSpec(lanes=4, passes=2).choose_form(separate, None) == separate
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_functions_take_as_many_operations_as_the_unit_says(
     kind: str, step: str, passes: int, row_passes: int
 ) -> None:
     found = VECTORS[kind].steps[step]
-    costs = SfuSpec(lanes=4, operations=OperationsSpec(**EACH)).chosen(found, found.merged)
+    costs = SfuSpec(lanes=4, operations=OperationsSpec(**EACH)).choose_form(found, found.merged)
     assert (costs.passes, costs.row_passes) == (passes, row_passes)
-    plain = SfuSpec(lanes=4).chosen(found, found.merged)
+    plain = SfuSpec(lanes=4).choose_form(found, found.merged)
     assert (plain.passes, plain.row_passes) == (found.passes, 0)
 
 

@@ -165,16 +165,16 @@ def test_published_files_are_the_published_models(
         # the first layer has the window in both
         assert model.windows == (4096, None)
     assert replace(model, **same) == known
-    assert not account.of("not taken")
+    assert not account.entries_of("not taken")
     every = {one.name for one in account.entries}
     assert every >= set(document)
 
 
 @pytest.mark.parametrize("document", [LLAMA3, MIXTRAL, GEMMA2, GPT2, BERT, T5, VIT])
 def test_a_key_that_nobody_knows_is_named(tmp_path: Path, document: dict[str, Any]) -> None:
-    before = load_config(_write(tmp_path, document))[1].of("not taken")
+    before = load_config(_write(tmp_path, document))[1].entries_of("not taken")
     found = load_config(_write(tmp_path, document | {"hiden_size": 7, "mixture": {"a": 1}}))[1]
-    new = [one.name for one in found.of("not taken") if one not in before]
+    new = [one.name for one in found.entries_of("not taken") if one not in before]
     assert new == ["hiden_size", "mixture"]
 
 
@@ -232,7 +232,9 @@ def test_t5_encodes_a_prompt_and_decodes_behind_it(tmp_path: Path) -> None:
     assert step.shapes["cross.K"] == (1, n, 12, 64)
     for workload in (whole, step):
         workload.account.require_modelled()
-        assert [one.name for one in workload.account.of("not taken")] == ["relative positions"]
+        assert [one.name for one in workload.account.entries_of("not taken")] == [
+            "relative positions"
+        ]
         assert parse_workload(dict(workload.parameters)).macs == workload.macs
 
 
@@ -271,7 +273,7 @@ def test_layers_of_several_windows(tmp_path: Path) -> None:
     del gemma3["attn_logit_softcapping"], gemma3["final_logit_softcapping"]
     model, account = load_config(_write(tmp_path, gemma3))
     assert model.windows == (4096,) * 5 + (None,)
-    assert [one.name for one in account.of("not taken")] == ["norms of Q and K"]
+    assert [one.name for one in account.entries_of("not taken")] == ["norms of Q and K"]
     inner = {"model_type": "gemma3", "text_config": gemma3, "vision_config": {"hidden_size": 3}}
     path = _write(tmp_path, inner)
     assert replace(load_config(path)[0], source="") == replace(model, source="")
@@ -290,7 +292,7 @@ def test_experts_and_what_is_beside_them(tmp_path: Path) -> None:
     }
     model, account = load_config(_write(tmp_path, moe))
     assert (model.experts, model.chosen, model.ff_size) == (60, 4, 1408)
-    (left,) = account.of("not taken")
+    (left,) = account.entries_of("not taken")
     assert (left.name, left.macs) == ("shared_expert_intermediate_size", None)
 
 
@@ -360,7 +362,7 @@ def test_what_stands_behind_bert_is_named(tmp_path: Path) -> None:
     for kind, name in (("Model", "pooler"), ("ForMaskedLM", "head")):
         path = _write(tmp_path, BERT | {"architectures": [f"Bert{kind}"]})
         account = load_workload(path, scope="model").account
-        assert {one.name: one.macs for one in account.of("not taken")}[name] == 768 * 768
+        assert {one.name: one.macs for one in account.entries_of("not taken")}[name] == 768 * 768
 
 
 def test_deit_has_a_token_more(tmp_path: Path) -> None:
@@ -368,7 +370,7 @@ def test_deit_has_a_token_more(tmp_path: Path) -> None:
     n, e, f = 198, 768, 3072
     layer = n * (4 * e * e + 2 * e * f) + 2 * n * n * e
     assert workload.macs == 12 * layer + 196 * e * e + e * 1000
-    left = {one.name: one.macs for one in workload.account.of("not taken")}
+    left = {one.name: one.macs for one in workload.account.entries_of("not taken")}
     assert left["distillation_classifier"] == e * 1000
     workload.account.require_modelled()
 
@@ -398,7 +400,7 @@ def test_the_first_layers_of_qwen_have_no_window(tmp_path: Path) -> None:
     some = QWEN | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 20}
     model, account = load_config(_write(tmp_path, some))
     assert model.windows == (None,) * 20 + (4096,) * 8
-    assert not account.of("not taken")
+    assert not account.entries_of("not taken")
 
 
 def test_a_window_that_a_file_leaves_out_is_the_families(tmp_path: Path) -> None:

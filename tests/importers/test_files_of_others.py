@@ -78,7 +78,7 @@ def test_what_no_importer_knows_shows_up(
     path = tmp_path / name
     path.write_text(write(key))
     assert key in path.read_text()
-    assert any(key in one.name for one in load(path).of("not taken"))
+    assert any(key in one.name for one in load(path).entries_of("not taken"))
 
 
 @pytest.mark.parametrize(

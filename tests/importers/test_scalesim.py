@@ -108,7 +108,7 @@ UseRamulatorTrace: False
 def _left(tmp_path: Path, text: str) -> list[str]:
     found = load_accelerator(_write(tmp_path, text)).account
     assert len(found.entries) >= text.count(":") - 1
-    return [f"{one.name}: {one.macs}" for one in found.of("not taken")]
+    return [f"{one.name}: {one.macs}" for one in found.entries_of("not taken")]
 
 
 @pytest.mark.parametrize(

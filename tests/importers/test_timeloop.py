@@ -228,7 +228,7 @@ def test_meshes_that_contradict_are_refused(tmp_path: Path, old: str, new: str, 
 def test_what_becomes_of_parts_attributes_and_sections(tmp_path: Path) -> None:
     text = NESTED.replace("{technology: 45nm}", "{technology: 45nm, burst: 3}")
     found = load_accelerator(_write(tmp_path, text + "mapper: {algorithm: random}\n")).account
-    assert {one.name: one.macs for one in found.of("not taken")} == {
+    assert {one.name: one.macs for one in found.entries_of("not taken")} == {
         "DummyBuffer": 0,
         "glb.burst": 0,
         "ifmap_spad.burst": 0,
@@ -279,7 +279,7 @@ def test_what_a_buffer_keeps(tmp_path: Path, rule: str, bypassed: tuple[str, ...
     found = load_accelerator(_write(tmp_path, LISTED.replace(_GLB_RULE, rules)))
     assert isinstance(found.array, SpatialArraySpec)
     assert found.array.bypass_buffer == bypassed
-    left = [one.name for one in found.account.of("not taken")]
+    left = [one.name for one in found.account.entries_of("not taken")]
     assert "glb.constraints.temporal" in left
 
 
@@ -288,6 +288,6 @@ def test_keys_of_nodes_are_accounted_for(tmp_path: Path) -> None:
     text = LISTED.replace(_GLB_RULE, "keep: [A]}")
     text = text.replace("    name: glb\n", "    name: glb\n    enabled: false\n    colour: red\n")
     found = load_accelerator(_write(tmp_path, text)).account
-    left = {one.name: one.macs for one in found.of("not taken")}
+    left = {one.name: one.macs for one in found.entries_of("not taken")}
     assert left["glb.dataspace.keep"] == left["glb.colour"] == 0
     assert left["glb.enabled"] is None

@@ -6,7 +6,7 @@ import pytest
 
 from simaccel import load_accelerator
 from simaccel.errors import InputError
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.files.documents import document_text
 from simaccel.importers.workloads import load_workload
 from simaccel.workload import conv2d, parse_workload
@@ -140,7 +140,7 @@ def test_a_dimension_without_a_size_is_a_fault(tmp_path: Path) -> None:
 def test_densities_are_not_taken_and_refused_where_something_runs(tmp_path: Path) -> None:
     text = MATMUL.replace("K: 64}", "K: 64, densities: {A: {density: 0.25}}}")
     found = load_workload(_write(tmp_path, text))
-    (left,) = found.account.of("not taken")
+    (left,) = found.account.entries_of("not taken")
     assert (left.name, left.macs) == ("problem.instance.densities", None)
     with pytest.raises(InputError, match=r"densities .*work that can't be counted"):
         found.account.require_modelled()
@@ -162,14 +162,14 @@ def test_densities_of_one_are_dense(tmp_path: Path, dense: str) -> None:
 )
 def test_unknown_keys_are_named(tmp_path: Path, old: str, new: str, name: str) -> None:
     found = load_workload(_write(tmp_path, MATMUL.replace(old, new, 1)))
-    assert [one.name for one in found.account.of("not taken")] == [name]
+    assert [one.name for one in found.account.entries_of("not taken")] == [name]
 
 
 def test_sizes_beside_the_shape_as_in_old_files(tmp_path: Path) -> None:
     text = MATMUL.replace("  instance: {M: 48, N: 32, K: 64}", "  M: 48\n  N: 32\n  K: 64")
     found = load_workload(_write(tmp_path, text))
     assert found.macs == 48 * 32 * 64
-    assert not found.account.of("not taken")
+    assert not found.account.entries_of("not taken")
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def test_a_comment_is_no_template(tmp_path: Path) -> None:
 
 def test_element_sizes_are_free_as_no_problem_says_them(tmp_path: Path) -> None:
     path = _write(tmp_path, MATMUL)
-    assert placed_on(load_workload(path), load_accelerator("edge_tpu")).tensor_bytes("A") == 3072
+    assert place_on(load_workload(path), load_accelerator("edge_tpu")).tensor_bytes("A") == 3072
     wide = load_workload(path, bytes_per_element=4, bytes_by_tensor={"Z": 1})
     sizes = {"A": 48 * 64 * 4, "B": 32 * 64 * 4, "Z": 48 * 32}
     assert {name: wide.tensor_bytes(name) for name in sizes} == sizes
-    assert placed_on(wide, load_accelerator("edge_tpu")) is wide
+    assert place_on(wide, load_accelerator("edge_tpu")) is wide
     assert parse_workload(dict(wide.parameters)) == wide
     path.write_text(document_text(dict(wide.parameters)))
     with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file says it"):
@@ -217,7 +217,7 @@ def test_old_files_have_a_convolution(tmp_path: Path, shape: str, outputs: str) 
     assert workload.macs == 3 * 3 * 48 * 480 * 16
     assert workload.shapes["Inputs"] == (1, 1, 50, 482)
     assert workload.shapes["Weights"] == (1, 16, 3, 3)
-    assert not workload.account.of("not taken")
+    assert not workload.account.entries_of("not taken")
 
 
 def test_a_product_of_the_library(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_sizes_of_the_input_are_what_the_projections_reach(tmp_path: Path) -> No
     more = CONV.replace("{N: 1,", "{N: 1, H: 224, W: 224, Hpad: 3, Wpad: 3,")
     workload = load_workload(_write(tmp_path, more))
     assert workload.shapes["Inputs"] == (1, 3, 229, 229)
-    assert {one.name for one in workload.account.of("harmless")} >= {
+    assert {one.name for one in workload.account.entries_of("harmless")} >= {
         f"problem.instance.{name}" for name in ("H", "W", "Hpad", "Wpad")
     }
     with pytest.raises(InputError, match=r"problem\.instance\.Hstrid: got 2"):
@@ -281,7 +281,7 @@ def test_what_is_no_problem_as_it_stands(tmp_path: Path, old: str, new: str, sai
 def test_keys_of_data_spaces_are_accounted_for(tmp_path: Path) -> None:
     text = CONV.replace("    - name: Weights\n", "    - name: Weights\n      density: 0.3\n")
     account = load_workload(_write(tmp_path, text)).account
-    assert [one.name for one in account.of("not taken")] == [
+    assert [one.name for one in account.entries_of("not taken")] == [
         "problem.shape.data_spaces.Weights.density"
     ]
     with pytest.raises(InputError, match="density"):

@@ -83,7 +83,7 @@ class Costs:
         if isinstance(command, Compute) and isinstance(command.on, Steps):
             return command.on.steps * self._pace(command)
         if isinstance(command, Sfu):
-            work = self.on.sfu.chosen(command.does, command.does.merged)
+            work = self.on.sfu.choose_form(command.does, command.does.merged)
             return self.on.sfu.cycles(work, command.elements, command.rows)
         return 0
 
@@ -91,7 +91,7 @@ class Costs:
         """Yield what a command asks for: a transfer of DRAM and a port, the SFU of both ports."""
         on = self.on
         if isinstance(command, Sfu):
-            cost = on.sfu.chosen(command.does, command.does.merged)
+            cost = on.sfu.choose_form(command.does, command.does.merged)
             sizes = dict(zip(command.ranks, command.shape, strict=True))
             *given, made = (
                 in_bytes(math.prod(tile.view.extent(sizes)), tile.view.bits)

@@ -29,9 +29,9 @@ def _go_to(clock: Clock, cycle: int) -> None:
 
 def _assert_done_at(channel: Channel, entry: ServiceRequest, cycle: int) -> None:
     _go_to(channel.clock, cycle - 1)
-    assert not channel.done(entry)
+    assert not channel.is_done(entry)
     _go_to(channel.clock, cycle)
-    assert channel.done(entry)
+    assert channel.is_done(entry)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_service_is_bytes_by_rate_rounded_up(rate: Rate, n_bytes: int, cycles: i
 def test_an_unlimited_channel_serves_at_once() -> None:
     channel = Channel(Clock(), RoundRobinArbiter(64))
     entry = channel.request(Rate(1, 0).cycles(10**9), READ, "one")
-    assert channel.done(entry)
+    assert channel.is_done(entry)
     assert channel.served_cycles == 0
 
 
@@ -65,7 +65,7 @@ def test_requesters_take_turns() -> None:
     a = channel.request(10, READ, "a")
     b = channel.request(5, READ, "b")
     _assert_done_at(channel, b, 13)
-    assert not channel.done(a)
+    assert not channel.is_done(a)
     _assert_done_at(channel, a, 15)
 
 
@@ -104,7 +104,7 @@ class _Requester:
         for pause, cycles in self.jobs:
             yield self.channel.clock.timeout(pause)
             entry = self.channel.request(cycles, READ, self.name)
-            if not self.channel.done(entry):
+            if not self.channel.is_done(entry):
                 yield self.channel.wait(entry)
             self.served.append(self.channel.clock.cycle)
 
@@ -178,9 +178,9 @@ class _Dram:
     def assert_moved_at(self, pieces: Pieces, cycle: int) -> None:
         """Check both sides of the finish."""
         _go_to(self.clock, cycle - 1)
-        assert not all(channel.done(piece) for channel, piece in pieces)
+        assert not all(channel.is_done(piece) for channel, piece in pieces)
         _go_to(self.clock, cycle)
-        assert all(channel.done(piece) for channel, piece in pieces)
+        assert all(channel.is_done(piece) for channel, piece in pieces)
 
 
 def _dram(*transfers: int | DramTransfer, **fields: Any) -> _Dram:  # noqa: ANN401 - any of the spec

@@ -25,8 +25,8 @@ def test_what_one_watch_takes_in_advance_the_others_wait_for() -> None:
     assert first.may_look(6)
     first.spend(100)
     assert not second.may_look(6)
-    assert pool.left(300) == 0
-    assert pool.left(303) == 1
+    assert pool.points_left(300) == 0
+    assert pool.points_left(303) == 1
 
 
 def test_a_rest_lasts_as_long_as_the_pool_needs() -> None:

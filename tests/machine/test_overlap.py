@@ -13,7 +13,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes, overlaps
 from simaccel.program.text import parse_program
 from simaccel.schedulers import Options, make_mapping
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import Product, layers_workload
 from tests.drawn_trees import draw_case
 from tests.draws import DRAWS

@@ -12,7 +12,7 @@ from simaccel.machine.machine import Machine
 from simaccel.mapping.checks import faults
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import gemm
 from tests.trees import mapping
 

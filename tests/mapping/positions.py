@@ -125,7 +125,7 @@ class _Executed:
         node, rest = tree[0], tree[1:]
         place = f"{here.place}.{len(rest)}"
         if isinstance(node, Do):
-            self.do(self.space.seen(node.operator), here)
+            self.do(self.space.bound_operator(node.operator), here)
         elif isinstance(node, Fork):
             for at, branch in enumerate(node.branches):
                 self.tree(branch, replace(here, place=f"{place}[{at}]"))

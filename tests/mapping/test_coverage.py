@@ -76,7 +76,7 @@ def _chained(of: Workload, draw: random.Random) -> Iterator[Mapping]:
                 which = tuple(np.int64(draw.randrange(n)) for n in family.shape)
                 tree = tree_of(take(family, which))
                 assert chain is not None
-                alone = of.alone(names[start:stop])
+                alone = of.select_operators(names[start:stop])
                 group = Group(operators=chain.group.operators, tree=tree, merged=chain.group.merged)
                 yield mapping_of(alone, group)
 
@@ -88,7 +88,7 @@ def test_what_operators_that_share_rows_are_searched_in_is_legal() -> None:
         of, draw = drawn_workload(seed), random.Random(seed)  # noqa: S311 - tests
         for one in _chained(of, draw):
             (group,) = one.groups
-            alone = of.alone(group.operators)
+            alone = of.select_operators(group.operators)
             assert faults(alone, one, EDGE) == []
             require_positions(alone, one)
             work = {name: _work(alone, name) for name in group.operators}

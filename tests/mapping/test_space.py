@@ -10,7 +10,7 @@ from simaccel.mapping.space import (
     IterationSpace,
     NotThisWorkloadError,
     aliases_of,
-    held_around,
+    holding_tensor,
     mergeable,
     space_of,
 )
@@ -38,11 +38,14 @@ def _space(of: Workload, **choices: object) -> IterationSpace:
 def test_ranks_of_attention_are_one_by_the_tensors_between() -> None:
     space = _space(ATTENTION)
     assert space.sizes == {"g": 3, "q": 7, "c": 11, "d": 5, "e": 5}
-    assert space.seen("A").ranks == ("g", "q", "c", "e")
-    assert [view.ranks for view in space.seen("A").inputs] == [("g", "q", "c"), ("g", "c", "e")]
+    assert space.bound_operator("A").ranks == ("g", "q", "c", "e")
+    assert [view.ranks for view in space.bound_operator("A").inputs] == [
+        ("g", "q", "c"),
+        ("g", "c", "e"),
+    ]
     assert space.axes == {"softmax": "c"}
-    assert space.seen("A").reduced == {"c"}
-    assert space.seen("softmax").reduced == frozenset()
+    assert space.bound_operator("A").reduced == {"c"}
+    assert space.bound_operator("softmax").reduced == frozenset()
     assert space.made == {"S": "L", "P": "softmax", "Z": "A"}
     assert space.escapes == {"Z"}
 
@@ -54,19 +57,19 @@ def test_query_heads_that_share_keys() -> None:
     )
     space = _space(of)
     assert space.sizes == {"g": 2, "r": 4, "q": 1, "c": 11, "d": 5}
-    assert space.seen("L").inputs[1].ranks == ("g", "c", "d")
-    assert space.moves(space.seen("L").inputs[1]) == {"g", "c", "d"}
+    assert space.bound_operator("L").inputs[1].ranks == ("g", "c", "d")
+    assert space.moves(space.bound_operator("L").inputs[1]) == {"g", "c", "d"}
     assert mergeable(of, ["L"]) == {"rq": ("r", "q")}
 
 
 def test_one_tensor_read_twice_has_two_names() -> None:
     of = workload(einsum("E", "C m n", "A m k", "A n k", m=7, n=7, k=5))
-    seen = _space(of).seen("E")
+    seen = _space(of).bound_operator("E")
     assert seen.names == ("A", "A#1")
     assert [view.name for view in seen.inputs] == ["A", "A"]
     assert [view.ranks for view in seen.inputs] == [("m", "k"), ("n", "k")]
     alike = workload(einsum("E", "C m", "A m k", "A m k", m=7, k=5))
-    assert _space(alike).seen("E").names == ("A", "A")
+    assert _space(alike).bound_operator("E").names == ("A", "A")
 
 
 def test_a_convolution_behind_another_gives_it_its_rows_with_halo() -> None:
@@ -75,10 +78,10 @@ def test_a_convolution_behind_another_gives_it_its_rows_with_halo() -> None:
     assert "p" not in space.sizes
     assert space.sizes["p2"] == 7
     assert space.widen({**space.sizes, "p2": 2})["p"] == 4
-    assert space.seen("c1").output.ranks == ("m", "p", "q")
-    assert space.seen("c2").inputs[0].ranks == ("m", "p2+r2", "q2+s2")
-    assert space.moves(space.seen("c1").output) == {"m", "p2", "r2", "q2", "s2"}
-    assert space.plain(space.seen("c1").inputs[0]).ranks == ("c", "p2+r2+r", "q2+s2+s")
+    assert space.bound_operator("c1").output.ranks == ("m", "p", "q")
+    assert space.bound_operator("c2").inputs[0].ranks == ("m", "p2+r2", "q2+s2")
+    assert space.moves(space.bound_operator("c1").output) == {"m", "p2", "r2", "q2", "s2"}
+    assert space.plain(space.bound_operator("c1").inputs[0]).ranks == ("c", "p2+r2+r", "q2+s2+s")
 
 
 def test_merged_and_padded_ranks() -> None:
@@ -86,8 +89,8 @@ def test_merged_and_padded_ranks() -> None:
     assert mergeable(of, ["L"]) == {"bh": ("b", "h")}
     space = _space(of, merged={"bh": ("b", "h")}, padded={"q": 8})
     assert space.sizes == {"bh": 6, "q": 8, "c": 11, "d": 5}
-    assert space.seen("L").output.ranks == ("bh", "q", "c")
-    assert space.seen("L").output.shape == (6, 8, 11)
+    assert space.bound_operator("L").output.ranks == ("bh", "q", "c")
+    assert space.bound_operator("L").output.shape == (6, 8, 11)
 
 
 def test_what_is_made_in_place() -> None:
@@ -95,8 +98,8 @@ def test_what_is_made_in_place() -> None:
     tree = parse_tree("keep S buffer\ndo softmax sfu")
     assert aliases_of(space, tree, ()) == {"P": "S"}
     assert aliases_of(space, parse_tree("keep S buffer, P buffer\ndo softmax sfu"), ()) == {}
-    assert held_around(ATTENTION, "P", (Keep("S"),)) == "S"
-    assert held_around(ATTENTION, "V", (Keep("S"),)) == "V"
+    assert holding_tensor(ATTENTION, "P", (Keep("S"),)) == "S"
+    assert holding_tensor(ATTENTION, "V", (Keep("S"),)) == "V"
 
 
 def test_an_operator_that_is_not_there_is_refused() -> None:

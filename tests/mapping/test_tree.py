@@ -39,7 +39,7 @@ def test_groups_come_with_what_is_kept_around_them() -> None:
     group N+O
       do N mac
 """)
-    assert [(group.name, keeps) for group, keeps in one.placed()] == [
+    assert [(group.name, keeps) for group, keeps in one.groups_with_keeps()] == [
         ("L", ()),
         ("M", (Keep("S"),)),
         ("N+O", (Keep("S"),)),

@@ -82,7 +82,7 @@ def test_who_is_behind_layers_waits_for_all_of_them() -> None:
     last = _operator("c", "T", "Z", TWO)
     found = _found(_layers(_operator("a", "X", "T", ONE)), last)
     (one,) = found["c"]
-    assert (one, one.needed(0)) == (CoreDependence("a", now=True, trips=3), 3)
+    assert (one, one.needed_rounds(0)) == (CoreDependence("a", now=True, trips=3), 3)
     found = _found(last, _layers(_operator("a", "Z", "T", ONE)))
     (one,) = found["a"]
-    assert [one.needed(ended) for ended in range(3)] == [1, 1, 1]
+    assert [one.needed_rounds(ended) for ended in range(3)] == [1, 1, 1]

@@ -1,6 +1,6 @@
 import pytest
 
-from simaccel.program.fit import require_fit, reserved, reserved_bytes
+from simaccel.program.fit import require_fit, reserved_bytes, reserved_slots
 from simaccel.program.program import (
     DoesNotFitError,
     Load,
@@ -51,7 +51,7 @@ program resident
 
 def test_reserved_is_the_slots_of_each_operator_times_its_largest_tile() -> None:
     program = parse_program(TWO)
-    assert reserved(program) == {
+    assert reserved_slots(program) == {
         "first": {"Y": (16, 1), "X": (8, 2)},
         "second": {"X": (12, 3)},
     }
@@ -60,7 +60,7 @@ def test_reserved_is_the_slots_of_each_operator_times_its_largest_tile() -> None
 
 def test_a_resident_tile_counts_for_every_operator_inside() -> None:
     program = parse_program(RESIDENT)
-    assert reserved(program) == {
+    assert reserved_slots(program) == {
         "produce": {"S": (20, 1)},
         "consume": {"S": (20, 1), "Z": (4, 2)},
     }
@@ -74,7 +74,7 @@ def test_an_empty_program_reserves_nothing() -> None:
 def test_a_double_buffered_gemm_reserves_two_slots_a_tile() -> None:
     whole = gemm(m=12, k=10, n=8)
     tiled = gemm_case(whole, m=5, k=4, n=3, a_slots=2, b_slots=3, out_slots=1)
-    assert reserved(tiled.program)["gemm"] == {
+    assert reserved_slots(tiled.program)["gemm"] == {
         "A": (2 * 5 * 4, 2),
         "B": (2 * 4 * 3, 3),
         "C": (2 * 5 * 3, 1),
@@ -83,8 +83,8 @@ def test_a_double_buffered_gemm_reserves_two_slots_a_tile() -> None:
 
 def test_what_is_loaded_once_has_one_slot() -> None:
     tiled = gemm_case(gemm(m=12, k=10, n=8), m=5, order="mnk", a_slots=2, b_slots=2, out_slots=2)
-    assert reserved(tiled.program)["gemm"]["B"] == (2 * 10 * 8, 1)
-    assert reserved(tiled.program)["gemm"]["A"] == (2 * 5 * 10, 2)
+    assert reserved_slots(tiled.program)["gemm"]["B"] == (2 * 10 * 8, 1)
+    assert reserved_slots(tiled.program)["gemm"]["A"] == (2 * 5 * 10, 2)
 
 
 def test_a_program_fits_to_the_byte() -> None:

@@ -12,7 +12,7 @@ from simaccel.analytic.family import Ints
 from simaccel.analytic.prediction import Prediction, predict
 from simaccel.hardware import STATIONARITIES, Accelerator
 from simaccel.machine.machine import Machine, Run
-from simaccel.program.fit import reserved
+from simaccel.program.fit import reserved_slots
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS
@@ -144,7 +144,7 @@ def test_machine_and_prediction_agree(drawn: Case, on: Accelerator) -> None:
 
 
 def _require_same_operators(drawn: Case, predicted: Prediction, run: Run, *, overlap: bool) -> None:
-    uses = reserved(drawn.program)
+    uses = reserved_slots(drawn.program)
     for one, done in zip(predicted.groups, run.operators, strict=True):
         assert one.name == done.name
         assert (one.macs, one.elements, one.moved) == (done.macs, done.elements, done.moved)

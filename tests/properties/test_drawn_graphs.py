@@ -5,6 +5,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,22 +21,20 @@ from simaccel.mapping.tree import Mapping
 from simaccel.schedulers import Options, make_mapping, plain_dataflow
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount
+from simaccel.search.effort import Effort
 from simaccel.search.grid_search import Goal
-from simaccel.search.mapspace.search import Effort
 from simaccel.workload import Workload
 from tests.drawn_graphs import KINDS, Shape, drawn_row, drawn_workload, model_of, workload_of
 from tests.draws import DRAWS
 from tests.trees import einsum, vector, workload
+from validation import searches
 
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
 GRAPHS, ROWS = 8 * DRAWS, 500 * DRAWS
 CHUNKS = 2
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))
-QUICK = Options(
-    effort=Effort(patience=5, exhaustive=5), objective="dram-bytes", patience=1, tolerance=0.0
-)
-"""What fuses and holds most, by counts alone: values are the same however fast it is."""
+QUICK = replace(searches.QUICK, effort=Effort(patience=5, exhaustive=5))
 
 
 def _on(dataflow: str) -> Accelerator:

@@ -35,7 +35,7 @@ class Heard:
         """Keep a row."""
         self.rows.append(Row(engine, (start, end, cause, wait, site, 0)))
 
-    def served(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
+    def note_service(self, channel: str, start: int, told: int, uses: Sequence[int]) -> None:
         """Keep rows; without a pause a use goes on with the next."""
         since, before = start, told
         for at in range(0, len(uses), 3):
@@ -50,7 +50,7 @@ class Heard:
                 self.rows += [Row(channel, (idle, end, False, None, 0, 0))] * (idle < end)
                 since, before = end, total
 
-    def held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
+    def note_held(self, tile: str, start: int, end: int, n_bytes: int) -> None:
         """Keep a row."""
         self.rows.append(Row(tile, (start, end, n_bytes, None, 0, 0)))
 

@@ -66,7 +66,7 @@ def _work(on: Accelerator, one: Case) -> dict[str, int]:
         if isinstance(command, Compute):
             work["array"] += _array_cycles(on, command)
         elif isinstance(command, Sfu):
-            passes = on.sfu.chosen(command.does, command.does.merged)
+            passes = on.sfu.choose_form(command.does, command.does.merged)
             work["sfu"] += on.sfu.cycles(passes, command.elements, command.rows)
     return work
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import Machine
-from simaccel.program.fit import reserved
+from simaccel.program.fit import reserved_slots
 from simaccel.program.program import Compute, Node, Operator, Program, ProgramLoop, Sfu, Store, Tile
 from simaccel.workload import gemm
 from tests.draws import DRAWS
@@ -86,7 +86,7 @@ def _more_slots(program: Program, name: str) -> Program:
 
 
 def _tile_names(program: Program) -> list[str]:
-    return sorted({name for use in reserved(program).values() for name in use})
+    return sorted({name for use in reserved_slots(program).values() for name in use})
 
 
 def _without_stores(program: Program) -> Program:

@@ -7,11 +7,10 @@ from simaccel.hardware import STATIONARITIES, Stationarity
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, nodes
 from simaccel.schedulers import NothingFitsError, Options
-from simaccel.schedulers.flex import each_of
+from simaccel.schedulers.flex import granularity_choices
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.search import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 from tests.draws import DRAWS, some
 from tests.program.programs import attention_workload
@@ -121,7 +120,7 @@ def test_the_array_holds_what_is_asked_for(dataflow: str, stationarity: Stationa
     options = Options(stationarity=stationarity)
     on = load_accelerator("toy", ["buffer.capacity_bytes=4 KiB"])
     mapping = simulate(_SMALLER, on, dataflow, options=options).mapping
-    trees = [node for group, _ in mapping.placed() for node in nodes(group.tree)]
+    trees = [node for group, _ in mapping.groups_with_keeps() for node in nodes(group.tree)]
     held = {node.stationarity for node in trees if isinstance(node, Do) and node.unit == "array"}
     assert held == {stationarity}
 
@@ -225,9 +224,9 @@ def test_each_granularity_is_tried_where_an_attention_alone_does_not_decide() ->
     one = ModelDimensions(hidden=6, heads=2, head_size=3, ff_size=6)
     block = attention(one, batch=1, seq_len=5, scope="block")
     cycles, product = Goal(Judge(plain), "cycles"), Goal(Judge(plain), "edp")
-    assert each_of("mbhr", block, cycles) == ["mbhr"]
-    assert each_of("mbhr", _ATTENTION, product) == ["mbhr"]
+    assert granularity_choices("mbhr", block, cycles) == ["mbhr"]
+    assert granularity_choices("mbhr", _ATTENTION, product) == ["mbhr"]
     for goal in (product, Goal(Judge(holding), "cycles")):
-        assert each_of("mbhr", block, goal) == ["mbhr", *"mbhr"]
-        assert each_of("r", block, goal) == ["r"]
-        assert each_of("mbhr", _GEMM, goal) == ["mbhr"]
+        assert granularity_choices("mbhr", block, goal) == ["mbhr", *"mbhr"]
+        assert granularity_choices("r", block, goal) == ["r"]
+        assert granularity_choices("mbhr", _GEMM, goal) == ["mbhr"]

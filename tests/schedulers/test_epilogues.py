@@ -14,7 +14,7 @@ from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.epilogues import chains
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Objective
 from simaccel.workload import Workload
 from tests.agreement import assert_counts
 from tests.machine.accelerators import accelerator

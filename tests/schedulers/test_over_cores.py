@@ -102,7 +102,7 @@ def test_floors_of_cuts_are_those_of_a_piece_or_of_all_bytes() -> None:
             dram={"bandwidth_bytes_per_second": rate * 10**9},
             cores={"count": 2},
         )
-        cuts = cuts_of(group, space, Goal.of(on, Options(), of))
+        cuts = cuts_of(group, space, Goal.from_options(on, Options(), of))
         found = {one.cut.spreads[0].rank if one.cut else "": one.floor for one in cuts}
         assert found == floors
         for one in cuts:

@@ -21,6 +21,7 @@ from simaccel.schedulers.parallel import ParallelDegrees, degrees_of, share_of, 
 from simaccel.workload import Workload, build
 from simaccel.workload.language import Transformer
 from simaccel.workload.language.build import transformer
+from validation.searches import QUICK
 
 
 def _links(count: int) -> list[str]:
@@ -174,7 +175,7 @@ def test_sequence_parallelism_gathers_and_scatters_in_place_of_all_reduces() -> 
 def test_sequence_parallelism_computes_the_model(phase: str) -> None:
     """All layers, embedding and logits, on four chips of which two share a layer."""
     model = transformer(LITTLE, phase=phase, prompt=8, batch=4, scope="model")
-    options = Options(tensor_parallel=2, data_parallel=2, sequence_parallel=True)
+    options = replace(QUICK, tensor_parallel=2, data_parallel=2, sequence_parallel=True)
     result = simulate(
         model,
         load_accelerator("tpu_v3", [*_links(4), "groups.resident=false"]),

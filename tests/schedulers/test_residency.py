@@ -23,7 +23,7 @@ from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
 from simaccel.schedulers.resident_tensors import tenants, tight
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
-from simaccel.workload.whole import IMAGE, NetworkNode, conv, linked
+from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts
 from tests.draws import DRAWS
 from tests.machine.accelerators import accelerator
@@ -45,7 +45,7 @@ def _on(capacity: int, *, resident: bool = True) -> Accelerator:
 
 
 def _network(*nodes: NetworkNode, batch: int = 1) -> Workload:
-    operators, kinds = linked(nodes, batch)
+    operators, kinds = link_nodes(nodes, batch)
     tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
     return Workload("drawn", tuple(operators), tensors)
 

@@ -12,7 +12,7 @@ from simaccel.schedulers import NothingFitsError, make_mapping
 from simaccel.workload import Tensor, Workload, gemm
 from simaccel.workload.conv import Conv
 from simaccel.workload.layers import layers_workload
-from simaccel.workload.whole import IMAGE, linked
+from simaccel.workload.whole import IMAGE, link_nodes
 from tests.nodes import connected, pooling, rectified
 
 CHIP = load_accelerator("tpu_v1")
@@ -72,7 +72,7 @@ def test_a_vector_operator_stands_in_the_group_of_its_einsum() -> None:
         rectified("act", "one", 520, 1),
         connected("two", "act", 400, 1, 256),
     ]
-    operators, kinds = linked(nodes_, 100)
+    operators, kinds = link_nodes(nodes_, 100)
     tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
     of = Workload("linked", tuple(operators), tensors)
     result = simulate(of, CHIP, "strips")
@@ -88,7 +88,7 @@ def test_a_vector_operator_stands_in_the_group_of_its_einsum() -> None:
 def test_poolings_come_in_as_few_pieces_as_fit() -> None:
     """8 images of 9 x 9 windows of 3 x 3 over 64 channels: one piece, and 20 cycles of latency."""
     nodes_ = [pooling("pool", IMAGE, 64, 9, reach=3, stride=1, padding=1)]
-    operators, kinds = linked(nodes_, 8)
+    operators, kinds = link_nodes(nodes_, 8)
     tensors = {name: Tensor(name, 1, kind) for name, kind in kinds.items()}
     of = Workload("pooled", tuple(operators), tensors)
     assert simulate(of, CHIP, "strips").run.cycles == 8 * 64 * 81 * 9 // 256 + 20

@@ -16,11 +16,12 @@ from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.mapping.tree import Do, Fork, Group, Keep, Loop, Node, Tree
-from simaccel.pareto import pick_evenly, undominated
+from simaccel.pareto import pick_evenly, undominated_rows
 from simaccel.program.lowering import lower
 from simaccel.schedulers import NothingFitsError, Options
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.flat import block_sizes, flat_tiles, other_rows
+from simaccel.search.effort import Effort, Objective
 from simaccel.search.front import (
     FIGURES,
     Alternative,
@@ -31,8 +32,6 @@ from simaccel.search.front import (
     join_alternatives,
 )
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.search import Effort
 from tests.draws import DRAWS, some
 from tests.program.programs import LA, attention_workload
 
@@ -58,7 +57,7 @@ _rows = st.integers(2, 3).flatmap(
 @_FEW
 @given(_rows)
 def test_the_front_is_that_of_all_pairs(rows: Floats) -> None:
-    kept = undominated(rows)
+    kept = undominated_rows(rows)
     found = [tuple(rows[at]) for at in kept]
     assert sorted(found) == found
     assert len(found) == len({*found})

@@ -22,10 +22,10 @@ from simaccel.schedulers import flat
 from simaccel.schedulers.attention import FlatTile, flat_families, problem_of
 from simaccel.schedulers.einsums import einsum_families
 from simaccel.schedulers.tree_search import TreeSearch
-from simaccel.search.candidate_set import UNLIMITED, CandidateSet, NothingFitsError, capacity
+from simaccel.search.candidate_set import UNLIMITED, CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
 from simaccel.search.judge import Body, Judge, RunOutcome
-from simaccel.search.problems import Options
+from simaccel.search.problems import NothingFitsError, Options
 from simaccel.search.sizes import tile_sizes
 from simaccel.search.walk import CandidateWalk, StoppingRule
 from simaccel.workload import Workload, gemm
@@ -100,7 +100,7 @@ def test_what_is_little_of_the_whole_is_not_looked_at_further() -> None:
     """A search ends at what its bound leaves a thousandth of the whole below; others go on."""
     on, small = _toy("buffer.capacity_bytes=4 KiB"), gemm(m=20, k=12, n=24)
     space = space_of(small, GEMM)
-    grid = _goal(on).grid(GEMM, einsum_families(space, space.seen("gemm"), on))
+    grid = _goal(on).grid(GEMM, einsum_families(space, space.bound_operator("gemm"), on))
     bound, whole = grid.bound(capacity(on)), search(grid, _goal(on))
     soon = search(grid, _goal(on, slack=bound))
     assert soon.best is not None
@@ -118,19 +118,21 @@ def test_parts_may_leave_a_thousandth_of_the_whole_together() -> None:
         einsum("FF2", "Y r o", "G r f", "W2 f o", r=40, o=30, f=50),
     )
     on = _toy("dram.bandwidth_bytes_per_second=unlimited")
-    assert Goal.of(on, Options(), workload).slack == pytest.approx(0.001 * 2 * 60000 / 16 / 3)
-    assert Goal.of(on, Options(), workload.alone(["FF1"])).slack == 0
-    assert Goal.of(on, Options(patience=5), workload).slack == 0
-    assert Goal.of(on, Options(objective="energy"), workload).slack == 0
+    assert Goal.from_options(on, Options(), workload).slack == pytest.approx(
+        0.001 * 2 * 60000 / 16 / 3
+    )
+    assert Goal.from_options(on, Options(), workload.select_operators(["FF1"])).slack == 0
+    assert Goal.from_options(on, Options(patience=5), workload).slack == 0
+    assert Goal.from_options(on, Options(objective="energy"), workload).slack == 0
 
 
 class _Counting(Judge):
     """Notes what runs."""
 
-    def judged(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
+    def judge(self, workload: Workload, bodies: Sequence[Body], below: float) -> list[RunOutcome]:
         """Run, and note how many ran."""
         before = len(self.outcomes)
-        found = super().judged(workload, bodies, below)
+        found = super().judge(workload, bodies, below)
         self.ran = getattr(self, "ran", 0) + len(self.outcomes) - before
         return found
 

@@ -16,10 +16,10 @@ from simaccel.schedulers import NothingFitsError, Options, make_mapping
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import ObjectiveLosses
 from simaccel.search.candidate_set import ScoredTree
+from simaccel.search.effort import Objective
 from simaccel.search.grid_search import Goal
 from simaccel.search.judge import Judge
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.near_ties import cost_of, preferred
+from simaccel.search.near_ties import cost_of, preferred_index
 from simaccel.workload import Workload, build, gemm
 from tests.draws import DRAWS
 
@@ -36,9 +36,9 @@ def test_of_near_ties_least_energy_then_bytes_then_room() -> None:
         _scored(1002, 5.0, 80),
         _scored(1011, 1.0, 10),  # beyond 1%
     ]
-    assert preferred(some, "cycles", 0.01) == 2
-    assert preferred(some, "cycles", 0.0) == 0
-    assert preferred(some, "cycles", 0.02) == 4
+    assert preferred_index(some, "cycles", 0.01) == 2
+    assert preferred_index(some, "cycles", 0.0) == 0
+    assert preferred_index(some, "cycles", 0.02) == 4
 
 
 def test_of_about_as_few_bytes_the_fastest() -> None:
@@ -46,8 +46,8 @@ def test_of_about_as_few_bytes_the_fastest() -> None:
         replace(_scored(cycles, 1.0, dram), value=float(dram))
         for cycles, dram in ((9000, 1000), (50, 1010), (40, 1011))
     ]
-    assert preferred(some, "dram-bytes", 0.01) == 1
-    assert preferred(some, "edp", 0.01) == 0  # the product decides, whatever else
+    assert preferred_index(some, "dram-bytes", 0.01) == 1
+    assert preferred_index(some, "edp", 0.01) == 0  # the product decides, whatever else
 
 
 def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[ScoredTree]:
@@ -57,7 +57,7 @@ def _candidates(workload: Workload, on: Accelerator, tolerance: float) -> list[S
     which = grid.fitting(goal.room)
     assert grid.is_complete()
     return [
-        grid.scored(int(n), float(cycles))
+        grid.score(int(n), float(cycles))
         for n, cycles in zip(which, grid.run(which), strict=True)
         if np.isfinite(cycles)
     ]

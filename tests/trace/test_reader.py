@@ -244,13 +244,13 @@ def test_each_block_is_read_once_for_all_lanes(
     )
     script = padded([*(Again(turn, 2) for _ in range(100)), *turn * 100], ENGINES)
     read: list[int] = []
-    stored = EventColumns._stored
+    stored = EventColumns._read_block
 
     def counted(rows: EventColumns, block: int) -> Events:
         read.append(block)
         return stored(rows, block)
 
-    monkeypatch.setattr(EventColumns, "_stored", counted)
+    monkeypatch.setattr(EventColumns, "_read_block", counted)
     write(tmp_path / "t.h5", script, 8).close()
     with TraceReader.open(tmp_path / "t.h5") as trace:
         blocks = trace._rows.n_blocks

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.trace import TraceError, TraceReader
-from simaccel.trace.schema import EVENT, merged
+from simaccel.trace.schema import EVENT, merge_rows
 from simaccel.units import STALLS, Cause
 from tests.draws import DRAWS
 from tests.trace.scripts import (
@@ -193,7 +193,7 @@ def test_the_same_run_gives_the_same_rows_in_any_blocks(script: Script) -> None:
 def test_rows_with_a_gap_are_not_joined() -> None:
     rows = np.zeros(3, EVENT)
     rows["start"], rows["end"] = (0, 2, 5), (2, 4, 6)
-    assert merged(rows)[["start", "end"]].tolist() == [(0, 4), (5, 6)]
+    assert merge_rows(rows)[["start", "end"]].tolist() == [(0, 4), (5, 6)]
 
 
 def test_a_repetition_of_nothing_is_no_segment(tmp_path: Path) -> None:

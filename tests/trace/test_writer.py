@@ -75,7 +75,7 @@ def _uses_told(path: Path, pieces: list[int]) -> list[tuple[int, ...]]:
         for n in [*pieces, len(USES)]:
             part = [max(one, start) for one in USES[at : at + 3 * n]]
             if part:
-                writer.served("dram0", start, told, part)
+                writer.note_service("dram0", start, told, part)
                 start, told, at = part[-2], part[-1], at + 3 * n
         writer.finish(start, {}, {}, {"dram0": told})
     with TraceReader.open(path) as trace:

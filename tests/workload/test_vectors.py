@@ -223,11 +223,11 @@ def test_statistics_of_a_masked_piece_are_no_numbers_out_of_nothing() -> None:
 def test_blocks_are_lined_up_by_rank(given_: list[str], made: list[str], axis: str) -> None:
     sizes = dict(zip("abcd", (2, 3, 4, 5), strict=True))
     x = _random(*(sizes[rank] for rank in given_))
-    windows = RankOrder.of(sizes, made, None)
+    windows = RankOrder.from_ranks(sizes, made, None)
     found = windows.give(windows.take(x, given_).sum(axis=-1), made)
     np.testing.assert_allclose(found, np.einsum(f"{''.join(given_)}->{''.join(made)}", x))
     del sizes["d"]
-    rows = RankOrder.of(sizes, made, axis)
+    rows = RankOrder.from_ranks(sizes, made, axis)
     line = rows.take(_random(sizes[axis]), [axis])
     assert line.shape == (1, 1, sizes[axis])
     whole = _random(*(sizes[rank] for rank in made))

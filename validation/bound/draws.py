@@ -83,7 +83,7 @@ def _parts(workload: Workload, mapping: Mapping) -> Iterator[tuple[str, Workload
     """Yield the groups of a mapping alone, those that share what is kept as one, and the whole."""
     for one in mapping.body:
         names = operators_of([one])
-        alone = workload.alone(names)
+        alone = workload.select_operators(names)
         yield "+".join(names), alone, mapping_of(alone, mapping.dataflow, [one])
     if len(mapping.body) > 1:
         yield WHOLE, workload, mapping

@@ -15,7 +15,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.hardware.load import list_accelerators
 from simaccel.report.exhibits import roofline_rows
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.verbs.comparing import Comparison
 from simaccel.workload import Workload
 

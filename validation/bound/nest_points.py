@@ -10,7 +10,7 @@ from itertools import chain
 from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import Einsum, Workload, network
 
 GIGABYTES = {

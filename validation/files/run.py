@@ -141,7 +141,7 @@ def row(path: Path) -> dict[str, Any]:
         if kind in ("configuration", "architecture"):
             hardware = load_accelerator(path)
             hardware.account.require_modelled()
-            found["says"] = f"{len(hardware.account.of('not taken'))} not taken"
+            found["says"] = f"{len(hardware.account.entries_of('not taken'))} not taken"
             same = _same_array if kind == "configuration" else _same_meshes
             if not same(path, hardware.array):
                 found["became"] = "wrong"
@@ -156,7 +156,7 @@ def row(path: Path) -> dict[str, Any]:
     ours = (found["macs"], found["bytes"])
     if ours != (found["macs_counted"], found["bytes_counted"]):
         found["became"] = "wrong"
-    found["says"] = f"{len(made.account.of('not taken'))} not taken"
+    found["says"] = f"{len(made.account.entries_of('not taken'))} not taken"
     return found
 
 

@@ -43,7 +43,7 @@ def rows() -> list[Row]:
     """Bound all tiles; run those that no other beats in both."""
     accelerator = load_accelerator("edge", UNLIMITED)
     point = Point(accelerator="edge", model=paper.FITTED[MODEL], length=LENGTH, way="table-1")
-    work = point.workload().alone(ATTENTION)
+    work = point.workload().select_operators(ATTENTION)
     plain = Group(operators=ATTENTION, tree=(), merged=mergeable(work, ATTENTION))
     ideal = work.macs / accelerator.array.pes
     found = []

@@ -62,7 +62,7 @@ def _on_the_machine(platform: str, model: paper.Model, length: int, way: str) ->
     names: tuple[str, ...] = ATTENTION
     if way == "flex-2":
         whole, names = crossing_twice(whole), (*TWICE[0], *TWICE[1])
-    work = whole.alone(names)
+    work = whole.select_operators(names)
     try:
         mapping = mapping_of(work, way, attended(whole, point.hardware, way))
     except SimaccelError:

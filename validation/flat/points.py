@@ -134,10 +134,10 @@ def _mapped(point: Point, accelerator: Accelerator) -> tuple[Workload, Mapping]:
     if point.scope == "la":
         names: Sequence[str] = ("L", "statistics", "normalise", "A")
         names = names if point.way == "flex-2" else ATTENTION
-        workload = whole.alone(names)
+        workload = whole.select_operators(names)
         return workload, mapping_of(workload, point.way, attended(whole, accelerator, point.way))
     if point.scope == "fc":
-        workload = whole.alone(FC)
+        workload = whole.select_operators(FC)
         return workload, schedule_workload(workload, accelerator, point.way, Options(tolerance=0.0))
     if point.way == "naive" or (point.way == "best" and point.length <= SEARCHED):
         return whole, _scheduled(point)
@@ -167,7 +167,7 @@ def _outside(point: Point) -> tuple[Body, Body]:
         outside = tuple(group for group in outside if len(group.operators) == 1)
         missing = {*FC} - {group.name for group in outside}
         if missing:
-            alone = best.workload().alone(missing)
+            alone = best.workload().select_operators(missing)
             body = schedule_workload(alone, best.hardware, "flex", Options(tolerance=0.0)).body
             outside += tuple(group for group in body if isinstance(group, Group))
     outside = tuple(sorted(outside, key=lambda group: FC.index(group.operators[0])))

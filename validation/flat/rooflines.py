@@ -45,7 +45,7 @@ def attainable(intensity: float) -> float:
 
 def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
     """Run operators on the chip; what is between them moves only if the machine moves it."""
-    work = whole.alone(names)
+    work = whole.select_operators(names)
     made = {one.output.tensor for one in work.operators}
     read = {given.tensor for one in work.operators for given in one.inputs}
     outside = [name for name in work.tensors if not (name in made and name in read)]

@@ -40,7 +40,7 @@ def rows() -> list[Row]:
     found = []
     for length in LENGTHS:
         point = Point(accelerator="edge", model=model, length=length, way="table-1", batch=BATCH)
-        work = point.workload().alone(ATTENTION)
+        work = point.workload().select_operators(ATTENTION)
         plain = Group(operators=ATTENTION, tree=(), merged=mergeable(work, ATTENTION))
         tiles = {
             "m": (BATCH * model.heads, length),

@@ -54,8 +54,8 @@ def attended(workload: Workload, accelerator: Accelerator, way: str) -> Body:
 
     """
     if way == "flex-2":
-        return tuple(_half(workload.alone(part), accelerator) for part in TWICE)
-    alone = workload.alone(ATTENTION)
+        return tuple(_half(workload.select_operators(part), accelerator) for part in TWICE)
+    alone = workload.select_operators(ATTENTION)
     if way == "table-1":
         return (_table_1(alone, accelerator),)
     options = Options(tolerance=0.0, pipeline=way.startswith(_PIPELINED))

@@ -43,7 +43,7 @@ def fingerprint() -> str:
 def measured(points: Sequence[Point], processes: int) -> Iterator[list[Row]]:
     """Yield the rows of each point, with progress."""
     with open_workers(processes) as team:
-        found = team.each(measure, points)
+        found = team.run_each(measure, points)
         yield from track(found, "points", total=len(points), console=Console(stderr=True))
 
 

@@ -30,7 +30,7 @@ def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]
     some = [case for network in networks for case in list(cases(network))[::every]]
     every_run = [(case, bandwidth) for case in some for bandwidth in BANDWIDTHS]
     with open_workers(os.cpu_count() or 1) as team:
-        yield from team.each(_row, every_run)
+        yield from team.run_each(_row, every_run)
 
 
 def _row(task: tuple[Case, int]) -> Row:

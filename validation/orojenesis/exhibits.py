@@ -12,7 +12,7 @@ from simaccel.analytic.orojenesis.problem import problem_of
 from simaccel.analytic.orojenesis.segment import Segment
 from simaccel.analytic.orojenesis.single import EinsumBound, Mapspace, bound
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope, join_slopes
-from simaccel.analytic.orojenesis.whole import segmented
+from simaccel.analytic.orojenesis.whole import segment_front
 from simaccel.workload import (
     ModelDimensions,
     Workload,
@@ -122,7 +122,7 @@ class Chains:
     def at(self, name: str, room: float) -> int:
         """Return the bytes moved with a buffer."""
         front = self.fronts[name]
-        number = front.at(int(room))
+        number = front.find_point(int(room))
         if number is None:
             raise ValueError(f"{name}: nothing runs with {room} B")
         return int(front.accesses[number])
@@ -154,7 +154,7 @@ def _segmented(workload: Workload) -> SkiSlope:
         front = bound(problem_of(workload, names[0]), Mapspace(uneven=True)).front
         return Segment(names, front, lambda _: None, lambda _: 0)
 
-    return segmented(workload, len(SIX), segment_of).front
+    return segment_front(workload, len(SIX), segment_of).front
 
 
 def with_softmax(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def mountain(front: SkiSlope, macs: int) -> Mountain:
     shares = [n / 1000 for n in range(1, 1000)]
     memory, compute = [], []
     for share in shares:
-        number = front.at(int(share * AREA_UM2 / BYTE_UM2))
+        number = front.find_point(int(share * AREA_UM2 / BYTE_UM2))
         moved = int(front.accesses[number]) if number is not None else None
         memory.append(0.0 if moved is None else 2 * macs * BANDWIDTH / moved)
         compute.append(2 * CLOCK_HZ * (1 - share) * AREA_UM2 / MAC_UM2)

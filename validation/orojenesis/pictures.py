@@ -95,7 +95,7 @@ def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) 
                 continue
             ratios = []
             for room in sorted({*front.buffer.tolist(), *base.buffer.tolist()}):
-                one, two = base.at(room), front.at(room)
+                one, two = base.find_point(room), front.find_point(room)
                 if one is not None and two is not None:
                     ratios.append((room, base.accesses[one] / front.accesses[two]))
             _slope(right, ratios, label, at, of=len(names))

@@ -100,7 +100,7 @@ def _singles() -> None:
     for figure, bounds in (("10", gemms), ("12", convs), ("13", batched), ("14", grouped)):
         for name, one in bounds.items():
             room, moved = one.largest
-            middle = one.front.at(65536)
+            middle = one.front.find_point(65536)
             assert middle is not None
             rows.append(
                 {
@@ -160,7 +160,7 @@ def _chains() -> None:
     rows: list[dict[str, object]] = []
     for name, front in found.fronts.items():
         for mib in (1, 8, 10, 16, 32, 50, 64, 256, 320):
-            number = front.at(mib * MIB)
+            number = front.find_point(mib * MIB)
             moved = "" if number is None else int(front.accesses[number])
             rows.append({"chain": name, "buffer_mib": mib, "bytes": moved})
         room, least = front.points()[-1]

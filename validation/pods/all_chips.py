@@ -129,7 +129,7 @@ class MessageEngine(UnitEngine):
         for number, (ring, step) in enumerate(collective.steps):
             yield clock.all_of(list(self._exchanged(collective, number, ring, step)))
         for self.stage, channel, entry in ((3, reads, read), (4, writes, write)):
-            if not channel.done(entry):
+            if not channel.is_done(entry):
                 account.switch(clock.cycle, Cause.BUFFER_PORT)
                 yield channel.wait(entry)
         self.stage = 0

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simaccel.search.effort import Effort, Strategy
 from simaccel.search.mapspace.chain_table import chain_table
 from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains
 from simaccel.search.mapspace.nests import MappingTarget, NestResult
-from simaccel.search.mapspace.search import Effort
-from simaccel.search.mapspace.space import Strategy
 from validation.ruby.problems import (
     FILTER_ROWS,
     ROW_STATIONARY,

@@ -11,8 +11,7 @@ import numpy as np
 
 from simaccel.hardware.area.spec import area_um2
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.search.mapspace.costs import Objective
-from simaccel.search.mapspace.space import Strategy
+from simaccel.search.effort import Objective, Strategy
 from validation.ruby.kernels import Layer, deepbench, resnet50
 from validation.ruby.points import FOLDER, Point, Result, Search, hardware, solve
 

@@ -25,10 +25,8 @@ from simaccel.hardware.dataflow import parse_constraints
 from simaccel.hardware.spatial import SpatialArraySpec
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Spread, nodes
-from simaccel.search.mapspace.costs import Objective
+from simaccel.search.effort import Effort, Objective, Strategy
 from simaccel.search.mapspace.nests import MappingTarget, NestResult, map_einsum
-from simaccel.search.mapspace.search import Effort
-from simaccel.search.mapspace.space import Strategy
 from simaccel.search.mapspace.tiling_batch import candidates_of
 from simaccel.workload.layers import Shape, layers_workload
 from simaccel.workload.workload import Workload

@@ -41,8 +41,8 @@ from simaccel.mapping.tree import (
 )
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options, make_mapping
+from simaccel.search.effort import Objective
 from simaccel.search.judge import mapping_of
-from simaccel.search.mapspace.costs import Objective
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE: Final = Path(__file__).with_name("brute.csv")

@@ -22,7 +22,7 @@ from simaccel.importers.accelerators import load_accelerator
 from simaccel.machine.machine import Machine
 from simaccel.program.lowering import lower
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import ModelDimensions, Workload, attention, gemm
 
 TABLE = Path(__file__).with_name("monotone.csv")

@@ -78,7 +78,7 @@ class Setting:
         if self.kind == "attention":
             return build("bert", batch=64, seq_len=self.shape[0], scope="la", bytes_per_element=2)
         block = build("bert", batch=1, seq_len=self.shape[0], bytes_per_element=2)
-        return block.alone(["FF1", "FF2"])
+        return block.select_operators(["FF1", "FF2"])
 
 
 def settings() -> list[Setting]:

@@ -20,8 +20,7 @@ from simaccel.experiment.run import energy_pj, simulate
 from simaccel.experiment.store import VARIABLE
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm
 
 TABLE = Path(__file__).with_name("supersets.csv")
@@ -126,7 +125,7 @@ def _workload(rng: random.Random, kind: str, times: int) -> Workload:
     scope = "la" if kind == "attention" else "block"
     tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
     found = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)
-    return found.alone(["FF1", "FF2"]) if kind == "feed-forward" else found
+    return found.select_operators(["FF1", "FF2"]) if kind == "feed-forward" else found
 
 
 def compared(case: Case) -> Iterator[tuple[str, str, float, float]]:

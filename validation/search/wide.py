@@ -73,7 +73,7 @@ def _run(
     order = np.argsort(bounds, kind="stable")
     order = order[np.broadcast_to(fits, bounds.shape)[order]]
     others = drawn.rng.permutation(order)
-    alone = kind.workload.alone(list(kind.operators))
+    alone = kind.workload.select_operators(list(kind.operators))
     for at in range(len(order)):
         which = int(others[at] if at % _OTHERS == _OTHERS - 1 else order[at])
         if best.runs >= most or bounds[order[at]] >= best.cycles:

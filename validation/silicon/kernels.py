@@ -34,6 +34,13 @@ HEADS_AT_ONCE = 4
 """Products of a batch that a kernel takes at once: while it works on them, the next come."""
 BLOCK = 2**18
 """Elements that a kernel of vector work takes at once."""
+NUMBERS = {
+    **dict.fromkeys(("bfloat16", "bf16"), (2, "")),
+    **dict.fromkeys(("float32", "f32"), (4, "")),
+    **dict.fromkeys(("int8", "s8"), (1, "")),
+    **dict.fromkeys(("fp8", "float8_e4m3fn", "float8_e5m2"), (1, "fp8")),
+}
+"""Numbers of GEMMs: bytes, and the number where an array may tell it from others of as many."""
 COPIES = (
     f"sfu.lanes={BLOCK}",
     "sfu.latency_cycles=0",
@@ -73,14 +80,38 @@ def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
     A and B into those, and C back.
     """
     rows, cols = m, n
+    workload = _gemm(batch, m, k, n, n_bytes, casts=casts, kept=kept, on_chip=on_chip)
+    if batch > HEADS_AT_ONCE:
+        return cycles_of(workload, on, _heads_group(on, (m, k, n), n_bytes))
     while _too_large(on, batch * n_bytes * (1 + casts) * (rows * k + k * cols + rows * cols)):
         # the largest operand is halved
         if (rows >= cols and rows > 1) or cols == 1:
             rows = -(-rows // 2)
         else:
             cols = -(-cols // 2)
-    workload = _gemm(batch, m, k, n, n_bytes, casts=casts, kept=kept, on_chip=on_chip)
+    if casts and cols < n:  # A is turned into other numbers for each part of the columns
+        parts = [cols] * (n // cols) + [n % cols] * (n % cols > 0)
+        each = (
+            gemm_cycles(on, m, k, part, n_bytes=n_bytes, casts=True, on_chip=on_chip)
+            for part in parts
+        )
+        return sum(each) - (len(parts) - 1) * on.groups.start_cycles
     return cycles_of(workload, on, _gemm_group(workload, (rows, cols), casts=casts))
+
+
+def _heads_group(on: Accelerator, sizes: tuple[int, int, int], n_bytes: int) -> Group:
+    """Return products of a batch, some at once: fewer where they don't fit, at last some rows."""
+    (m, k, n), heads = sizes, HEADS_AT_ONCE
+    rows = m
+    while rows > 1 and _too_large(on, 2 * heads * n_bytes * (rows * k + k * n + rows * n)):
+        if heads > 1:
+            heads //= 2
+        else:
+            rows = -(-rows // 2)
+    a, b, c = (Keep(name, BUFFER, 2) for name in "ABC")
+    kept: tuple[Node, ...] = (a, b, c) if rows == m else (b, Loop("m", rows), a, c)
+    tree: Tree = (Loop("b", heads), *kept, Do("gemm", "array", "ws"))
+    return Group(operators=("gemm",), tree=tree, merged={})
 
 
 def _too_large(on: Accelerator, n_bytes: int) -> bool:
@@ -88,8 +119,17 @@ def _too_large(on: Accelerator, n_bytes: int) -> bool:
     return capacity is not None and n_bytes > capacity
 
 
-def _gemm(
-    batch: int, m: int, k: int, n: int, n_bytes: int, *, casts: bool, kept: str, on_chip: bool
+def _gemm(  # noqa: PLR0913 - sizes, and how they are stored
+    batch: int,
+    m: int,
+    k: int,
+    n: int,
+    n_bytes: int,
+    *,
+    casts: bool = False,
+    kept: str = "",
+    on_chip: bool = False,
+    number: str = "",
 ) -> Workload:
     sizes = {"b": batch, "m": m, "k": k, "n": n}
     if batch == 1:
@@ -121,7 +161,10 @@ def _gemm(
             *operators,
             _cast("cast_c", some("b", "m", "n"), "C32", "C"),
         ]
-    tensors = {name: Tensor(name, n_bytes, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    tensors = {
+        name: Tensor(name, n_bytes, kind, number=number)  # type: ignore[arg-type]
+        for name, kind in kinds.items()
+    }
     return Workload("kernel", tuple(operators), tensors)
 
 
@@ -142,16 +185,13 @@ def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> G
     cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
     across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
     gemm = Do("gemm", "array", "ws")
-    if sizes.get("b", 1) > HEADS_AT_ONCE:
-        heads = Loop("b", HEADS_AT_ONCE)
-        tree: tuple[Node, ...] = (heads, *(Keep(name, BUFFER, 2) for name in "ABC"), gemm)
-    elif not casts:
-        tree = (*across, _keep("B"), *cut, _keep("A"), _keep("C"), gemm)
+    if not casts:
+        tree: tuple[Node, ...] = (*across, _keep("B"), *cut, _keep("A"), _keep("C"), gemm)
     else:
         inner = Fork(((Do("cast_a", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)))
         moving = tuple(map(_keep, ("A", "A16", "C32", "C")))
         branches = (Do("cast_b", "sfu"),), (*cut, *moving, inner)
-        tree = (*across, _keep("B"), _keep("B16"), Fork(branches))
+        tree = (_keep("B"), _keep("B16"), Fork(branches))
         if not cut:
             every = (Do("cast_a", "sfu"),), (Do("cast_b", "sfu"),), (gemm,), (Do("cast_c", "sfu"),)
             tree = (_keep("B"), _keep("B16"), *moving, Fork(every))
@@ -169,13 +209,14 @@ def streamed_gemm_cycles(
     sizes: tuple[int, int, int],
     *,
     n_bytes: int = 2,
+    number: str = "",
     block: tuple[int, int, int] | None = None,
 ) -> int:
     """Return the cycles of C[m,n] = A[m,k] B[k,n], ``sizes`` m, k, n, as one kernel that streams.
 
     It goes through columns of B as wide as all arrays are; while it works on some the next come,
     and results leave. A stays; where it doesn't fit, the longest side is halved until all does.
-    ``block``: m, k and n of a piece, where a program says them.
+    ``block``: m, k and n of a piece, where a program says them. ``number``: as in `NUMBERS`.
     """
     m, k, n = sizes
     rows, depth, columns = block or (m, k, min(n, on.array.cols * on.systolic.count))
@@ -192,7 +233,7 @@ def streamed_gemm_cycles(
             depth = -(-depth // 2)
         else:
             columns = -(-columns // 2)
-    workload = _gemm(1, m, k, n, n_bytes, casts=False, kept="", on_chip=False)
+    workload = _gemm(1, m, k, n, n_bytes, number=number)
     down = (Loop("m", rows),) if rows < m else ()
     across = (Loop("n", columns),) if columns < n else ()
     b, c = Keep("B", BUFFER, 2), Keep("C", BUFFER, 2)
@@ -211,8 +252,19 @@ def attention_cycles(
 
     Some heads at once: scores, softmax, product with the values, one after the other; meanwhile
     keys and values of the next come. Keys stream past the queries as they lie; values are held.
-    Queries are on the chip before. ``on_chip``: keys and values are, too (class ``cache``).
+    Queries are on the chip before. ``on_chip``: keys and values are, too (class ``cache``). Where
+    that many heads don't fit, fewer; where one doesn't, its keys and values wait for those before.
     """
+
+    def too_large(some: int, slots: int) -> bool:
+        streamed = 2 * 2 * rows * width + 2 * slots * keys * width
+        return _too_large(on, 2 * some * (streamed + 2 * rows * keys))
+
+    some, slots = min(heads, HEADS_AT_ONCE), 2
+    while some > 1 and too_large(some, slots):
+        some //= 2
+    if too_large(some, slots):
+        slots = 1
     workload = _attention(heads, rows, keys, width, "cache" if on_chip else "input")
     names = tuple(operator.name for operator in workload.operators)
     leaves = (
@@ -220,8 +272,9 @@ def attention_cycles(
         (Do("softmax", "sfu"),),
         (Do("attend", "array", "ws"),),
     )
-    keeps = *(Keep(name, BUFFER, 2) for name in "QKVO"), _keep("S"), _keep("P")
-    loops = (Loop("b", HEADS_AT_ONCE),) if heads > HEADS_AT_ONCE else ()
+    streamed = {"Q": 2, "K": slots, "V": slots, "O": 2}
+    keeps = *(Keep(name, BUFFER, n) for name, n in streamed.items()), _keep("S"), _keep("P")
+    loops = (Loop("b", some),) if heads > some else ()
     group = Group(
         operators=names,
         tree=(*loops, *keeps, Fork(leaves)),

@@ -5,7 +5,7 @@
 Rows have the columns of the reference file; measured figures may be missing. They are written with
 one column more, ``predicted``, in the file's unit: cycles (tpu_v3, gemmini), us (tpu_v4_*), ns
 (tpu_v6e_attention, tpu_v6e_layers), s (tpu_v5e_gemm), us (tpu_v6e_v7_gemm), ms (coral*). Empty
-where the model can't say a row; a line on standard error says why.
+where a row isn't one that the model can say; a line on standard error says where and why.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import click
 
 from simaccel.errors import SimaccelError
+from validation.silicon.columns import Read, Row, like, of, read_row, whole
 from validation.silicon.coral import model as coral
 from validation.silicon.gemmini import model as gemmini
+from validation.silicon.kernels import NUMBERS
 from validation.silicon.nvdla import model as nvdla
 from validation.silicon.tpu_v3 import model as tpu_v3
 from validation.silicon.tpu_v4 import model as tpu_v4
@@ -30,44 +33,144 @@ from validation.silicon.tpu_v6e import model as tpu_v6e
 from validation.silicon.tpu_v7 import model as tpu_v7
 from validation.silicon.vta import model as vta
 
-Row = Mapping[str, str]
-Predict = Callable[[Sequence[Row]], Sequence[float | None]]
+Predict = Callable[[Sequence[Row]], Sequence[float]]
 
-SETS: Final[Mapping[str, tuple[Predict, tuple[str, ...]]]] = {
-    "tpu_v3": (tpu_v3.predict, ("workload",)),
-    "tpu_v4_gemm": (tpu_v4.predict_gemm, ("M", "N", "K")),
-    "tpu_v4_vector": (tpu_v4.predict_vector, ("operator", "shape")),
-    "tpu_v4_layernorm": (tpu_v4.predict_layernorm, ("B", "S", "D")),
-    "tpu_v4_copy": (tpu_v4.predict_copy, ("rows", "cols")),
-    "tpu_v5e_gemm": (tpu_v5e.predict, ("kernel", "M", "K", "N")),
-    "tpu_v6e_attention": (tpu_v6e.predict, ("phase", "chunk", "kv", "batch")),
-    "tpu_v6e_layers": (tpu_v6e_layers.predict, ("layer", "tokens")),
-    "tpu_v6e_v7_gemm": (tpu_v7.predict, ("chip", "timing", "dtype", "M", "N", "K")),
-    "coral": (coral.predict, ("model", "input")),
-    "coral_board": (coral.predict_board, ("model", "input")),
-    "vta": (vta.predict, ("network",)),
-    "vta_unpipelined": (vta.predict_unpipelined, ("network",)),
-    "nvdla_layers": (nvdla.predict, ("network", "kind", *"CHWKRSPQ", "stride_h", "stride_w")),
-    "nvdla_networks": (nvdla.predict_networks, ("macs", "conv_buffer_kib", "dram_gb_per_s")),
-    "gemmini": (gemmini.predict, ("mapping",)),
+
+@dataclass(frozen=True)
+class Predicted:
+    """What predicts a set, and the readers of the columns that it needs, and of others it takes."""
+
+    rows: Predict
+    needed: Mapping[str, Read]
+    taken: Mapping[str, Read] = field(default_factory=dict)
+
+
+def _wholes(*names: str) -> dict[str, Read]:
+    return dict.fromkeys(names, whole())
+
+
+_WORD: Final = like(r".+", "a word")
+_SHAPE: Final = like(r"[1-9][0-9]{0,8}(x[1-9][0-9]{0,8})*", "sizes from 1, with x between: 64x128")
+_GEMM: Final = _wholes("M", "N", "K")
+_MODEL: Final[dict[str, Read]] = {"model": of(coral.INPUTS), "input": _SHAPE}
+_RESNET: Final[dict[str, Read]] = {
+    "network": like(r"resnet(18|34|50|101|152)_v[12]", "resnet18_v1 (18, 34, 50, 101, 152; v1, v2)")
 }
-"""What predicts a set, and the columns that it reads."""
+_LAYER: Final = {"network": _WORD, "kind": of(nvdla.KINDS)} | _wholes(
+    *"CHWKRSPQ", "stride_h", "stride_w"
+)
+_RATE: Final = like(r"(?=.*[1-9])[0-9]{1,6}([.][0-9]{1,6})?", "a number above 0")
+_ENTRIES: Final = like(r"[0-9]*", "a whole number, or nothing")
+SETS: Final[Mapping[str, Predicted]] = {
+    "tpu_v3": Predicted(tpu_v3.predict, {"workload": _WORD}),
+    "tpu_v4_gemm": Predicted(tpu_v4.predict_gemm, _GEMM),
+    "tpu_v4_vector": Predicted(
+        tpu_v4.predict_vector, {"operator": of(tpu_v4.OPERANDS), "shape": _SHAPE}
+    ),
+    "tpu_v4_layernorm": Predicted(tpu_v4.predict_layernorm, _wholes("B", "S", "D")),
+    "tpu_v4_copy": Predicted(
+        tpu_v4.predict_copy, _wholes("rows", "cols"), {"dtype": of(tpu_v4.COPIED)}
+    ),
+    "tpu_v5e_gemm": Predicted(
+        tpu_v5e.predict,
+        {
+            "kernel": like(r"xla|pallas [1-9]\d*x[1-9]\d*x[1-9]\d*", "xla or pallas 128x128x128"),
+            **_GEMM,
+        },
+        {"dtype": of(NUMBERS)},
+    ),
+    "tpu_v6e_attention": Predicted(
+        tpu_v6e.predict,
+        {"phase": of(("prefill", "decode")), "chunk": whole(0), "kv": whole(0), "batch": whole()},
+    ),
+    "tpu_v6e_layers": Predicted(
+        tpu_v6e_layers.predict, {"layer": of(tpu_v6e_layers.LAYERS), "tokens": whole()}
+    ),
+    "tpu_v6e_v7_gemm": Predicted(
+        tpu_v7.predict,
+        {
+            "chip": of(tpu_v7.CHIPS),
+            "timing": of(("host", "device trace")),
+            "dtype": of(NUMBERS),
+            **_GEMM,
+        },
+    ),
+    "coral": Predicted(coral.predict, _MODEL),
+    "coral_board": Predicted(coral.predict_board, _MODEL),
+    "vta": Predicted(vta.predict, _RESNET),
+    "vta_unpipelined": Predicted(vta.predict_unpipelined, _RESNET),
+    "nvdla_layers": Predicted(nvdla.predict, _LAYER),
+    "nvdla_networks": Predicted(
+        nvdla.predict_networks,
+        {"macs": of(nvdla.SHAPES), "conv_buffer_kib": whole(), "dram_gb_per_s": _RATE},
+    ),
+    "gemmini": Predicted(
+        gemmini.predict,
+        _wholes(*"RSPQCKN", "stride_h", "stride_w") | {"mapping": _WORD},
+        {
+            "array_dim": of(("16",)),
+            "scratchpad_entries_8b": _ENTRIES,
+            "accumulator_entries_32b_per_column": _ENTRIES,
+        },
+    ),
+}
+_FAULTS: Final = (LookupError, TypeError, ValueError, SimaccelError)
 
 
-def predict_each(
-    predict: Predict, rows: Sequence[Row]
-) -> tuple[Sequence[float | None], Mapping[int, str]]:
-    """Return what rows are predicted to take, and by number why some are not."""
-    with suppress(LookupError, TypeError, ValueError, SimaccelError):
-        return predict(rows), {}
-    predicted, left = list[float | None](), dict[int, str]()
+class FileError(click.ClickException):
+    """A file that can't be read as rows, or not be written; nothing was."""
+
+    exit_code = 2
+
+
+def predict_each(name: str, rows: Sequence[Mapping[str, str]]) -> list[float | str]:
+    """Return what each row of a set is predicted to take, or why that can't be said."""
+    chosen = SETS[name]
+    readers = {**chosen.needed, **{n: r for n, r in chosen.taken.items() if rows and n in rows[0]}}
+    read = dict[int, Row]()
+    found = list[float | str]()
     for number, row in enumerate(rows):
         try:
-            predicted += predict([row])
-        except (LookupError, TypeError, ValueError, SimaccelError) as error:
-            predicted.append(None)
-            left[number] = str(error)
-    return predicted, left
+            read[number] = read_row(row, readers)
+            found.append("")
+        except ValueError as error:
+            found.append(str(error))
+    with suppress(*_FAULTS):
+        for number, value in zip(read, chosen.rows(list(read.values())), strict=True):
+            found[number] = value
+        return found
+    for number, row in read.items():
+        try:
+            (found[number],) = chosen.rows([row])
+        except _FAULTS as error:
+            found[number] = str(error).replace("\n", "; ")
+    return found
+
+
+def read_rows(path: Path, name: str) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the rows and columns of a file.
+
+    Raises:
+        FileError: no UTF-8, no header, columns twice, or without one that the set needs.
+
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            rows, columns = list(reader), list(reader.fieldnames or ())
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FileError(f"{path}: no file of comma-separated UTF-8 text: {error}") from None
+    needed = SETS[name].needed
+    missing = [column for column in needed if column not in columns]
+    if missing:
+        has = f"has {', '.join(columns)}" if columns else "it is empty"
+        raise FileError(f"{path}: no column {', '.join(missing)}; {has}")
+    twice = [column for column in dict.fromkeys(columns) if columns.count(column) > 1]
+    if twice or "predicted" in columns:
+        raise FileError(
+            f"{path}: column {(*twice, 'predicted')[0]}: allowed: each once, none predicted"
+        )
+    return rows, columns
 
 
 @click.command(help=__doc__)
@@ -76,22 +179,21 @@ def predict_each(
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def main(name: str, rows: Path, out: Path) -> None:
     """Read, predict and write."""
-    predict, needed = SETS[name]
-    with rows.open(newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        found, columns = list(reader), list(reader.fieldnames or ())
-    missing = [column for column in needed if column not in columns]
-    if missing:
-        raise click.ClickException(f"{rows}: no column {', '.join(missing)}; has {columns}")
-    predicted, left = predict_each(predict, found)
-    for number, why in left.items():
-        click.echo(f"{rows}: row {number + 1} is not predicted: {why}", err=True)
-    with out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*columns, "predicted"])
-        for row, value in zip(found, predicted, strict=True):
-            text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
-            writer.writerow([*(row[column] for column in columns), text])
+    given, columns = read_rows(rows, name)
+    predicted = predict_each(name, given)
+    for number, why in enumerate(predicted):
+        if isinstance(why, str):
+            click.echo(f"{rows}: row {number + 1} is not predicted: {why}", err=True)
+    try:
+        with out.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow([*columns, "predicted"])
+            for row, value in zip(given, predicted, strict=True):
+                text = f"{value:.6g}" if isinstance(value, float) else value
+                cell = "" if isinstance(value, str) else text
+                writer.writerow([*(row[column] for column in columns), cell])
+    except OSError as error:
+        raise FileError(f"{out}: can't be written: {error.strerror}") from None
 
 
 if __name__ == "__main__":

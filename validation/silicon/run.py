@@ -17,9 +17,10 @@ from typing import Final
 import matplotlib.pyplot as plt
 import numpy as np
 
+from simaccel.errors import SimaccelError
 from validation.bound.readme import write_figures
 from validation.silicon.measured import MEASURED, Measured, measured_rows
-from validation.silicon.predict import SETS
+from validation.silicon.predict import predict_each
 
 HERE: Final = Path(__file__).parent
 _WORST: Final = 10
@@ -59,13 +60,13 @@ class Errors:
 
 def held(of: Measured) -> Errors:
     """Predict a set and write its rows, or sums of them, with what was predicted."""
-    rows = measured_rows(of)
-    predicted = SETS[of.set][0](rows)
+    rows = [row for row in measured_rows(of) if of.part(row)]
     said: list[tuple[str, float, float]] = []
-    for row, value in zip(rows, predicted, strict=True):
-        if value is not None and of.part(row):
-            label = " ".join(row[name] for name in of.labels)
-            said.append((label, float(row[of.column]), value))
+    for row, value in zip(rows, predict_each(of.set, rows), strict=True):
+        label = " ".join(row[name] for name in of.labels)
+        if isinstance(value, str):
+            raise SimaccelError(f"{of.file}: {label}: {value}")
+        said.append((label, float(row[of.column]), value))
     if of.added:
         said = _added(said)
     with (

@@ -16,7 +16,7 @@ from simaccel.program.lowering import lower
 from simaccel.schedulers import make_mapping
 from simaccel.workload import Network, Tensor, Workload, find_network, with_precision
 from simaccel.workload.networks import parse_network
-from simaccel.workload.whole import linked
+from simaccel.workload.whole import link_nodes
 
 HERE: Final = Path(__file__).parent
 PROGRAMS: Final = ("mlp0", "mlp1", "lstm0", "lstm1", "cnn0", "cnn1")
@@ -71,7 +71,7 @@ def workload(program: str, which: str = INFERRED) -> Workload:
     """Return a program in the numbers that are inferred, or in 8 bits."""
     name = f"tpu_v1_{program}"
     network = shapes(program)[which]
-    operators, kinds = linked(network.nodes, network.samples)
+    operators, kinds = link_nodes(network.nodes, network.samples)
     tensors = {one: Tensor(one, 1, kind) for one, kind in kinds.items()}
     found = Workload(name, tuple(operators), tensors)
     wide = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from simaccel.analytic.counting.tile_counts import TileCounter
 from simaccel.analytic.counting.work_counts import WorkCounter
 from simaccel.analytic.family import Family
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.pieces import PathCuts
-from simaccel.analytic.totals import FamilyCounts
 from simaccel.analytic.units import UnitCosts
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware import Accelerator
@@ -18,7 +18,7 @@ def count(family: Family, accelerator: Accelerator) -> FamilyCounts:
     tiles = TileCounter(family, units, found, accelerator.noc.distribution.multicasts)
     work = WorkCounter(family, accelerator, units, found)
     for path in family.paths():
-        seen, cuts = family.space.seen(path.leaf.operator), PathCuts(family.space, path)
+        seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)
         work.leaf(path, cuts, seen)
@@ -36,7 +36,7 @@ def count_tiles(family: Family, operator: str | None = None) -> FamilyCounts:
     for path in family.paths():
         if operator not in (None, path.leaf.operator):
             continue
-        seen, cuts = family.space.seen(path.leaf.operator), PathCuts(family.space, path)
+        seen, cuts = family.space.bound_operator(path.leaf.operator), PathCuts(family.space, path)
         for position in range(len(seen.uses)):
             tiles.operand(path, cuts, seen, position)
     return counts

@@ -21,12 +21,12 @@ from simaccel.analytic.family import (
     TreePath,
     ints,
 )
-from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expanded, extent
-from simaccel.analytic.pointwise import anywhere
-from simaccel.analytic.totals import FamilyCounts, port_of
+from simaccel.analytic.family_counts import FamilyCounts, port_of
+from simaccel.analytic.pieces import PLACES, PathCuts, begins_sums, expand_view, extent
+from simaccel.analytic.pointwise import any_true
 from simaccel.analytic.widths import BitWidths
 from simaccel.hardware.memory import way_outside
-from simaccel.mapping.space import BoundOperator, IterationSpace, held_around
+from simaccel.mapping.space import BoundOperator, IterationSpace, holding_tensor
 from simaccel.mapping.tree import BUFFER, DRAM, PE
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import in_bytes
@@ -90,24 +90,24 @@ class TileCounter:
             if (
                 not isinstance(entry, FamilyKeep)
                 or entry.tensor != name
-                or not anywhere(entry.slots)
+                or not any_true(entry.slots)
             ):
                 continue
             place = BUFFER if entry.level == BUFFER else f"{PE}.{port_of(seen, position)}"
             made = self.space.made.get(name)
             if place != BUFFER and made != seen.name:
                 made = None
-            own = self.space.seen(made).output if made else view
+            own = self.space.bound_operator(made).output if made else view
             key = self._home(path, cuts, own, at, place, seen)
             if key not in self.known:
                 self.known.add(key)
-                far = DRAM if place == BUFFER else self._beyond(name)
+                far = DRAM if place == BUFFER else self._source_level(name)
                 ways = self._ways(path, outside, entry.slots > 0, far)
-                again = self._lacked(made) if made else _NONE
+                again = self._lacked_ranks(made) if made else _NONE
                 self._tile(path, _Side(cuts, own, entry, at, place, ways, again), made)
             outside.append((at, entry.slots > 0))
         if path.leaf.unit == MAC:
-            ways = self._ways(path, outside, _TRUE, self._beyond(name))
+            ways = self._ways(path, outside, _TRUE, self._source_level(name))
             self._accesses(path, seen, position, ways)
 
     def _home(
@@ -124,7 +124,7 @@ class TileCounter:
         Keeps of a tensor in several branches are one tile where nothing inside moves it.
         """
         entry = path.entries[at]
-        ranks = frozenset(rank for dim in expanded(self.space, view) for rank, _ in dim)
+        ranks = frozenset(rank for dim in expand_view(self.space, view) for rank, _ in dim)
         if isinstance(entry, FamilyKeep) and entry.anew:
             ranks = frozenset(self.space.sizes)
         inside = int(np.max(cuts.position(ranks, at))) // PLACES
@@ -135,16 +135,16 @@ class TileCounter:
         user = "" if place == BUFFER else seen.name
         return (path.entries[at].tensor, place, user, *outside)  # type: ignore[union-attr]
 
-    def _lacked(self, maker: str) -> frozenset[str]:
+    def _lacked_ranks(self, maker: str) -> frozenset[str]:
         """Return the ranks that an operator lacks: loops over them run it again."""
-        derived, mine = self.space.derived, self.space.seen(maker).ranks
+        derived, mine = self.space.derived, self.space.bound_operator(maker).ranks
         own = {one for rank in mine for one, _ in derived.get(rank, ((rank, 1),))}
         return frozenset(self.space.sizes) - own
 
-    def _beyond(self, name: str) -> str:
+    def _source_level(self, name: str) -> str:
         """Return where what no keep of the group has comes from."""
         around = self.family.around
-        held = held_around(self.space.workload, tensor_of(name), around)
+        held = holding_tensor(self.space.workload, tensor_of(name), around)
         return BUFFER if any(keep.tensor == held for keep in around) else DRAM
 
     @staticmethod
@@ -154,12 +154,12 @@ class TileCounter:
         """Return where tiles come from: what keeps them next outside, by candidate."""
         ways = []
         for at, keeps in reversed(outside):
-            if anywhere(served := bools & keeps):
+            if any_true(served := bools & keeps):
                 entry = path.entries[at]
                 buffered = isinstance(entry, FamilyKeep) and entry.level == BUFFER
                 ways.append(_Way(at, BUFFER if buffered else PE, served))
             bools = bools & ~keeps
-        if anywhere(bools):
+        if any_true(bools):
             ways.append(_Way(-1, beyond, bools))
         return tuple(ways)
 
@@ -189,20 +189,20 @@ class TileCounter:
         inside = self._transfer(side.cuts, side.view, side.at, side.at, side.again, anew=anew)
         doubled = own_axis(self.family, path, side.at)
         tile_width = self.widths.tile_width(name, side.view)
-        stored = self._stored(name) if side.place == BUFFER else [side.view] if made else []
+        stored = self._stored_views(name) if side.place == BUFFER else [side.view] if made else []
         width, times = tile_width, ints(1 + doubled)
         if made is not None:
             times = ints(self._last_reduction(side, inside, made) >= 0)
         elif side.place == BUFFER:
             width = self.widths.width(name)
-        if anywhere(times):
+        if any_true(times):
             inner = self._coming(inside, made, width) * (on * times)
             for way in side.ways:
                 transfer = self._transfer(
                     side.cuts, side.view, side.at, way.at, side.again, anew=anew
                 )
                 outer = self._coming(transfer, made, width) * (way.served * times)
-                self._down(side, way.far, outer, inner * way.served)
+                self._move_down(side, way.far, outer, inner * way.served)
             self.found.move(f"{side.place}_write", side.view.name, inner)
         for view in stored:
             width = view.bits if side.place == BUFFER else tile_width
@@ -231,23 +231,27 @@ class TileCounter:
             level = way_outside(way, tensor.lives if tensor is not None else "")
         self.found.move(level, name, n_bytes)
 
-    def _down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
+    def _move_down(self, side: _Side, far: str, outer: Ints, inner: Ints) -> None:
         self._move(far, "read", side.view.name, outer)
         if side.place != BUFFER:
             multicasts = self.multicasts
             self.found.move("noc_distribution", side.view.name, outer if multicasts else inner)
 
-    def _stored(self, name: str) -> list[TensorView]:
+    def _stored_views(self, name: str) -> list[TensorView]:
         """Return what goes from a tile to DRAM: what is made in it, and needed elsewhere."""
         made = [name, *self.widths.in_place(name)]
         views = (
-            self.space.seen(self.space.made[one]).output for one in made if one in self.space.made
+            self.space.bound_operator(self.space.made[one]).output
+            for one in made
+            if one in self.space.made
         )
         return [view for view in views if view.name in self.space.escapes]
 
     def _last_reduction(self, side: _Side, inside: TileTransfer, made: str) -> Ints:
         """Return the place of the innermost loop that adds to sums that leave their tile; or -1."""
-        return side.cuts.last_of(self.space.seen(made).reduced, inside.position, side.at)
+        return side.cuts.innermost_loop(
+            self.space.bound_operator(made).reduced, inside.position, side.at
+        )
 
     def _hold(
         self,
@@ -259,24 +263,24 @@ class TileCounter:
     ) -> None:
         name, on = side.kept.tensor, side.kept.slots > 0
         width = self.widths.tile_width(name, side.view)
-        dims = expanded(self.space, side.view)
+        dims = expand_view(self.space, side.view)
         sizes = side.cuts.full[side.at]
         elements = math.prod((extent(dim, sizes) for dim in dims), start=ints(1))
         n_bytes = on * in_bytes(elements, width)
         slots = side.kept.slots
-        if anywhere(slots > 1):
+        if any_true(slots > 1):
             slots = np.where(inside.position < 0, np.minimum(slots, 1), slots)
         if made is not None:
             last = self._last_reduction(side, inside, made)
             spills = last >= 0
-            if anywhere(spills):
+            if any_true(spills):
                 slots = side.cuts.slots_of_sums(slots, inside.ranks, last, side.at)
                 if side.place == BUFFER:
                     room = n_bytes * spills, slots * spills
                     self.found.hold(side.place, sums_name(name), *room, side.view.kind)
                     n_bytes, slots = n_bytes * ~spills, slots * ~spills
         self.found.hold(side.place, name, ints(n_bytes), ints(slots), side.view.kind)
-        if anywhere(doubled):
+        if any_true(doubled):
             for view in stored:
                 again = ints(n_bytes * doubled), ints(slots * doubled)
                 self.found.hold(side.place, view.name, *again, side.view.kind)
@@ -293,7 +297,7 @@ class TileCounter:
             self.widths.names(path, seen)[position],
             self.widths.widths(path, seen)[position],
         )
-        is_input, again = position < len(seen.inputs), self._lacked(seen.name)
+        is_input, again = position < len(seen.inputs), self._lacked_ranks(seen.name)
         begins = 0 if is_input else begins_sums(cuts, seen)
         behind = max((n for n, e in enumerate(cuts.entries) if _is_side(e)), default=-1)
         multicasts = self.multicasts

@@ -21,14 +21,14 @@ from simaccel.analytic.pieces import (
     Mode,
     PathCuts,
     Terms,
-    covered,
-    expanded,
+    covered_size,
+    expand_view,
     extent,
     number,
     tiles,
     total_extent,
 )
-from simaccel.analytic.pointwise import anywhere, everywhere
+from simaccel.analytic.pointwise import all_true, any_true
 from simaccel.mapping.view import TensorView
 from simaccel.numbers import PACKED_BITS, in_bytes
 
@@ -54,7 +54,7 @@ class TileTransfer:
     @cached_property
     def dims(self) -> tuple[Terms, ...]:
         """The tensor's dimensions in ranks that loops cut."""
-        return expanded(self.cuts.space, self.view)
+        return expand_view(self.cuts.space, self.view)
 
     @cached_property
     def ranks(self) -> frozenset[str]:
@@ -168,7 +168,7 @@ class TileTransfer:
 
     def n_bytes(self, bits: int) -> Ints:
         """Bytes of an input that move down."""
-        elements = self.volume - self._over_dims(self._kept, self._volume)
+        elements = self.volume - self._over_dims(self._kept_overlap, self._volume)
         if bits == PACKED_BITS:
             odd = self.odd - self._over_dims(self._kept_odd, self._odd)
             return ints((elements + odd) // 2 * self.repeats)
@@ -187,7 +187,7 @@ class TileTransfer:
     def _volume(self, dim: Terms) -> Ints:
         ((rank, factor), *rest) = dim
         if not rest and factor == 1:
-            return self._covered(rank)
+            return self._covered_size(rank)
         return total_extent(dim, {one: self._boxes(one) for one, _ in dim})
 
     def _odd(self, dim: Terms) -> Ints:
@@ -197,7 +197,7 @@ class TileTransfer:
             total = total + weight * (extent(dim, sizes) % 2)
         return total
 
-    def _covered(self, rank: str) -> Ints:
+    def _covered_size(self, rank: str) -> Ints:
         """Return the sum of the sizes of all pieces: what there is of the rank on this path."""
         steps = [step for step in self.cuts.steps(rank) if step.restarts and step.at < self.child]
         return steps[-1].sizes[0] if steps else ints(self.cuts.space.sizes[rank])
@@ -217,7 +217,7 @@ class TileTransfer:
             self._known[rank] = boxes
         return self._known[rank]
 
-    def _kept(self, dim: Terms) -> Ints:
+    def _kept_overlap(self, dim: Terms) -> Ints:
         """Sum of what windows share with the ones before them, where they slide."""
         total = ints(0)
         for slide in self._slides(dim):
@@ -246,14 +246,14 @@ class TileTransfer:
             if self.anew or at >= self.child or rank not in dict(dim):
                 continue
             here = (place == self.position) & (place >= 0)
-            if not anywhere(here):
+            if not any_true(here):
                 continue
             tile = next(t for one, t in tiles(self.cuts.entries[at]) if one == rank)
-            pieces = self._moved(rank, at, tile)
+            pieces = self._moved_pieces(rank, at, tile)
             c = dict(dim)[rank]
             yield _Slide(rank, here, [(n, s, c * (1 + tile - then)) for n, s, then in pieces])
 
-    def _moved(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
+    def _moved_pieces(self, rank: str, at: int, tile: Ints) -> list[tuple[Ints, Ints, Ints]]:
         """Return the pieces that a loop moves: how many, their size, that of what was there."""
 
         def counts(place: int) -> Mode:
@@ -265,7 +265,7 @@ class TileTransfer:
             for looped, part in tiles(entry):
                 if looped == rank:
                     moved = [piece for whole in moved for piece in _recut_piece(whole, part)]
-        return [piece for piece in moved if anywhere(piece[0])]
+        return [piece for piece in moved if any_true(piece[0])]
 
 
 def _recut_piece(piece: tuple[Ints, Ints, Ints], tile: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -299,7 +299,7 @@ def _combinations(boxes: dict[str, list[Box]]) -> Iterator[tuple[Ints, dict[str,
 
 def _pick(where: Bools, new: list[Box], old: list[Box]) -> list[Box]:
     """Take the new boxes where something holds."""
-    if everywhere(where):
+    if all_true(where):
         return new
     nothing = (ints(0), ints(0))
     pairs = itertools.zip_longest(new, old, fillvalue=nothing)
@@ -350,12 +350,12 @@ def blocks_of(
         counts_all = rank not in first
         pieces = cuts.pieces(rank, upto, lambda _, mode=counts_all: mode)  # type: ignore[misc]
         if rank in needed:
-            boxes[rank] = [(n, size) for n, size in pieces if anywhere(n)]
+            boxes[rank] = [(n, size) for n, size in pieces if any_true(n)]
         else:
             repeats = repeats * number(pieces)
     for combination in itertools.product(*(boxes[rank] for rank in needed)):
         count = math.prod((n for n, _ in combination), start=repeats)
-        if not anywhere(count):
+        if not any_true(count):
             continue
         sizes = {rank: size for rank, (_, size) in zip(needed, combination, strict=True)}
         for rank, terms in plain.items():
@@ -371,7 +371,9 @@ def elements_of(cuts: PathCuts, ranks: tuple[str, ...]) -> Ints:
     upto = len(cuts.entries)
     return math.prod(
         (
-            covered(cuts.pieces(rank, upto)) if rank in ranks else number(cuts.pieces(rank, upto))
+            covered_size(cuts.pieces(rank, upto))
+            if rank in ranks
+            else number(cuts.pieces(rank, upto))
             for rank in cuts.space.sizes
         ),
         start=ints(1),

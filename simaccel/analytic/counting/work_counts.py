@@ -22,9 +22,9 @@ from simaccel.analytic.array import (
 from simaccel.analytic.counting.axes import own_axis
 from simaccel.analytic.counting.transfers import blocks_of, elements_of, over_pieces
 from simaccel.analytic.family import Family, FamilyLoops, FamilySpread, Ints, TreePath, ints
+from simaccel.analytic.family_counts import ACCUMULATOR, FamilyCounts
 from simaccel.analytic.pieces import PathCuts, begins_sums, number, tiles
-from simaccel.analytic.pointwise import anywhere
-from simaccel.analytic.totals import ACCUMULATOR, FamilyCounts
+from simaccel.analytic.pointwise import any_true
 from simaccel.analytic.units import UnitCosts
 from simaccel.hardware import Accelerator
 from simaccel.mapping.space import BoundOperator, IterationSpace
@@ -87,9 +87,9 @@ class WorkCounter:
     def _vector(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, vector: Vector) -> None:
         axis, steps = self.space.axes.get(seen.name), VECTORS[vector.kind].steps
         pieces = number(cuts.pieces(axis, len(cuts.entries))) if axis else ints(1)
-        if not anywhere(pieces > 1):
+        if not any_true(pieces > 1):
             self._pass(path, cuts, seen, steps["whole"])
-        elif anywhere(own_axis(self.family, path, len(path.entries))):
+        elif any_true(own_axis(self.family, path, len(path.entries))):
             self._pass(path, cuts, seen, steps["statistics"])
             self._pass(path, cuts, seen, steps["normalise"])
         else:
@@ -103,7 +103,7 @@ class WorkCounter:
                     was = self.found.busy[SFU]
                     self._correct(cuts, operator, steps["rescale"])
                     self._correct(cuts, operator, steps["rescale"], frozenset({axis or ""}), -1)
-                    self.found.alone(seen.name, self.found.busy[SFU] - was)
+                    self.found.add_serial_cycles(seen.name, self.found.busy[SFU] - was)
                     self._correct(around, operator, steps["divide"])
 
     def _pass(self, path: TreePath, cuts: PathCuts, seen: BoundOperator, step: VectorStep) -> None:
@@ -114,7 +114,7 @@ class WorkCounter:
             cycles = over_pieces(cuts, seen.ranks, cost)
             self.found.work(name, cycles)
             if name == SFU:
-                self.found.alone(seen.name, cycles)
+                self.found.add_serial_cycles(seen.name, cycles)
         work, elements = self.units.cost(step), elements_of(cuts, seen.ranks)
         self.found.elements = self.found.elements + work.passes * elements
         if work.row_passes:
@@ -159,21 +159,21 @@ class WorkCounter:
         parts = [
             part
             for every, accumulate in ((adding, True), (starting, False))
-            for part in self._folded(path, cuts, every, accumulate=accumulate)
+            for part in self._count_folds(path, cuts, every, accumulate=accumulate)
         ]
         counts = [count for count, _ in parts]
         options = zip(*(options for _, options in parts), strict=True)
         sums = [
             FoldFigures.sum(list(zip(counts, fold_option, strict=True))) for fold_option in options
         ]
-        totals = chosen_folds(self.units.held(path), sums)
-        self.found.alone(seen.name, totals["cycles"])
+        totals = chosen_folds(self.units.stationarity_index(path), sums)
+        self.found.add_serial_cycles(seen.name, totals["cycles"])
         for name, what in _WORK:
             self.found.work(name, totals[what])
         for level, position, what in (*_MOVED, *held):
             self.found.move(level, names[position], totals[what])
 
-    def _folded(
+    def _count_folds(
         self, path: TreePath, cuts: PathCuts, every: Sequence[Blocks], *, accumulate: bool
     ) -> Iterator[tuple[Ints, list[FoldFigures]]]:
         """Yield how often there are which folds, by what the array holds if that is free.
@@ -199,7 +199,7 @@ class WorkCounter:
             return
         pace = self.units.pace(self.accelerator, path, seen)
         need = partial(held_bytes, self.accelerator, shape, sides=fold_sides(cuts), pace=pace)
-        which = self.units.held(path)
+        which = self.units.stationarity_index(path)
         held = chosen_number(which, by_number(which, need))
         self.found.hold(ACCUMULATOR, "sums", held * (count > 0), ints(1))
 
@@ -217,7 +217,7 @@ class WorkCounter:
             each = rank in seen.ranks and not laned
             steps = steps * ints(sum((n * s if each else n for n, s in boxes), start=ints(0)))
         self.found.work(ARRAY, steps)
-        self.found.alone(seen.name, steps)
+        self.found.add_serial_cycles(seen.name, steps)
 
 
 def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
@@ -226,7 +226,7 @@ def _path_outside(path: TreePath, cuts: PathCuts, axis: str) -> TreePath:
         n
         for n, entry in enumerate(path.entries)
         for rank, tile in tiles(entry)
-        if rank == axis and anywhere(tile < cuts.full[n][axis])
+        if rank == axis and any_true(tile < cuts.full[n][axis])
     )
     entry, around = path.entries[first], path.entries[:first]
     if isinstance(entry, FamilyLoops):

@@ -85,7 +85,7 @@ def _used_positions(
 def _union(boxes: Sequence[Sequence[Positions]], shape: Sequence[int]) -> int:
     """Return how many elements are in at least one of some boxes."""
     counts = [math.prod(map(_count, box)) for box in boxes]
-    if len(boxes) == 1 or all(_same(boxes[0], box) for box in boxes):
+    if len(boxes) == 1 or all(_is_same(boxes[0], box) for box in boxes):
         return counts[0]
     if math.prod(shape) > _MOST_MARKED:
         return max(counts)
@@ -100,7 +100,7 @@ def _count(dim: Positions) -> int:
     return len(dim) if isinstance(dim, range) else int(np.count_nonzero(dim))
 
 
-def _same(one: Sequence[Positions], two: Sequence[Positions]) -> bool:
+def _is_same(one: Sequence[Positions], two: Sequence[Positions]) -> bool:
     pairs = zip(one, two, strict=True)
     return all(
         a == b if isinstance(a, range) and isinstance(b, range) else np.array_equal(a, b)

@@ -35,7 +35,7 @@ from simaccel.analytic.orojenesis.problem import (
 )
 from simaccel.hardware import Accelerator, SpatialArraySpec
 from simaccel.mapping.classes import dims
-from simaccel.mapping.space import held_around
+from simaccel.mapping.space import holding_tensor
 from simaccel.mapping.tree import Group, Keep, Mapping, ResidentScope
 from simaccel.numbers import BYTE, in_bytes
 from simaccel.workload import Einsum, Workload, operands_of
@@ -146,7 +146,7 @@ def _phases(problem: BoundProblem, room: int, phase: int) -> int:
 def _most_macs(problem: BoundProblem, at_hand: int) -> int:
     """Return the most MACs on operands of so many bytes: shared evenly, none more than there is."""
     left, elements = float(at_hand), 1.0
-    sizes = {one: problem.groups * problem.touched(one) for one in problem.operands}
+    sizes = {one: problem.groups * problem.used_elements(one) for one in problem.operands}
     waiting = sorted(problem.operands, key=lambda one: sizes[one] * one.bits)
     while waiting:
         one = waiting.pop(0)
@@ -240,7 +240,7 @@ def _needs_outside(workload: Workload, tensor: str, inside: set[str]) -> bool:
 
 def _kept_bytes(workload: Workload, tensor: str, keeps: Sequence[Keep]) -> int:
     """Return how much of a tensor may stay on chip around groups."""
-    held = held_around(workload, tensor, keeps)
+    held = holding_tensor(workload, tensor, keeps)
     found = 0
     for keep in keeps:
         if keep.tensor != held:

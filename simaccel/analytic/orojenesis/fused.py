@@ -25,10 +25,10 @@ from functools import cached_property
 import numpy as np
 
 from simaccel.analytic.family import Ints, family_of, ints
+from simaccel.analytic.orojenesis.counted_costs import CountedCosts
 from simaccel.analytic.orojenesis.fusion import MOST_SHARED, BranchKeeps, FusedGroup, TreeKind
 from simaccel.analytic.orojenesis.segment import Segment, figures
 from simaccel.analytic.orojenesis.ski_slope import SkiSlope
-from simaccel.analytic.orojenesis.windows import CountedCosts
 from simaccel.mapping.space import BoundOperator, space_of
 from simaccel.mapping.tree import Group
 from simaccel.mapping.view import TensorView
@@ -57,20 +57,20 @@ class _Costs:
         found = {rank: ints(size) for rank, size in self.fusion.space.sizes.items()}
         return found | dict.fromkeys(self.fusion.batch, ints(1)) | self.tiles
 
-    def over(self, view: TensorView) -> tuple[Ints, Ints]:
+    def shared_keep_cost(self, view: TensorView) -> tuple[Ints, Ints]:
         """Return what a tensor kept over the fork takes and moves."""
         inner = max((at for at, rank in enumerate(self.shared) if rank in view.names), default=-1)
         times = self._trips(view, self.shared[: inner + 1])
-        return self._room(view, self.sizes), self._moved(view, times)
+        return self._room(view, self.sizes), self._moved_bytes(view, times)
 
     def branch(self, seen: BoundOperator, way: BranchKeeps) -> tuple[Ints, Ints]:
         """Return what the tensors from outside of a branch take and move."""
         room, moved = ints(0), ints(0)
         sizes = dict(self.sizes)
         views = dict(seen.uses)
-        for use, view in self.fusion.outside(seen):
+        for use, view in self.fusion.outside_tensors(seen):
             if use not in way.inside:
-                more, times = self.over(view)
+                more, times = self.shared_keep_cost(view)
                 room, moved = room + more, moved + times
         for at, use in enumerate(way.inside):
             ranks = views[use].names
@@ -79,10 +79,10 @@ class _Costs:
             if not isinstance(seen.operator, Vector):
                 sizes |= dict.fromkeys(ranks, ints(1))
             room = room + self._room(views[use], sizes)
-            moved = moved + self._moved(views[use], self._trips(views[use], self.shared))
+            moved = moved + self._moved_bytes(views[use], self._trips(views[use], self.shared))
         return room, moved
 
-    def between(self) -> Ints:
+    def handover_bytes(self) -> Ints:
         """Return the bytes of what passes between operators."""
         space = self.fusion.space
         views = {seen.output.name: seen.output for seen in space.operators}
@@ -99,7 +99,7 @@ class _Costs:
         elements = math.prod((sizes[dim[0][0]] for dim in view.terms), start=ints(1))
         return in_bytes(elements, view.bits)
 
-    def _moved(self, view: TensorView, times: Ints) -> Ints:
+    def _moved_bytes(self, view: TensorView, times: Ints) -> Ints:
         written = view.name in self.fusion.space.made
         return ints(view.n_bytes * (2 * times - 1 if written else times))
 
@@ -151,7 +151,7 @@ def _add(
         [costs.branch(seen, way) for way in operator_ways]
         for seen, operator_ways in zip(fusion.space.operators, ways, strict=True)
     ]
-    base, step = costs.between(), max(1, _MOST // max(1, math.prod(map(len, ways))))
+    base, step = costs.handover_bytes(), max(1, _MOST // max(1, math.prod(map(len, ways))))
     for start in range(0, count, step):
         rows = slice(start, start + step)
         _combine(front, parts, base, rows, count, [*tiles.values()], number)

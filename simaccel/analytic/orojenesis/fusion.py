@@ -122,12 +122,12 @@ class FusedGroup:
             if size > 1
             and rank not in self.batch
             and all(
-                rank in seen.ranks or (rank not in taps and rank in self._behind(seen))
+                rank in seen.ranks or (rank not in taps and rank in self._source_ranks(seen))
                 for seen in self.space.operators
             )
         )
 
-    def _behind(self, seen: BoundOperator) -> set[str]:
+    def _source_ranks(self, seen: BoundOperator) -> set[str]:
         """Return the ranks that the derived ones of an operator follow from."""
         derived = self.space.derived
         found: set[str] = set()
@@ -161,7 +161,7 @@ class FusedGroup:
             if isinstance(seen.operator, Vector) and seen.inputs[0].ranks == seen.output.ranks
         )
 
-    def outside(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
+    def outside_tensors(self, seen: BoundOperator) -> list[tuple[str, TensorView]]:
         """Return the tensors of an operator that come from, or only go, outside of the group."""
         return [
             (use, view)
@@ -201,7 +201,9 @@ class FusedGroup:
         )
         branches: list[Tree] = []
         for seen, way in zip(self.space.operators, ways, strict=True):
-            over |= dict.fromkeys(use for use, _ in self.outside(seen) if use not in way.inside)
+            over |= dict.fromkeys(
+                use for use, _ in self.outside_tensors(seen) if use not in way.inside
+            )
             branches.append(self._branch(seen, way, sizes))
         keeps = tuple(Keep(name, BUFFER) for name in over)
         return Group(
@@ -231,7 +233,9 @@ class FusedGroup:
 
     def ways(self, seen: BoundOperator, template: TreeKind) -> list[BranchKeeps]:
         """Return how a branch may keep its tensors from outside."""
-        free = [use for use, view in self.outside(seen) if self._may_be_inside(view, template)]
+        free = [
+            use for use, view in self.outside_tensors(seen) if self._may_be_inside(view, template)
+        ]
         if isinstance(seen.operator, Vector):
             return [BranchKeeps(()), *([BranchKeeps(tuple(free))] if free else [])]
         found = [BranchKeeps(()), *(BranchKeeps((use,)) for use in free)]

@@ -81,7 +81,7 @@ def _extent(dim: Terms, cuts: Cuts) -> Ints:
     return ints(1 + sum(c * (cuts[rank].tile - 1) for rank, c in dim))
 
 
-def stepped(
+def step_elements(
     operand: BoundOperand, cuts: Cuts, rank: str, inside: frozenset[str], halo: Halo
 ) -> Ints:
     """Return the elements that all steps of a rank's loop bring, with some loops inside it."""
@@ -93,7 +93,9 @@ def stepped(
     moves = _any_moves(cuts, ranks)
     if idle:
         others = others * moves
-    brought = math.prod((_brought(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1))
+    brought = math.prod(
+        (_sum_extents(dim, cuts, rank, inside) for dim in operand.dims), start=ints(1)
+    )
     if operand.slides:
         brought = brought - _shared_elements(operand, cuts, rank, inside, halo, moves)
     return ints(others * brought)
@@ -103,7 +105,7 @@ def _any_moves(cuts: Cuts, ranks: frozenset[str]) -> Ints:
     return ints(math.prod((cuts[rank].trips for rank in sorted(ranks)), start=ints(1)) > 1)
 
 
-def _brought(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
+def _sum_extents(dim: Terms, cuts: Cuts, rank: str, inside: frozenset[str]) -> Ints:
     """Sum the extents of a dimension after each step."""
     if len(dim) == 1 and dim[0][1] == 1:
         cut = cuts[dim[0][0]]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simaccel.analytic.family import Ints, ints
-from simaccel.analytic.orojenesis.halo import Cuts, Halo, stepped, tile_elements
+from simaccel.analytic.orojenesis.halo import Cuts, Halo, step_elements, tile_elements
 from simaccel.analytic.orojenesis.problem import BoundOperand, BoundProblem
 
 
@@ -89,7 +89,7 @@ def _step(
     """Return the bytes that the steps of a loop bring and take away."""
     total = ints(0)
     for one in kept:
-        brought = stepped(one, cuts, rank, inside, halo)
+        brought = step_elements(one, cuts, rank, inside, halo)
         total = total + brought * (one.bytes_per_element * (1 + one.is_output))
     return total
 

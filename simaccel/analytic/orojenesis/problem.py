@@ -104,7 +104,7 @@ class BoundProblem:
     @cached_property
     def compulsory_bytes(self) -> int:
         """Bytes of all that is read or written, once (the algorithmic minimum)."""
-        sizes = (in_bytes(self.groups * self.touched(one), one.bits) for one in self.operands)
+        sizes = (in_bytes(self.groups * self.used_elements(one), one.bits) for one in self.operands)
         return sum(sizes)
 
     def elements(self, one: BoundOperand) -> int:
@@ -115,7 +115,7 @@ class BoundProblem:
         """Return the bytes of an operand for one position of the batch."""
         return in_bytes(self.elements(one), one.bits)
 
-    def touched(self, one: BoundOperand) -> int:
+    def used_elements(self, one: BoundOperand) -> int:
         """Return the elements that are used; strides may leave some of the bounding box out."""
         return math.prod(positions(dim, self.sizes) for dim in one.dims)
 
@@ -155,7 +155,7 @@ def problem_of(workload: Workload, name: str) -> BoundProblem:
     """
     merged = mergeable(workload, [name])
     space = space_of(workload, Group(operators=(name,), tree=(), merged=merged))
-    seen = space.seen(name)
+    seen = space.bound_operator(name)
     assert isinstance(seen.operator, Einsum)  # noqa: S101 - narrows the type
     sizes = {rank: size for rank, size in space.sizes.items() if size > 1}
     uses = dict(seen.uses)

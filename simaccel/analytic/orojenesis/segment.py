@@ -41,13 +41,13 @@ def of_families(group: Group, families: Sequence[Family]) -> Segment:
         mappings += size
         for start in range(0, size, _CHUNK):
             flat = np.arange(start, min(start + _CHUNK, size))
-            room, moved = figures(_some(family, flat))
+            room, moved = figures(_take_candidates(family, flat))
             room, moved = (np.broadcast_to(column, flat.shape) for column in (room, moved))
             front.add(room, moved, np.stack([np.full(flat.size, number), flat], axis=1))
 
     def tree(number: int) -> Group:
         which, at = (int(place) for place in front.origin[number])
-        chosen = _some(families[which], ints(at))
+        chosen = _take_candidates(families[which], ints(at))
         return Group(operators=group.operators, tree=tree_of(chosen), merged=group.merged)
 
     return Segment(
@@ -55,7 +55,7 @@ def of_families(group: Group, families: Sequence[Family]) -> Segment:
     )
 
 
-def _some(family: Family, flat: Ints) -> Family:
+def _take_candidates(family: Family, flat: Ints) -> Family:
     shape = family.shape
     return take(family, np.unravel_index(flat, shape)) if shape else family
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from simaccel.analytic.family import Bools, Ints, ints
-from simaccel.pareto import undominated
+from simaccel.pareto import undominated_rows
 
 
 @dataclass
@@ -42,10 +42,10 @@ class SkiSlope:
         buffers = np.concatenate([self.buffer, buffer[new]])
         moved = np.concatenate([self.accesses, accesses[new]])
         origins = np.concatenate([known, origin[new]])
-        best = undominated(np.stack([buffers, moved], axis=1))
+        best = undominated_rows(np.stack([buffers, moved], axis=1))
         self.buffer, self.accesses, self.origin = buffers[best], moved[best], origins[best]
 
-    def at(self, room: int) -> int | None:
+    def find_point(self, room: int) -> int | None:
         """Return the number of the last point that fits into ``room`` bytes; None if none does."""
         found = int(np.searchsorted(self.buffer, room, side="right")) - 1
         return found if found >= 0 else None

@@ -185,17 +185,19 @@ def _chains(
         by_rank.setdefault(cut[1], []).append(cut)
     chains = []
     for rank, cuts in by_rank.items():
-        rows = [row for size in sizes[rank] for row in _again(problem.sizes[rank], size, len(cuts))]
+        rows = [
+            row for size in sizes[rank] for row in _cut_chains(problem.sizes[rank], size, len(cuts))
+        ]
         if not imperfect:
             rows = [row for row in rows if all(a % b == 0 for a, b in pairwise(row))]
         chains.append((cuts, np.array(rows, dtype=np.int64)))
     complete = math.prod(len(rows) for _, rows in chains) <= MOST_TILINGS
     if not complete:
-        chains = [(cuts, _few(rows)) for cuts, rows in chains]
+        chains = [(cuts, _select_plain_rows(rows)) for cuts, rows in chains]
     return chains, complete
 
 
-def _again(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
+def _cut_chains(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
     """Yield chains of sizes: a size, and for every number of pieces of its pieces the smallest."""
     pieces = {size, whole % size} - {0}
     waiting: list[tuple[tuple[int, ...], set[int]]] = [((size,), pieces)]
@@ -208,7 +210,7 @@ def _again(whole: int, size: int, cuts: int) -> Iterator[tuple[int, ...]]:
     yield from (row for row, _ in waiting)
 
 
-def _few(rows: Ints) -> Ints:
+def _select_plain_rows(rows: Ints) -> Ints:
     same, single = rows[:, 1:] == rows[:, :1], rows[:, 1:] == 1
     return ints(rows[same.all(axis=1) | single.all(axis=1)])
 

@@ -21,7 +21,7 @@ def vector_segment(workload: Workload, vector: Vector) -> Segment:
     merged = mergeable(workload, [vector.name])
     group = Group(operators=(vector.name,), tree=(), merged=merged)
     space = space_of(workload, group)
-    seen = space.seen(vector.name)
+    seen = space.bound_operator(vector.name)
     axis = space.axes.get(vector.name)
     outer = [rank for rank in seen.ranks if rank != axis and rank in seen.output.names]
     ranks = [*outer, *([axis] if axis else [])]

@@ -64,11 +64,13 @@ class WorkloadBound:
             parts.append((self.segments[start, at], own))
             at, row = start, before
         times = self.workload.times
-        moved = sum(times(part.operators[0]) * self._moved(part, own) for part, own in parts)
+        moved = sum(
+            times(part.operators[0]) * self._machine_bytes(part, own) for part, own in parts
+        )
         room, accesses = int(self.front.buffer[number]), int(self.front.accesses[number])
         return WorkloadPoint(room, accesses, moved, tuple(reversed(parts)))
 
-    def _moved(self, segment: Segment, own: int) -> int:
+    def _machine_bytes(self, segment: Segment, own: int) -> int:
         """Return what the machine moves; elements of 4 bits are counted again, as it packs them."""
         group = segment.group(own)
         if group is None or not self.workload.packed:
@@ -115,7 +117,7 @@ class WorkloadBound:
         return all(segment.all_sizes for segment in self.segments.values())
 
 
-def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
+def segment_front(workload: Workload, count: int, segment_of: SegmentOf) -> WorkloadBound:
     """Return the front over all ways to cut ``count`` operators into segments.
 
     All operators of a segment run as often.
@@ -135,12 +137,12 @@ def segmented(workload: Workload, count: int, segment_of: SegmentOf) -> Workload
             both = join_slopes(
                 [steps[begin], SkiSlope(own.buffer, own.accesses * times, own.origin)]
             )
-            best.add(both.buffer, both.accesses, _from(begin, both))
+            best.add(both.buffer, both.accesses, _prepend_begin(begin, both))
         steps.append(best)
     return WorkloadBound(workload, steps[-1], steps, segments)
 
 
-def _from(begin: int, both: SkiSlope) -> Ints:
+def _prepend_begin(begin: int, both: SkiSlope) -> Ints:
     return np.concatenate([np.full((len(both), 1), begin), both.origin], axis=1)
 
 
@@ -212,7 +214,7 @@ def workload_bound(workload: Workload, mapspace: Mapspace, fuse: str = UNFUSED) 
             return None
         return fused_segment(counted, names, TEMPLATES[fuse], imperfect=mapspace.imperfect)
 
-    bounds = segmented(counted, len(operators), segment_of)
+    bounds = segment_front(counted, len(operators), segment_of)
     if counted is workload:
         return bounds
     front, names = bounds.front, [operator.name for operator in operators]

@@ -81,7 +81,7 @@ def stalls(
             _show_what_if(opened, analysis, operator, reason)
 
 
-def said_of(trace: TraceReader, *, what_if: bool) -> list[str]:
+def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
     """Return what an expert would say of a trace's run, with what could be gained if asked for."""
     from simaccel.experiment.diagnosis import diagnose
     from simaccel.report.stalls import analysis_of, verdicts
@@ -104,16 +104,18 @@ def window(start: str, end: str | None, cycles: int = MAX_CYCLE) -> tuple[int, i
     low, high = number(start), cycles if end is None else number(end)
     known, faults = cycles < MAX_CYCLE, list[Fault]()
     if not isinstance(low, int) or not 0 <= low < cycles:
-        faults.append(fault("--from", low, f"a cycle of the run, 0 {_up_to(cycles - 1, known)}"))
+        faults.append(
+            fault("--from", low, f"a cycle of the run, 0 {_range_end(cycles - 1, known)}")
+        )
         low = 0
     if not isinstance(high, int) or not low < high <= cycles:
-        faults.append(fault("--to", high, f"{low + 1} {_up_to(cycles, known)}, after --from"))
+        faults.append(fault("--to", high, f"{low + 1} {_range_end(cycles, known)}, after --from"))
     if faults or not isinstance(high, int):
         raise InputError(faults)
     return low, high
 
 
-def _up_to(last: int, known: bool) -> str:
+def _range_end(last: int, known: bool) -> str:
     return f"to {last}" if known else "or more"
 
 

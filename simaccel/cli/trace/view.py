@@ -8,7 +8,7 @@ from simaccel.cli.command import Command
 from simaccel.cli.options import force_option
 from simaccel.cli.output import show
 from simaccel.cli.trace.sound import sound
-from simaccel.cli.trace.stalls import said_of
+from simaccel.cli.trace.stalls import verdict_lines
 from simaccel.files.targets import STDOUT, require_target
 from simaccel.report.units import bytes_text
 
@@ -34,7 +34,7 @@ def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     with sound(file) as opened:
         from simaccel.report.page import write_page
 
-        said = said_of(opened, what_if=what_if) if opened.cycles else []
+        said = verdict_lines(opened, what_if=what_if) if opened.cycles else []
         n_bytes = write_page(opened, output, force=force, said=said)
     if output != STDOUT:
         show(f"page: {output} ({bytes_text(n_bytes)})")

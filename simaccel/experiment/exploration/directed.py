@@ -23,7 +23,7 @@ from simaccel.maestro.analysis.design import (
     Objective,
     sweep,
 )
-from simaccel.maestro.analysis.hardware import ELEMENT_BYTES, UNLIMITED, hardware_of
+from simaccel.maestro.analysis.hardware import hardware_of
 from simaccel.maestro.analysis.prices import DesignPrices
 from simaccel.maestro.dataflows.reading import DirectedLayer
 from simaccel.maestro.dataflows.translating import directed_mapping
@@ -58,26 +58,29 @@ class DirectedSpace:
             InputError: tensors of the layer differ.
 
         """
-        sizes_of = {tensor.bytes_per_element for tensor in self.workload.tensors.values()}
-        if len(sizes_of) > 1:
-            sizes = ", ".join(f"{n:g}" for n in sorted(sizes_of))
-            allowed = "one size for all tensors: the analysis counts elements"
+        bits = {tensor.bits for tensor in self.workload.tensors.values()}
+        if len(bits) > 1 or min(bits) % BYTE:
+            sizes = ", ".join(f"{width / BYTE:g}" for width in sorted(bits))
+            allowed = "one size of whole bytes for all tensors: the analysis counts elements"
             raise InputError([Fault(self.workload.name, "bytes of an element", sizes, allowed)])
-        return int(sizes_of.pop())
+        return bits.pop() // BYTE
 
     def space(self) -> DirectiveSpace:
         """Return what the analysis sweeps."""
-        base, width = hardware_of(self.accelerator), self.element_bytes
+        width = self.element_bytes
+        (layer,) = self.workload.operators
+        tensors = (self.workload.tensors[operand.tensor] for operand in layer.inputs)
+        base = hardware_of(self.accelerator, [(tensor.bits, tensor.number) for tensor in tensors])
         return DirectiveSpace(
             pes=self.pes or (base.pes,),
-            bandwidths=self.bandwidths or (_elements(base.noc_bandwidth[0], width),),
+            bandwidths=self.bandwidths or base.noc_bandwidth,
             l1_bytes=self.l1_bytes,
             l2_bytes=self.l2_bytes,
             element_bytes=width,
             lanes=base.simd_lanes,
-            cycles_per_mac=self.accelerator.array.cycles_per_mac(((width * BYTE, ""),) * 2),
+            cycles_per_mac=base.cycles_per_mac,
             noc_latency=base.noc_latency[0],
-            offchip_bandwidth=_elements(base.offchip_bandwidth, width),
+            offchip_bandwidth=base.offchip_bandwidth,
         )
 
 
@@ -175,8 +178,3 @@ def _run(space: DirectedSpace, design: Design) -> tuple[int | None, str]:
         return on_the_machine(space, design), ""
     except SimaccelError as error:
         return None, str(error).partition("\n")[0]
-
-
-def _elements(rate: int, width: int) -> int:
-    """Return a rate in elements of ``width`` bytes, from one in the analysis's elements."""
-    return rate if rate == UNLIMITED else max(1, rate * ELEMENT_BYTES // width)

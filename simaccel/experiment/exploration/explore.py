@@ -137,11 +137,11 @@ class _Doing:
                 self.store.put(tasks[number].key, record)
 
         if tasks:
-            run_with(self.team, run, tasks, self.watch("exploring"), lost=_lost, note=note)
+            run_with(self.team, run, tasks, self.watch("exploring"), lost=_lost_record, note=note)
         self.ran += len(tasks) - len(dead)
-        return [[self._found(each, dead) for each in runs] for runs in asked]
+        return [[self._find_record(each, dead) for each in runs] for runs in asked]
 
-    def _found(self, asked: RunKey, dead: dict[str, Record]) -> Record:
+    def _find_record(self, asked: RunKey, dead: dict[str, Record]) -> Record:
         if asked.key in dead:
             return dead[asked.key]
         record: Record | None = self.store.get(asked.key)
@@ -163,7 +163,7 @@ def _run_keys(design: DesignPoint) -> list[RunKey]:
     ]
 
 
-def _lost(_run_keys: RunKey) -> Record:
+def _lost_record(_run_keys: RunKey) -> Record:
     return {"problem": "its process died; is there enough memory?", "lost": True}
 
 

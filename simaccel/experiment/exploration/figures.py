@@ -14,7 +14,7 @@ from simaccel.experiment.exploration.space import DesignPoint
 from simaccel.hardware import Accelerator
 from simaccel.hardware.area.parts import area_of, power_mw
 from simaccel.numbers import plain
-from simaccel.pareto import undominated
+from simaccel.pareto import undominated_rows
 
 Figures = dict[str, float | int | None]
 """By name, with the unit in it; None is unknown."""
@@ -40,14 +40,14 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
     accelerator = design.accelerator
     weights = [load.weight for load in design.loads]
 
-    def summed(name: str) -> float:
+    def sum_figure(name: str) -> float:
         return _sum((w * record[name] for w, record in zip(weights, records, strict=True)))
 
     energy: dict[str, float] = {}
     for weight, record in zip(weights, records, strict=True):
         for level, pj in record["energy_pj"].items():
             energy[level] = energy.get(level, 0.0) + weight * (math.nan if pj is None else pj)
-    cycles, every = summed("cycles"), sum(energy.values())
+    cycles, every = sum_figure("cycles"), sum(energy.values())
     seconds = cycles / accelerator.clock_hz
     power = power_mw(energy, seconds)
     figures: Figures = plain(
@@ -60,13 +60,13 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
     )
     return {
         "cycles": cycles,
-        "bound_cycles": summed("bound_cycles"),
+        "bound_cycles": sum_figure("bound_cycles"),
         "seconds": seconds,
         **figures,
         "area_mm2": area_of(accelerator).mm2,
         "buffer_bytes": max(record["buffer_bytes"] for record in records),
-        **{name: summed(name) for name in DRAM_FIGURES},
-        "utilisation": summed("ideal_cycles") / cycles,
+        **{name: sum_figure(name) for name in DRAM_FIGURES},
+        "utilisation": sum_figure("ideal_cycles") / cycles,
     }
 
 
@@ -106,5 +106,5 @@ def frontier(designs: Sequence[Figures]) -> list[bool]:
             for design in designs
         ]
     )
-    best = {tuple(row) for row in table[undominated(table)]}
+    best = {tuple(row) for row in table[undominated_rows(table)]}
     return [tuple(row) in best for row in table]

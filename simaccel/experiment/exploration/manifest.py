@@ -13,7 +13,7 @@ from simaccel.errors import Fault, InputError
 from simaccel.experiment.code import code_digest
 from simaccel.experiment.exploration.limits import DRAM_FIGURES
 from simaccel.experiment.store import ResultStore, is_left, read_json, sweep, write_json
-from simaccel.files.targets import not_written
+from simaccel.files.targets import write_fault
 from simaccel.lazy import np
 from simaccel.units import LIMITS
 from simaccel.version import version
@@ -67,7 +67,7 @@ def open_store(store: ResultStore, command: str, seed: int) -> None:
         store.folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise write_fault(folder, error) from None
     path = folder / MANIFEST
     before: list[Any] = []
     if is_there := path.exists():
@@ -113,7 +113,7 @@ def _require_store(folder: Path) -> None:
             raise InputError([Fault("command line", "--store", str(folder), allowed)]) from None
         return
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise write_fault(folder, error) from None
     ours = {MANIFEST, RUNS}
     if not names & ours and any(not is_left(name) for name in names):
         raise InputError([Fault("command line", "--store", str(folder), allowed)])

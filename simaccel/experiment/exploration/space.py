@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simaccel.errors import Fault, InputError, gather, suggest
 from simaccel.experiment.documents import workload_document
-from simaccel.experiment.precision import placed_on
+from simaccel.experiment.precision import place_on
 from simaccel.files.documents import read_text
 from simaccel.hardware import Accelerator
 from simaccel.hardware.energy.required import require_energies
@@ -181,7 +181,7 @@ class DesignSpace:
         try:
             hardware = accelerator(hardware, values["accelerator"])
             loads = tuple(
-                replace(load, workload=placed_on(resized, hardware))
+                replace(load, workload=place_on(resized, hardware))
                 for load in self.loads
                 for resized in (workload(load.workload, values["workload"]),)
             )

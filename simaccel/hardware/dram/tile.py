@@ -69,7 +69,7 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Tile
         joined = np.asarray(joined) & (np.asarray(side) == size)
         stride *= size
     pitch = np.where(apart, pitch, stride)
-    length, pitch = (_over(n * bits, BYTE) for n in (length, pitch))
+    length, pitch = (_ceil_div(n * bits, BYTE) for n in (length, pitch))
     return TileRows(_whole(count), _whole(length), _whole(pitch))
 
 
@@ -82,7 +82,7 @@ def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
     count: Whole = 1
     for side in sides[:-1]:
         count = count * side
-    length = _whole(_over(sides[-1] * bits, BYTE)) if sides else 1
+    length = _whole(_ceil_div(sides[-1] * bits, BYTE)) if sides else 1
     return TileRows(_whole(count), length, length)
 
 
@@ -90,7 +90,7 @@ def rows_of_transfer(n_bytes: Whole, rows: TileRows | None) -> TileRows:
     """Return the rows of a transfer: as many as hold its bytes; without rows they are one."""
     length: Whole = larger(1, n_bytes if rows is None else rows.n_bytes)
     pitch = length if rows is None else rows.pitch
-    return TileRows(_whole(_over(n_bytes, length)), _whole(length), _whole(pitch))
+    return TileRows(_whole(_ceil_div(n_bytes, length)), _whole(length), _whole(pitch))
 
 
 def larger(one: Whole, other: Whole) -> Any:  # noqa: ANN401 - as the others: int or array
@@ -103,28 +103,28 @@ def _whole(value: Whole) -> Whole:
     return int(value) if np.ndim(value) == 0 else np.asarray(value, dtype=np.int64)
 
 
-def _over(amount: Whole, of: Whole) -> Whole:
+def _ceil_div(amount: Whole, of: Whole) -> Whole:
     return -(-amount // of)
 
 
 def bus_clocks(part: DramPart, rows: TileRows, share_bytes: Whole) -> Whole:
     """Return the clocks of a channel's data bus for its share of a tile's bytes."""
     whole, rest = share_bytes // rows.n_bytes, share_bytes % rows.n_bytes
-    bursts = whole * _over(rows.n_bytes, part.burst_bytes) + _over(rest, part.burst_bytes)
-    return _whole(_over(bursts, part.pseudo_channels) * part.burst)
+    bursts = whole * _ceil_div(rows.n_bytes, part.burst_bytes) + _ceil_div(rest, part.burst_bytes)
+    return _whole(_ceil_div(bursts, part.pseudo_channels) * part.burst)
 
 
 def bank_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, write: int) -> Whole:
     """Return the clocks that activates, the busiest bank or bank group need for a tile."""
     visits = _Visits(part, mapping, rows, channels * part.pseudo_channels)
-    activates = _over(visits.activates * max(4 * part.rrd_s, part.faw), 4)
+    activates = _ceil_div(visits.activates * max(4 * part.rrd_s, part.faw), 4)
     found = np.maximum(activates, visits.bank(write))
     return _whole(np.maximum(found, visits.group(write)))
 
 
 def with_refresh(part: DramPart, clocks: Whole) -> Any:  # noqa: ANN401 - as the clocks
     """Return the clocks that some work takes, with its share of refreshes."""
-    return _over(clocks * part.refi, _clocks_between_refreshes(part))
+    return _ceil_div(clocks * part.refi, _clocks_between_refreshes(part))
 
 
 def _clocks_between_refreshes(part: DramPart) -> int:
@@ -149,7 +149,7 @@ def tile_clocks(part: DramPart, mapping: str, rows: TileRows, channels: int, wri
     >>> tile_clocks(part, "bgil", TileRows(64, 64, 65536), 1, 0)  # 64 rows of one bank
     3322
     """
-    share = _over(rows.total_bytes, channels)
+    share = _ceil_div(rows.total_bytes, channels)
     bus = bus_clocks(part, rows, share)
     banks = bank_clocks(part, mapping, rows, channels, write)
     return _whole(with_refresh(part, np.maximum(bus, banks)))
@@ -166,19 +166,19 @@ class _Visits:
         self.span = part.page_bytes * ways * self.groups
         """Bytes in a row that lie in one page of each bus and bank group."""
         self.banks = part.banks // part.pseudo_channels // self.groups
-        self.each = _over(rows.n_bytes, part.burst_bytes)
+        self.each = _ceil_div(rows.n_bytes, part.burst_bytes)
         """Bursts of a row of the tile."""
         self.dense = np.asarray(rows.pitch) <= self.span
         """Whether several rows of the tile lie in one page."""
         reach = (rows.count - 1) * rows.pitch + rows.n_bytes
-        scattered = rows.count * _over(rows.n_bytes, self.span)
-        self.stops: Whole = np.where(self.dense, _over(reach, self.span), scattered)
+        scattered = rows.count * _ceil_div(rows.n_bytes, self.span)
+        self.stops: Whole = np.where(self.dense, _ceil_div(reach, self.span), scattered)
         """Spans that the tile touches."""
 
     @property
     def per_stop(self) -> Whole:
         """Bursts of the tile in a span, on all buses and bank groups."""
-        return _over(self.rows.count * self.each, np.maximum(self.stops, 1))
+        return _ceil_div(self.rows.count * self.each, np.maximum(self.stops, 1))
 
     @property
     def narrow(self) -> npt.NDArray[np.bool_]:
@@ -196,12 +196,12 @@ class _Visits:
     @property
     def activates(self) -> Whole:
         """Pages that are opened on a bus."""
-        return _over(self.stops * self.spread, self.ways)
+        return _ceil_div(self.stops * self.spread, self.ways)
 
     def bank(self, write: int) -> Whole:
         """Clocks of the busiest bank; none where each is visited once."""
         part = self.part
-        bursts = _over(self.per_stop, self.spread)
+        bursts = _ceil_div(self.per_stop, self.spread)
         gap = max(part.burst, part.ccd_l_write if write else part.ccd_l)
         close = part.write_latency + part.burst + part.wr if write else part.rtp
         opened = part.rcd_write if write else part.rcd_read
@@ -209,21 +209,23 @@ class _Visits:
         steps = np.asarray(self.rows.pitch) // self.span
         aligned = np.asarray(self.rows.pitch) % self.span == 0
         common = np.gcd(np.maximum(steps, 1), self.banks)
-        each = np.minimum(_over(self.rows.n_bytes, self.span), common)
+        each = np.minimum(_ceil_div(self.rows.n_bytes, self.span), common)
         apart = np.where(aligned, self.banks // common * each, self.banks)
         reached = np.where(self.dense, self.banks, apart)
-        times = _over(self.stops, np.maximum(reached, 1))
+        times = _ceil_div(self.stops, np.maximum(reached, 1))
         return np.where(times > 1, times * visit, 0)
 
     def group(self, write: int) -> Whole:
         """Clocks of the busiest bank group."""
         part, rows = self.part, self.rows
         gap = part.ccd_l_write if write else part.ccd_l
-        bursts = _over(rows.count * self.each, self.ways)
+        bursts = _ceil_div(rows.count * self.each, self.ways)
         if self.groups > 1:
             busy = np.where(self.narrow, np.minimum(self.groups, self.each), self.groups)
-            return _over(bursts * gap, np.maximum(busy, 1))
+            return _ceil_div(bursts * gap, np.maximum(busy, 1))
         # page by page: the next pages' bursts are in sight while the last ones of a page go
         pages = np.maximum(1, np.minimum(part.bank_groups, self.stops))
         own = np.maximum(self.per_stop, 1)
-        return np.maximum(_over(bursts * gap, pages), _over(bursts * gap * own, own + _WINDOW))
+        return np.maximum(
+            _ceil_div(bursts * gap, pages), _ceil_div(bursts * gap * own, own + _WINDOW)
+        )

@@ -140,7 +140,7 @@ class EnergyPrices:
     shared_pj_per_byte: float | None = None
     """As in a core's buffer where it is None."""
 
-    def of(self, level: str) -> float:
+    def price_of(self, level: str) -> float:
         """Energy of a byte at a level and direction such as ``buffer_read``, in pJ; 0 in PEs."""
         place = level.partition("_")[0]
         if place == SHARED and self.shared_pj_per_byte is None:
@@ -174,7 +174,7 @@ class EnergyPrices:
         for place in ("buffer", "noc", "dram", SHARED):
             at = [n for (level, _), n in moved.items() if level.partition("_")[0] == place]
             if at or place != SHARED:
-                energies[place] = sum(at) * self.of(place)
+                energies[place] = sum(at) * self.price_of(place)
         if self.leakage_pj_per_cycle and cycles is not None:
             energies["leakage"] = cycles * self.leakage_pj_per_cycle
         return energies

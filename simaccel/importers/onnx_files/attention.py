@@ -56,7 +56,7 @@ def attention_node(place: NodePlace) -> AccountEntry:
     inputs = _READ[place.node.domain, place.node.op_type](place)
     heads, shared = inputs.heads, inputs.shared
     if not heads or not shared or heads % shared:
-        return place.other("not taken", f"{heads} heads that share {shared}", None)
+        return place.pass_node("not taken", f"{heads} heads that share {shared}", None)
     group = heads // shared
     query, key, value = inputs.given
     seen_keys, seen_values = inputs.seen
@@ -70,7 +70,7 @@ def attention_node(place: NodePlace) -> AccountEntry:
     for number, view in enumerate((keys, values), 1):
         place.makes(view, number)
     turned, repeated = (
-        _repeat_heads(keys, group).transposed((0, 1, 3, 2)),
+        _repeat_heads(keys, group).transpose((0, 1, 3, 2)),
         _repeat_heads(values, group),
     )
     names = (f"{place.name}.L", f"{place.name}.softmax", f"{place.name}.A")
@@ -81,12 +81,12 @@ def attention_node(place: NodePlace) -> AccountEntry:
     )
     made = layers.attention(place.building, names, operands)
     flat = len(place.made) == _FLAT
-    place.makes(made.transposed((0, 2, 1, 3)).reshaped(place.made) if flat else made)
+    place.makes(made.transpose((0, 2, 1, 3)).reshape(place.made) if flat else made)
     for number, why in inputs.left.items():
         place.leaves(number, why)
     batch, _, rows, size = asked.shape
     macs = batch * heads * rows * keys.shape[2] * (size + values.shape[3])
-    return place.taken("L, softmax and A of an attention", macs + inputs.macs)
+    return place.take_node("L, softmax and A of an attention", macs + inputs.macs)
 
 
 # -- what nodes attend with
@@ -97,7 +97,7 @@ def _onnx(place: NodePlace) -> _AttentionInputs:
     heads, shared = (int(place.attribute(f"{kind}_num_heads", 0)) for kind in ("q", "kv"))
     if len(place.shape(0)) > _FLAT:
         heads, shared = place.shape(0)[1], place.shape(1)[1]
-    given = place.given(0), place.given(1), place.given(2)
+    given = place.shaped_input(0), place.shaped_input(1), place.shaped_input(2)
     seen = _count_tokens(place, given[1], 4), _count_tokens(place, given[2], 5)
     return _AttentionInputs(given, heads, shared, seen, left={3: _MASK})
 
@@ -123,13 +123,13 @@ def _multi_head(place: NodePlace) -> _AttentionInputs:
 def _group_query(place: NodePlace) -> _AttentionInputs:
     """Read a GroupQueryAttention; a window bounds what a single token sees."""
     heads, shared = _number(place, "num_heads"), _number(place, "kv_num_heads")
-    name, shape = place.given(0)
+    name, shape = place.shaped_input(0)
     if not place.node.input[1]:  # queries, keys and values are packed
         size = shape[-1] // max(1, heads + 2 * shared)
         query, key = ((name, (*shape[:2], count * size)) for count in (heads, shared))
         operands: tuple[Given, Given, Given] = query, key, key
     else:
-        operands = (name, shape), place.given(1), place.given(2)
+        operands = (name, shape), place.shaped_input(1), place.shaped_input(2)
     seen = _count_tokens(place, operands[1], 3)
     window = int(place.attribute("local_window_size", -1))
     if window > 0 and shape[1] > 1 and seen > window:
@@ -149,8 +149,8 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
         place.shape(1)[1],
     )
     sizes = place.attribute("qkv_hidden_sizes") or [columns // 3] * 3
-    factor = Factor(place.given(1), place.building.kind_of(place.node.input[1]))
-    made = layers.product(place.building, f"{place.name}.QKV", place.given(0), factor)
+    factor = Factor(place.shaped_input(1), place.building.kind_of(place.node.input[1]))
+    made = layers.product(place.building, f"{place.name}.QKV", place.shaped_input(0), factor)
     query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
     past = place.network.shapes.get(place.node.input[4]) if len(place.node.input) > 4 else None  # noqa: PLR2004
     seen = tokens + (past[3] if past else 0)
@@ -206,9 +206,9 @@ def _heads(
     if view is not None and view.shape != shape:
         view = None
     if view is not None and flat:
-        view = view.reshaped((*shape[:2], count, shape[2] // count))
+        view = view.reshape((*shape[:2], count, shape[2] // count))
     if view is not None:
-        as_heads = view.transposed(order)
+        as_heads = view.transpose(order)
         single = len(as_heads.dims[2]) == len(as_heads.dims[3]) == 1
         if single and tuple(sizes_of(as_heads.dims[1])) == heads:
             return as_heads
@@ -218,7 +218,7 @@ def _heads(
         else (shape[0], *heads, seen or tokens, shape[3])
     )
     kind: Kind | None = "cache" if past else None
-    root = building.apart(f"{place.name}.{letter}", source, kind)
+    root = building.add_copy(f"{place.name}.{letter}", source, kind)
     dims, first = fresh(root, wide, range(len(wide))).dims, 2 if flat else 1
     merged = tuple(span for dim in dims[first : first + len(heads)] for span in dim)
     merged_view = SlotView(root, (*dims[:first], merged, *dims[first + len(heads) :]))
@@ -227,7 +227,7 @@ def _heads(
             (*merged_view.dims[:2], (*merged, *merged_view.dims[3])) if flat else merged_view.dims
         )
         building.claim(source, SlotView(root, whole))
-    return merged_view.transposed(order)
+    return merged_view.transpose(order)
 
 
 def _rotate_heads(place: NodePlace, letter: str, view: SlotView) -> SlotView:

@@ -22,7 +22,7 @@ from simaccel.importers.onnx_files.views import (
     StoredTensor,
     Terms,
     fresh,
-    joined,
+    join_views,
     sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
@@ -134,7 +134,9 @@ class WorkloadBuilder:
     def loose(self, name: str, label: str) -> SlotView | None:
         """Return a tensor from outside as a view, if its shape is known."""
         if name not in self.views and self.shapes.get(name):
-            root = self._alike(name, self.root(label, self.kind_of(name), bits=self.bits_of(name)))
+            root = self._share_constant(
+                name, self.root(label, self.kind_of(name), bits=self.bits_of(name))
+            )
             self.views[name] = fresh(root, self.shapes[name], (), self.splits)
         return self.views.get(name)
 
@@ -168,16 +170,16 @@ class WorkloadBuilder:
         root = self.roots[name] = StoredTensor(name, list(sizes), kind, made, wide)
         return root
 
-    def apart(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
+    def add_copy(self, name: str, source: Source, kind: Kind | None = None) -> StoredTensor:
         """Return a new tensor that holds a source in a form that is no view of it."""
         self.part(source)
         root = self.root(name, kind or self.kind_of(source), bits=self.bits_of(source))
         view = self.view(source)
         if view is not None and view.repeats:
             root.distinct = view.elements
-        return self._alike(source, root)
+        return self._share_constant(source, root)
 
-    def _alike(self, source: Source, root: StoredTensor) -> StoredTensor:
+    def _share_constant(self, source: Source, root: StoredTensor) -> StoredTensor:
         """Note that a constant repeats others, if it does."""
         if isinstance(source, str) and source in self.distinct:
             count = root.distinct = self.distinct[source]
@@ -185,12 +187,14 @@ class WorkloadBuilder:
             self.notes.append(AccountEntry(root.name, "not taken", why, "tensor", 0, count))
         return root
 
-    def own(self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind) -> SlotUse:
+    def read_own(
+        self, name: str, ranks: Sequence[str], sizes: Mapping[str, int], kind: Kind
+    ) -> SlotUse:
         """Return how an operator reads a tensor of its own with these ranks."""
         root = self.root(name, kind, [sizes[rank] for rank in ranks])
         return SlotUse(root, {at: (((rank, 1),), 0) for at, rank in enumerate(ranks)})
 
-    def linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
+    def read_linked(self, source: Source, ranks: Mapping[SlotSpan, str], view: SlotView) -> SlotUse:
         """Return how an operator reads a view whose spans are ranks."""
         return self.read(source, view, {s.slot: (((ranks[s], 1),), s.start) for s in view.spans})
 
@@ -210,14 +214,16 @@ class WorkloadBuilder:
         wanted = [[sizes[rank] for rank in dim] for dim in dims]
         if view is not None and not view.fixed and [sizes_of(dim) for dim in view.dims] == wanted:
             pairs = zip(chain(*view.dims), chain(*dims), strict=True)
-            return self.linked(source, {span: rank for span, rank in pairs if span.slot >= 0}, view)
+            return self.read_linked(
+                source, {span: rank for span, rank in pairs if span.slot >= 0}, view
+            )
         ranks = list(chain(*dims))
-        root = self.apart(name, source, kind)
+        root = self.add_copy(name, source, kind)
         root.sizes = [sizes[rank] for rank in ranks]
         spans = {rank: SlotSpan(at, 0, sizes[rank]) for at, rank in enumerate(ranks)}
         factor_view = SlotView(root, tuple(tuple(spans[rank] for rank in dim) for dim in dims))
         self.claim(source, factor_view)
-        return self.linked(source, {span: rank for rank, span in spans.items()}, factor_view)
+        return self.read_linked(source, {span: rank for rank, span in spans.items()}, factor_view)
 
     def output(
         self, name: str, dims: Sequence[Sequence[str]], sizes: Mapping[str, int]
@@ -256,7 +262,7 @@ class WorkloadBuilder:
         if len(views) < len(parts) or self.derived & set(parts):
             return None
         root = StoredTensor(name, [], "output", bits=views[0].root.bits)
-        found = joined(root, views, axis)
+        found = join_views(root, views, axis)
         if found is not None:
             self.roots[name] = root
         return found
@@ -282,7 +288,7 @@ class WorkloadBuilder:
                 -(-root.bits // BYTE),
                 root.final_kind(),
                 packed=root.bits <= PACKED_BITS,
-                inside=root.inside(),
+                inside=root.find_inside(),
                 distinct=root.distinct,
             )
             for name, root in self.roots.items()
@@ -308,12 +314,12 @@ class WorkloadBuilder:
         alone = len(operands) == 1 and axis is None
         source, view = self.whole(name, (operands[0][0], shape), axis, repeats=alone)
         ranks = {span: f"i{at}" for at, span in enumerate(view.spans)}
-        uses = [self.linked(source, ranks, view)]
+        uses = [self.read_linked(source, ranks, view)]
         for number, (other, size) in enumerate(operands[1:]):
             wide = (1,) * (len(shape) - len(size)) + size
-            uses.append(self._other(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
+            uses.append(self._read_broadcast(f"{name}.{'BCD'[number]}", (other, wide), view, ranks))
         along = None if axis is None else ranks[view.dims[axis][0]]
-        made, out = self._like(name, view, ranks)
+        made, out = self._add_viewed(name, view, ranks)
         sizes = {rank: span.size for span, rank in ranks.items()}
         self.add(PendingOperator(name, sizes, tuple(uses), out, kind, along))
         return made
@@ -337,13 +343,13 @@ class WorkloadBuilder:
         if view is not None and (axis is None or len(view.dims[axis]) == 1):
             return source, view
         keep = () if axis is None else (axis,)
-        root = self.apart(f"{name}.I", source)
+        root = self.add_copy(f"{name}.I", source)
         splits = {} if axis is not None else self.splits
         fresh_view = fresh(root, shape, keep, splits)
         self.claim(source, fresh_view)
         return source, fresh_view
 
-    def _other(
+    def _read_broadcast(
         self, name: str, operand: Given, like: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> SlotUse:
         """Return how an operand is read that may be broadcast to another."""
@@ -354,7 +360,7 @@ class WorkloadBuilder:
             pairs = list(zip(dims, like.dims, strict=True))
             if all(not dim or sizes_of(dim) == sizes_of(two) for dim, two in pairs):
                 own = {a: ranks[b] for p, q in pairs if p for a, b in zip(p, q, strict=True)}
-                return self.linked(source, own, view)
+                return self.read_linked(source, own, view)
         known = self.shapes.get(source, shape) if isinstance(source, str) else shape
         lead = len(shape) - len(view.dims) if view is not None else len(shape)
         once = [
@@ -377,7 +383,7 @@ class WorkloadBuilder:
             return source.root.kind
         return "weight" if isinstance(source, str) and source in self.constants else "input"
 
-    def _like(
+    def _add_viewed(
         self, name: str, view: SlotView, ranks: Mapping[SlotSpan, str]
     ) -> tuple[SlotView, SlotUse]:
         """Return a new tensor whose slots are a view's spans."""

@@ -36,7 +36,7 @@ def attribute_of(node: Proto, name: str, default: Any = None) -> Any:  # noqa: A
     return default
 
 
-def made_by(
+def outputs_of(
     node: Proto, shapes: Mapping[str, Shape], types: Mapping[str, int]
 ) -> list[Made | None] | None:
     """Return what the outputs of a node are; None where that isn't known."""
@@ -126,7 +126,7 @@ def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
     return None if given[0] is None or not columns else (*given[0][:-1], columns)
 
 
-def _pooled(node: Proto, inputs: list[Shape | None]) -> Shape | None:
+def _pool_shape(node: Proto, inputs: list[Shape | None]) -> Shape | None:
     """Return what a pooling makes, of images whose channels stand second."""
     image = inputs[0]
     if image is None or attribute_of(node, "channels_last", 0):
@@ -154,7 +154,7 @@ _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,
-    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pooled),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pool_shape),
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
 }

@@ -15,7 +15,7 @@ from simaccel.importers.onnx_files.building import WorkloadBuilder
 from simaccel.importers.onnx_files.constants import graphs_of
 from simaccel.importers.onnx_files.extensions import attribute_of
 from simaccel.importers.onnx_files.layers import attention
-from simaccel.importers.onnx_files.omissions import hidden, hides_products, unread
+from simaccel.importers.onnx_files.omissions import hidden_nodes, hides_products, unread_attributes
 from simaccel.importers.onnx_files.operators import DOMAINS, FREE, HANDLERS, MULTIPLY, UNCOUNTED
 from simaccel.importers.onnx_files.places import NodePlace
 from simaccel.importers.onnx_files.products import matmul_shape
@@ -146,7 +146,7 @@ class _Importer:
             else:
                 entries[at] = _map_node(place)
             if entries[at].how != "not taken":
-                self.building.notes += unread(place)
+                self.building.notes += unread_attributes(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
         return [entries[at] for at in sorted(entries)]
@@ -156,7 +156,7 @@ class _Importer:
 
     def _note_attention(self, at: int) -> None:
         """Note L, softmax and A as one where a product leads to them."""
-        if self.network.nodes[at].op_type != "MatMul" or not self._known(at) or at in self.ways:
+        if self.network.nodes[at].op_type != "MatMul" or not self._is_known(at) or at in self.ways:
             return
         way = self._way(at)
         if way is None:
@@ -175,10 +175,16 @@ class _Importer:
         first, *inner, softmax, attend = way
         place, last = self._place(first), self._place(attend)
         names = (self.names[first], self.names[softmax], self.names[attend])
-        last.makes(attention(self.building, names, (place.given(0), place.given(1), last.given(1))))
+        last.makes(
+            attention(
+                self.building,
+                names,
+                (place.shaped_input(0), place.shaped_input(1), last.shaped_input(1)),
+            )
+        )
         for name in {*place.node.input} - self.building.touched - self.network.weights:
             self.building.part(name)
-        entries = {softmax: self._place(softmax).taken("softmax")}
+        entries = {softmax: self._place(softmax).take_node("softmax")}
         made = {name for number in way for name in self.network.nodes[number].output}
         for between in inner:
             inside = self._place(between)
@@ -186,14 +192,14 @@ class _Importer:
                 self.building.part(name)
                 if name not in made:
                     inside.leaves(at, "a mask or bias of the scores: not read")
-            entries[between] = inside.taken("a part of softmax")
+            entries[between] = inside.take_node("a part of softmax")
         logit = matmul_shape(place.shape(0), place.shape(1))
         out = matmul_shape(last.shape(0), last.shape(1))
-        entries[attend] = last.taken("A of an attention", math.prod(out.ranks.values()))
-        entries[first] = place.taken("L of an attention", math.prod(logit.ranks.values()))
+        entries[attend] = last.take_node("A of an attention", math.prod(out.ranks.values()))
+        entries[first] = place.take_node("L of an attention", math.prod(logit.ranks.values()))
         return entries
 
-    def _known(self, at: int) -> bool:
+    def _is_known(self, at: int) -> bool:
         node = self.network.nodes[at]
         return all(name in self.network.shapes for name in (*node.input, *node.output))
 
@@ -203,7 +209,7 @@ class _Importer:
         softmax = False
         while True:
             readers = self.readers.get(self.network.nodes[at].output[0], [])
-            if len(readers) != 1 or not self._known(readers[0]):
+            if len(readers) != 1 or not self._is_known(readers[0]):
                 return None
             made, at = self.network.nodes[at].output[0], readers[0]
             node = self.network.nodes[at]
@@ -224,29 +230,31 @@ class _Importer:
 def _map_node(place: NodePlace) -> AccountEntry:
     kind = place.node.op_type
     if kind == "Pad" and not place.node.input:
-        return place.other("harmless", "pads of the convolutions that read it")
+        return place.pass_node("harmless", "pads of the convolutions that read it")
     if _moves(place):
-        return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
-    why, macs = _not_taken(place)
+        return place.pass_node(
+            "harmless", "addresses" if follow(place) else "addresses what is stored"
+        )
+    why, macs = _omission(place)
     if why:
-        return place.other("not taken", why, macs)
+        return place.pass_node("not taken", why, macs)
     if 0 in place.made:
-        return place.other("harmless", "no elements")
+        return place.pass_node("harmless", "no elements")
     before = len(place.building.pending)
     try:
         return HANDLERS[kind](place)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         del place.building.pending[before:]
         works = None if kind in MULTIPLY else 0
-        return place.other("not taken", "inputs or attributes that no such node has", works)
+        return place.pass_node("not taken", "inputs or attributes that no such node has", works)
 
 
-def _not_taken(place: NodePlace) -> tuple[str, int | None]:
+def _omission(place: NodePlace) -> tuple[str, int | None]:
     """Return why a node is not taken, and its MACs: none if they can't be counted."""
     kind, domain = place.node.op_type, place.node.domain
     if any(True for _ in graphs_of(place.node)):
         works = hides_products(place.node, MULTIPLY | UNCOUNTED)
-        return hidden(place.node), None if works else 0
+        return hidden_nodes(place.node), None if works else 0
     if domain not in DOMAINS:
         return f"a node of the domain {domain}, which isn't known", None
     if kind not in HANDLERS:

@@ -113,7 +113,7 @@ def reduction(
     if len(gone) == len(view.spans):  # what is made has a rank
         if isinstance(source, str) and view.root is building.roots.get(f"{name}.I"):
             building.views.pop(source, None)  # claimed just now, in another form
-        root = building.apart(f"{name}.I", source, "input")
+        root = building.add_copy(f"{name}.I", source, "input")
         whole = fresh(root, (1, *read[1]), (0,))
         source, view = None, SlotView(whole.root, whole.dims[1:], whole.dims[0])
         gone = {span for dim in view.dims for span in dim}
@@ -121,7 +121,7 @@ def reduction(
     sizes = {rank: span.size for span, rank in ranks.items()}
     dims = [[ranks[span] for span in dim if span not in gone] for dim in view.dims]
     made, out = building.output(name, [*dims, [ranks[span] for span in view.fixed]], sizes)
-    use = building.linked(source, ranks, view)
+    use = building.read_linked(source, ranks, view)
     building.add(PendingOperator(name, sizes, (use,), out, "average_pooling"))
     left = tuple(dim for at, dim in enumerate(made.dims[:-1]) if keeps or at not in axes)
     return SlotView(made.root, left, made.dims[-1])
@@ -165,7 +165,7 @@ def _own_image(
 ) -> tuple[Source, SlotView]:
     """Return a tensor of the reader's own; ``keep``: dimensions that are slots at size 1, too."""
     source, shape = operand
-    root = building.apart(f"{name}.I", source)
+    root = building.add_copy(f"{name}.I", source)
     also = {2 + at for at, window in enumerate(windows) if window.length > 1}
     if channels:
         parted = fresh(root, (shape[0], *channels, *shape[2:]), {at + 1 for at in also} or (0,))
@@ -246,7 +246,7 @@ def product(
         return _add_batched_product(building, name, first, second)
     source, view = building.whole(name, first)
     use_of = view
-    view = view.transposed((1, 0)) if turned else view
+    view = view.transpose((1, 0)) if turned else view
     outer, inner = view.dims[:-1], view.dims[-1]
     shared = ranks_of("b", [span for dim in outer[:batch] for span in dim])
     rows = ranks_of("m", [span for dim in outer[batch:] for span in dim])
@@ -255,7 +255,7 @@ def product(
     dims = [[ranks[span] for span in dim] for dim in outer]
     by_dim = [*dims[:batch], [ranks[span] for span in inner]]
     other, columns = _second(building, name, second, by_dim, sizes, alone=not any(dims))
-    use = building.linked(source, ranks, use_of)
+    use = building.read_linked(source, ranks, use_of)
     made, out = building.output(name, [*dims, columns], sizes)
     building.add(PendingOperator(name, sizes, (use, other), out))
     return made if len(second.shape) > 1 else SlotView(made.root, made.dims[:-1], made.dims[-1])
@@ -279,7 +279,7 @@ def _second(
     count = shape[-1] if len(shape) > 1 else 1
     if view is not None and view.shape == shape_given and len(shape) > 1 and not view.fixed:
         if second.turned:
-            view = view.transposed(
+            view = view.transpose(
                 (*range(len(shape_given) - 2), len(shape_given) - 1, len(shape_given) - 2)
             )
         before = len(shape) - 1 - len(dims)
@@ -289,7 +289,7 @@ def _second(
         if fits and (columns or not alone) and not any(view.dims[:before]):
             sizes |= {rank: span.size for span, rank in columns.items()}
             ranks = dict(zip(chain(*known), chain(*dims), strict=True)) | columns
-            return building.linked(source, ranks, view), [*columns.values()]
+            return building.read_linked(source, ranks, view), [*columns.values()]
     columns_own = ["n"] if count > 1 or alone else []
     sizes |= dict.fromkeys(columns_own, count)
     last = [[*dims[-1]], columns_own] if len(shape) > 1 or alone else [[*dims[-1]]]
@@ -332,10 +332,10 @@ def attention(
     lead = [[ranks[span] for span in dim] for dim in view.dims[:-2]]
     keys = building.factor(f"{logit}.K", key[0], [*lead, ["k"], ["c"]], sizes, "input")
     values = building.factor(f"{attend}.V", value[0], [*lead, ["c"], ["d"]], sizes, "input")
-    use = building.linked(source, ranks, view)
+    use = building.read_linked(source, ranks, view)
 
     scores, weights = (
-        building.own(own, [*heads, "m", "c"], sizes, "intermediate")
+        building.read_own(own, [*heads, "m", "c"], sizes, "intermediate")
         for own in (f"{logit}.S", f"{softmax}.P")
     )
     picked = {rank: sizes[rank] for rank in (*heads, "m", "c")}
@@ -353,7 +353,7 @@ def _query(building: WorkloadBuilder, name: str, operand: Given) -> tuple[Source
     if view is not None and view.shape == shape and len(view.dims[-2]) == len(view.dims[-1]) == 1:
         return source, view
     last = len(shape) - 2, len(shape) - 1
-    root = building.apart(name, source, "input")
+    root = building.add_copy(name, source, "input")
     fresh_view = fresh(root, shape, last, building.splits)
     building.claim(source, fresh_view)
     return source, fresh_view

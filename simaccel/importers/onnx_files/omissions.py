@@ -52,7 +52,7 @@ HARMLESS: Final[Mapping[str, str]] = {
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
 
 
-def unread(place: NodePlace) -> Iterator[AccountEntry]:
+def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
         known = one.name in place.building.attributes
@@ -61,7 +61,7 @@ def unread(place: NodePlace) -> Iterator[AccountEntry]:
             yield AccountEntry(name, "not taken", "not read", "attribute")
 
 
-def hidden(node: Proto) -> str:
+def hidden_nodes(node: Proto) -> str:
     """Return the nodes inside of one with a body or branches.
 
     >>> from onnx import helper

@@ -43,7 +43,7 @@ def fold_paddings(
             folded[node.output[0]] = node.input[0], pads
     made = []
     for node in nodes:
-        if _first(node) in folded:
+        if _first_input(node) in folded:
             made.append(_pad_convolution(node, *folded[node.input[0]]))
         elif node.op_type == "Pad" and node.output[0] in folded:
             made.append(copy.deepcopy(node))
@@ -53,7 +53,7 @@ def fold_paddings(
     return made
 
 
-def _first(node: Any) -> str:  # noqa: ANN401 - a node
+def _first_input(node: Any) -> str:  # noqa: ANN401 - a node
     return node.input[0] if node.input and node.op_type == "Conv" else ""
 
 
@@ -62,7 +62,7 @@ def _takes(node: Any, padding: Any) -> bool:  # noqa: ANN401 - nodes
     auto = attribute_of(node, "auto_pad", "NOTSET")
     once = list(node.input).count(padding.output[0]) == 1
     said = auto in {"NOTSET", "VALID", ""}
-    return bool(_first(node) == padding.output[0] and not node.domain and said and once)
+    return bool(_first_input(node) == padding.output[0] and not node.domain and said and once)
 
 
 def _zeros(node: Any, values: Values, ranks: Mapping[str, int]) -> list[int]:  # noqa: ANN401

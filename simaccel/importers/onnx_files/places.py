@@ -27,11 +27,11 @@ class NodePlace:
         """Return the shape of an input."""
         return self.network.shapes[self.node.input[number]]
 
-    def given(self, number: int) -> Given:
+    def shaped_input(self, number: int) -> Given:
         """Return an input with its shape."""
         return self.node.input[number], self.shape(number)
 
-    def alone(self, number: int) -> bool:
+    def is_only_reader(self, number: int) -> bool:
         """Return whether an input is an operator's output that nothing else reads, whole."""
         name, building = self.node.input[number], self.building
         view = building.views.get(name)
@@ -68,12 +68,12 @@ class NodePlace:
             note = AccountEntry(f"{self.name}: {name}", "not taken", why, "tensor", 0, count)
             self.building.notes.append(note)
 
-    def taken(self, become: str, macs: int = 0) -> AccountEntry:
+    def take_node(self, become: str, macs: int = 0) -> AccountEntry:
         """Return the entry of a node that is operators, or a part of one."""
         elements = 0 if macs else self.elements
         return AccountEntry(self.name, "taken", become, self.node.op_type, macs, elements)
 
-    def other(self, how: How, why: str, macs: int | None = 0) -> AccountEntry:
+    def pass_node(self, how: How, why: str, macs: int | None = 0) -> AccountEntry:
         """Return the entry of a node that does nothing, or is left out."""
         return AccountEntry(self.name, how, why, self.node.op_type, macs, self.elements)
 

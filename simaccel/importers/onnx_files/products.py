@@ -34,16 +34,18 @@ def conv(place: NodePlace) -> AccountEntry:
     groups = place.attribute("group", 1) or 1
     macs = place.made[0] * filters * inner * math.prod((*place.made[2:], *reach))
     if len(size) > layers.MOST_WINDOWS:
-        return place.other("not taken", f"a convolution of {len(size)} dimensions", macs)
+        return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", macs)
     windows = windows_of(place, size, tuple(reach))
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
     if place.node.op_type == "FusedConv":
         place.leaves(3, "a sum behind the convolution: not read")
-    place.makes(layers.conv(place.building, place.name, place.given(0), of, windows, weights))
+    place.makes(
+        layers.conv(place.building, place.name, place.shaped_input(0), of, windows, weights)
+    )
     if (kind := place.building.pending[-1].kind) is not None:
-        return place.taken(kind)
-    return place.taken("conv", macs)
+        return place.take_node(kind)
+    return place.take_node("conv", macs)
 
 
 def conv_transpose(place: NodePlace) -> AccountEntry:
@@ -53,16 +55,16 @@ def conv_transpose(place: NodePlace) -> AccountEntry:
     groups = place.attribute("group", 1) or 1
     scattered = math.prod(place.shape(0)) * filters * math.prod(reach)
     if len(size) > layers.MOST_WINDOWS:
-        return place.other("not taken", f"a convolution of {len(size)} dimensions", scattered)
+        return place.pass_node("not taken", f"a convolution of {len(size)} dimensions", scattered)
     phases = [_phases(place, at, length, reach[at]) for at, length in enumerate(size)]
     if math.prod(len(phase.first) for phase in phases) > MOST_PHASES:
-        return place.other("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
+        return place.pass_node("not taken", f"more than {MOST_PHASES} phases of strides", scattered)
     of = Filters(groups, filters, channels // groups)
     before = len(place.building.pending)
-    made = transposed_conv(place.building, place.name, place.given(0), of, phases)
+    made = transposed_conv(place.building, place.name, place.shaped_input(0), of, phases)
     place.makes(made if made.shape == place.made else None)
     added = [math.prod(pending.ranks.values()) for pending in place.building.pending[before:]]
-    return place.taken(f"conv of {len(added)} phases", sum(added))
+    return place.take_node(f"conv of {len(added)} phases", sum(added))
 
 
 def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
@@ -77,7 +79,7 @@ def _phases(place: NodePlace, at: int, size: int, reach: int) -> Phases:
     if auto.startswith("SAME") or place.attribute("output_shape"):
         lacking = max(0, stride * (size - 1) + extra + (reach - 1) * dilation + 1 - made)
         before = lacking // 2 if auto == "SAME_UPPER" else lacking - lacking // 2
-    return Phases.of(made, stride, reach, dilation, before)
+    return Phases.of_dimension(made, stride, reach, dilation, before)
 
 
 def gemm(place: NodePlace) -> AccountEntry:
@@ -86,27 +88,27 @@ def gemm(place: NodePlace) -> AccountEntry:
     turned = bool(place.attribute("transA", 0)), bool(place.attribute("transB", 0))
     factor = _factor(place, second, turned=turned[1])
     place.makes(
-        layers.product(place.building, place.name, place.given(0), factor, turned=turned[0])
+        layers.product(place.building, place.name, place.shaped_input(0), factor, turned=turned[0])
     )
     inner = place.shape(0)[0 if turned[0] else 1]
     if second == 1 and not place.network.weights.issuperset(place.node.input[2:3]):
         place.leaves(2, "a sum that is no bias: not read")
-    return place.taken("gemm", math.prod(place.made) * inner)
+    return place.take_node("gemm", math.prod(place.made) * inner)
 
 
 def matmul(place: NodePlace) -> AccountEntry:
     """Map a matrix product; a second factor without a batch sees all rows as one."""
     second = _SECOND.get(place.node.op_type, 1)
     factor = _factor(place, second)
-    made = layers.product(place.building, place.name, place.given(0), factor)
-    place.makes(made if made.shape == place.made else made.reshaped(place.made))
+    made = layers.product(place.building, place.name, place.shaped_input(0), factor)
+    place.makes(made if made.shape == place.made else made.reshape(place.made))
     inner = place.shape(0)[-1]
-    return place.taken("gemm", math.prod(place.made) * inner)
+    return place.take_node("gemm", math.prod(place.made) * inner)
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
     """Map ONNX Runtime's product whose factors may be transposed."""
-    first, second = place.given(0), place.given(1)
+    first, second = place.shaped_input(0), place.shaped_input(1)
     lead = "abcdefgh"[: max(len(first[1]), len(second[1])) - 2]
     left = "km" if place.attribute("transA", 0) else "mk"
     right = "nk" if place.attribute("transB", 0) else "kn"
@@ -116,7 +118,7 @@ def fused_matmul(place: NodePlace) -> AccountEntry:
     ]
     sizes = whole_sizes(operands)
     place.makes(contraction(place.building, place.name, operands, f"{lead}mn"))
-    return place.taken("gemm", math.prod(sizes.values()))
+    return place.take_node("gemm", math.prod(sizes.values()))
 
 
 def matmul_bits(place: NodePlace) -> AccountEntry:
@@ -128,15 +130,15 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     root = place.building.root(name, "weight", bits=bits)
     weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)
     factor = Factor(weights, "weight", turned=True)
-    made = layers.product(place.building, place.name, place.given(0), factor)
-    place.makes(made if made.shape == place.made else made.reshaped(place.made))
+    made = layers.product(place.building, place.name, place.shaped_input(0), factor)
+    place.makes(made if made.shape == place.made else made.reshape(place.made))
     scales = [scale for scale in place.node.input[2:] if scale]
     shapes = place.network.shapes
     count = sum(math.prod(shapes.get(scale, ())) for scale in scales)
     why = "scales and zero points of blocks are not moved"
     note = AccountEntry(", ".join(scales), "not taken", why, "tensor", 0, count)
     place.building.notes.append(note)
-    return place.taken("gemm", math.prod(place.made) * inner)
+    return place.take_node("gemm", math.prod(place.made) * inner)
 
 
 def matmul_shape(first: Shape, second: Shape) -> Product:
@@ -157,17 +159,17 @@ def matmul_shape(first: Shape, second: Shape) -> Product:
 
 def _factor(place: NodePlace, number: int, *, turned: bool = False) -> Factor:
     kind = place.building.kind_of(place.node.input[number])
-    return Factor(place.given(number), kind, turned=turned)
+    return Factor(place.shaped_input(number), kind, turned=turned)
 
 
 def einsum(place: NodePlace) -> AccountEntry:
     """Map an Einsum: products of two, from the left; each keeps the letters that are needed."""
     lettered = _letters(place)
     if lettered is None:
-        return place.other("not taken", "an equation with a letter twice in a term", None)
+        return place.pass_node("not taken", "an equation with a letter twice in a term", None)
     operands, output = lettered
     if len(operands) == 1:
-        return _of_one(place, operands[0], output)
+        return _map_single_operand(place, operands[0], output)
     macs, building, made = 0, place.building, None
     for number, second in enumerate(operands[1:]):
         first = operands[0] if made is None else made
@@ -183,7 +185,7 @@ def einsum(place: NodePlace) -> AccountEntry:
         macs += math.prod(sizes.values())
         if last:
             place.makes(view if view.shape == place.made else None)
-    return place.taken("einsum", macs)
+    return place.take_node("einsum", macs)
 
 
 def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
@@ -203,10 +205,10 @@ def _letters(place: NodePlace) -> tuple[list[tuple[Given, str]], str] | None:
     output = output.replace("...", wide)
     if any(len({*term}) < len(term) for term in (*terms, output)):
         return None
-    return [(place.given(at), term) for at, term in enumerate(terms)], output
+    return [(place.shaped_input(at), term) for at, term in enumerate(terms)], output
 
 
-def _of_one(place: NodePlace, operand: tuple[Given, str], output: str) -> AccountEntry:
+def _map_single_operand(place: NodePlace, operand: tuple[Given, str], output: str) -> AccountEntry:
     """Map an equation of one operand: a transposition, or a sum."""
     source, letters = operand
     left = [letter for letter in letters if letter in output]
@@ -218,5 +220,5 @@ def _of_one(place: NodePlace, operand: tuple[Given, str], output: str) -> Accoun
         view = place.building.loose(place.node.input[0], f"{place.name}.I")
         view = place.building.view(place.node.input[0]) if view is None else view
     if view is not None and len(view.dims) == len(left):
-        place.makes(view.transposed([left.index(letter) for letter in output]))
-    return place.taken("average_pooling") if gone else place.other("harmless", "addresses")
+        place.makes(view.transpose([left.index(letter) for letter in output]))
+    return place.take_node("average_pooling") if gone else place.pass_node("harmless", "addresses")

@@ -20,23 +20,23 @@ def dequantise(place: NodePlace) -> AccountEntry:
     if view is None:
         return _pass(place)
     _alias(place)
-    return place.other("harmless", "read as it is stored; its factor is applied on the way")
+    return place.pass_node("harmless", "read as it is stored; its factor is applied on the way")
 
 
 def quantise(place: NodePlace) -> AccountEntry:
     """Store what an operator makes in few bits; a pass of its own where others read it, too."""
-    if not place.alone(0):
+    if not place.is_only_reader(0):
         return _pass(place)
     _narrow(place)
-    return place.other("harmless", "rounded as it is stored")
+    return place.pass_node("harmless", "rounded as it is stored")
 
 
 def cast(place: NodePlace) -> AccountEntry:
     """Store what an operator makes in other numbers, or read a tensor as it is stored."""
-    if place.alone(0):
+    if place.is_only_reader(0):
         _narrow(place)
-        return place.other("harmless", "rounded as it is stored")
-    return place.other("harmless", "addresses" if follow(place) else "addresses what is stored")
+        return place.pass_node("harmless", "rounded as it is stored")
+    return place.pass_node("harmless", "addresses" if follow(place) else "addresses what is stored")
 
 
 def _narrow(place: NodePlace) -> None:
@@ -54,6 +54,6 @@ def _alias(place: NodePlace) -> None:
 
 
 def _pass(place: NodePlace) -> AccountEntry:
-    given = [place.given(0)]
+    given = [place.shaped_input(0)]
     place.makes(place.building.vector(place.name, "scale", place.made, given))
-    return place.taken("scale")
+    return place.take_node("scale")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.errors import ABSENT, Fault, InputError
 from simaccel.files.documents import read_bytes
+from simaccel.importers.onnx_files.constant_folder import ConstantFolder
 from simaccel.importers.onnx_files.constants import graphs_of, graphs_within, take_constants
-from simaccel.importers.onnx_files.folding import ConstantFolder
 from simaccel.importers.onnx_files.padding import fold_paddings
 from simaccel.importers.onnx_files.wire import wire_fault
 from simaccel.workload.sizes import MAX_LAYER_SIZE, MAX_OPERATORS, size_faults

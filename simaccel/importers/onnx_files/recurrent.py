@@ -28,7 +28,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
     macs = turns * steps * batch * (inner + hidden) * gates
     if steps > _MOST_STEPS:
         why = f"{steps} steps; at most {_MOST_STEPS} are spelled out"
-        return place.other("not taken", why, macs)
+        return place.pass_node("not taken", why, macs)
     for number in range(_LENGTHS, len(place.node.input)):
         if place.node.input[number] not in place.network.weights:
             place.leaves(number, "lengths of sequences, or states before them: not read")
@@ -43,23 +43,23 @@ def recurrent(place: NodePlace) -> AccountEntry:
                 place.building.part(state)
         if turns == 1 and not first:
             place.makes(SlotView(states[-1].root, ((), *states[-1].dims)), 1)
-    return place.taken("gemms and gates", macs)
+    return place.take_node("gemms and gates", macs)
 
 
 def _steps(place: NodePlace, name: str, shape: Shape, sizes: tuple[int, int]) -> list[SlotView]:
     """Add the steps of one direction; return the states."""
     building, (steps, batch, inner), (gates, hidden) = place.building, shape, sizes
     ahead = Factor((None, (inner, gates)), "weight")
-    projected = layers.product(building, f"{name}.input", (place.given(0)[0], shape), ahead)
+    projected = layers.product(building, f"{name}.input", (place.shaped_input(0)[0], shape), ahead)
     weights = Factor((None, (hidden, gates)), "weight", name=f"{name}.R")
     states: list[SlotView] = []
     for step in range(steps):
         before: Given = (states[-1] if states else None, (batch, hidden))
         summed = layers.product(building, f"{name}.step{step}", before, weights)
-        part = projected.sliced(0, step, 1)
-        row = None if part is None else part.reshaped((batch, gates))
+        part = projected.slice_dim(0, step, 1)
+        row = None if part is None else part.reshape((batch, gates))
         inputs: list[Given] = [(row, (batch, gates)), (summed, (batch, gates))]
         opened = building.vector(f"{name}.gates{step}", "residual", (batch, gates), inputs)
-        both: list[Given] = [(opened.sliced(1, 0, hidden), (batch, hidden)), before]
+        both: list[Given] = [(opened.slice_dim(1, 0, hidden), (batch, hidden)), before]
         states.append(building.vector(f"{name}.state{step}", "product", (batch, hidden), both))
     return states

@@ -50,7 +50,7 @@ class Phases:
     joined: bool
 
     @classmethod
-    def of(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
+    def of_dimension(cls, made: int, stride: int, reach: int, dilation: int, before: int) -> Phases:
         """Return the phases of a dimension; ``before``: positions cut off in front."""
         windows = []
         step = dilation // math.gcd(stride, dilation)
@@ -99,7 +99,7 @@ def transposed_conv(
         lead = [[ranks[span] for span in seen.dims[0]], outer]
         view, slots = _view_of_phase(root, lead, sizes, phases, [phase for phase, _ in way], taps)
         reach += [rank for rank in sizes if rank.startswith("u")]  # the phase, which has one place
-        weights = building.own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
+        weights = building.read_own(f"{label}.W", [*outer, *inner, *reach], sizes, "weight")
         building.add(PendingOperator(label, sizes, (use, weights), SlotUse(root, slots)))
     return view
 

@@ -63,8 +63,8 @@ def unary(place: NodePlace) -> AccountEntry:
 
 def _one_pass(place: NodePlace) -> AccountEntry:
     kind = UNARY.get(place.node.op_type, "scale")
-    place.makes(place.building.vector(place.name, kind, place.made, [place.given(0)]))
-    return place.taken(kind)
+    place.makes(place.building.vector(place.name, kind, place.made, [place.shaped_input(0)]))
+    return place.take_node(kind)
 
 
 def rotary(place: NodePlace) -> AccountEntry:
@@ -96,12 +96,12 @@ def binary(place: NodePlace) -> AccountEntry:
         others.remove(done)
     if not others:
         place.makes(building.vector(place.name, "scale", made, [first]))
-        return place.taken("scale")
+        return place.take_node("scale")
     for at, other in enumerate(others):
         name = f"{place.name}.{at}" if at else place.name
         first = building.vector(name, kind, made, [first, other]), made
     place.makes(building.view(first[0]))
-    return place.taken(kind)
+    return place.take_node(kind)
 
 
 def _widen_operand(place: NodePlace, operands: Sequence[Given], made: Shape) -> Given:
@@ -110,7 +110,7 @@ def _widen_operand(place: NodePlace, operands: Sequence[Given], made: Shape) -> 
     view = place.building.view(source)
     if view is None and isinstance(source, str):
         view = place.building.loose(source, f"{place.name}.A")
-    return None if view is None else view.expanded(made), made
+    return None if view is None else view.expand(made), made
 
 
 def _loneliness(view: SlotView | None) -> int:
@@ -123,9 +123,11 @@ def softmax(place: NodePlace) -> AccountEntry:
     rank, coerced = len(place.made), place.network.opset < _COERCED and not place.node.domain
     axis = int(place.attribute("axis", 1 if coerced else -1)) % rank
     place.makes(
-        _add_along_axes(place, "softmax", (axis, rank if coerced else axis + 1), [place.given(0)])
+        _add_along_axes(
+            place, "softmax", (axis, rank if coerced else axis + 1), [place.shaped_input(0)]
+        )
     )
-    return place.taken("softmax")
+    return place.take_node("softmax")
 
 
 def _add_along_axes(
@@ -139,11 +141,11 @@ def _add_along_axes(
         return place.building.vector(place.name, kind, made, operands, first)
     source = operands[0][0]
     view = place.building.view(source)
-    part = None if view is None or view.shape != made else view.reshaped(wide)
+    part = None if view is None or view.shape != made else view.reshape(wide)
     if part is None:
         place.building.part(source)
     vector = place.building.vector(place.name, kind, wide, [(part, wide)], first)
-    return vector.reshaped(made)
+    return vector.reshape(made)
 
 
 def norm(place: NodePlace) -> AccountEntry:
@@ -152,24 +154,24 @@ def norm(place: NodePlace) -> AccountEntry:
     rank = len(place.made)
     axis = int(place.attribute("axis", -1)) % rank
     most = 3 if kind == "layer_norm" else 2
-    given = [place.given(at) for at in range(min(len(place.node.input), most))]
+    given = [place.shaped_input(at) for at in range(min(len(place.node.input), most))]
     place.makes(_add_along_axes(place, kind, (axis, rank), given))
-    return place.taken(kind)
+    return place.take_node(kind)
 
 
 def skip_norm(place: NodePlace) -> AccountEntry:
     """Map ONNX Runtime's sum with a norm behind it."""
     kind = "rms_norm" if "Simplified" in place.node.op_type else "layer_norm"
     made, building = place.made, place.building
-    inputs = [place.given(0), place.given(1)]
+    inputs = [place.shaped_input(0), place.shaped_input(1)]
     summed = building.vector(f"{place.name}.sum", "residual", made, inputs)
-    gain = [place.given(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
+    gain = [place.shaped_input(2)] if len(place.node.input) > 2 else []  # noqa: PLR2004 - its place
     for number in (3, 4):
         place.leaves(number, "a bias beside a gain: not read")
     both: list[Given] = [(summed, made), *gain]
     place.makes(building.vector(place.name, kind, made, both, len(made) - 1))
     place.makes(summed, 3)
-    return place.taken(f"residual and {kind}")
+    return place.take_node(f"residual and {kind}")
 
 
 def group_norm(place: NodePlace) -> AccountEntry:
@@ -182,20 +184,22 @@ def group_norm(place: NodePlace) -> AccountEntry:
     wide = (made[0] * groups, math.prod(made[1:]) // groups)
     source = place.node.input[0]
     view = place.building.view(source)
-    part = None if view is None else view.reshaped(wide)
+    part = None if view is None else view.reshape(wide)
     if part is None:
         place.building.part(source)
     vector = place.building.vector(place.name, "layer_norm", wide, [(part, wide)], 1)
-    place.makes(vector.reshaped(made))
-    return place.taken("layer_norm")
+    place.makes(vector.reshape(made))
+    return place.take_node("layer_norm")
 
 
 def lp_norm(place: NodePlace) -> AccountEntry:
     """Map a norm along one axis without gain."""
     axis = int(place.attribute("axis", -1)) % len(place.made)
     place.attribute("p")
-    place.makes(place.building.vector(place.name, "rms_norm", place.made, [place.given(0)], axis))
-    return place.taken("rms_norm")
+    place.makes(
+        place.building.vector(place.name, "rms_norm", place.made, [place.shaped_input(0)], axis)
+    )
+    return place.take_node("rms_norm")
 
 
 def batch_norm(place: NodePlace) -> AccountEntry:
@@ -204,15 +208,15 @@ def batch_norm(place: NodePlace) -> AccountEntry:
     A product and a sum by channel have the form of a filter and a bias, which compilers make them.
     """
     made, building = place.made, place.building
-    if place.alone(0) and isinstance(_maker(place), PendingOperator):
+    if place.is_only_reader(0) and isinstance(_maker(place), PendingOperator):
         building.views[place.node.output[0]] = building.views[place.node.input[0]]
         building.touched.add(place.node.input[0])
-        return place.other("harmless", "in the filters and sums before it")
+        return place.pass_node("harmless", "in the filters and sums before it")
     channel: Given = None, (1, made[1], *([1] * (len(made) - 2)))
-    scaled = building.vector(place.name, "product", made, [place.given(0), channel])
+    scaled = building.vector(place.name, "product", made, [place.shaped_input(0), channel])
     shift = f"{place.name}.shift"
     place.makes(building.vector(shift, "residual", made, [(scaled, made), channel]))
-    return place.taken("product and residual")
+    return place.take_node("product and residual")
 
 
 def _maker(place: NodePlace) -> PendingOperator | None:
@@ -227,12 +231,12 @@ def pool(place: NodePlace) -> AccountEntry:
     kind = "average_pooling" if "Average" in place.node.op_type else "pooling"
     size = place.shape(0)[2:]
     if len(size) > layers.MOST_WINDOWS:
-        return place.other("not taken", f"a pooling of {len(size)} dimensions")
+        return place.pass_node("not taken", f"a pooling of {len(size)} dimensions")
     windows = windows_of(place, size, tuple(place.attribute("kernel_shape")))
     for name in ("ceil_mode", "channels_last", "count_include_pad"):
         place.attribute(name)
-    place.makes(layers.pooling(place.building, place.name, kind, place.given(0), windows))
-    return place.taken(kind)
+    place.makes(layers.pooling(place.building, place.name, kind, place.shaped_input(0), windows))
+    return place.take_node(kind)
 
 
 def reduction(place: NodePlace) -> AccountEntry:
@@ -247,13 +251,13 @@ def reduction(place: NodePlace) -> AccountEntry:
     elif len(place.node.input) > 1 and place.node.input[1] in place.network.values:
         axes = [int(axis) for axis in place.network.values[place.node.input[1]].reshape(-1)]
     if not axes and place.attribute("noop_with_empty_axes", 0):
-        place.makes(place.building.vector(place.name, "scale", place.made, [place.given(0)]))
-        return place.taken("scale")
+        place.makes(place.building.vector(place.name, "scale", place.made, [place.shaped_input(0)]))
+        return place.take_node("scale")
     axes = [axis % count for axis in axes or range(count)]
     keeps = len(place.made) == count
-    reduced = layers.reduction(place.building, place.name, place.given(0), axes, keeps=keeps)
+    reduced = layers.reduction(place.building, place.name, place.shaped_input(0), axes, keeps=keeps)
     place.makes(reduced if reduced.shape == place.made else None)
-    return place.taken("average_pooling")
+    return place.take_node("average_pooling")
 
 
 def resize(place: NodePlace) -> AccountEntry:
@@ -268,9 +272,9 @@ def resize(place: NodePlace) -> AccountEntry:
         steps = [had // makes for had, makes in zip(size[2:], made[2:], strict=True)]
         windows = [FilterWindow(n, step, step) for n, step in zip(made[2:], steps, strict=True)]
         place.makes(
-            layers.pooling(building, place.name, "average_pooling", place.given(0), windows)
+            layers.pooling(building, place.name, "average_pooling", place.shaped_input(0), windows)
         )
-        return place.taken("average_pooling")
+        return place.take_node("average_pooling")
     entry, had = _one_pass(place), math.prod(size)
     if size != made:
         why = f"{had} elements, read as the {math.prod(made)} that are made"
@@ -282,4 +286,4 @@ def resize(place: NodePlace) -> AccountEntry:
 def gather(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of weights."""
     place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
-    return place.taken("scale")
+    return place.take_node("scale")

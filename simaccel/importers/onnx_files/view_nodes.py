@@ -39,12 +39,12 @@ def _views(place: NodePlace) -> list[SlotView | None]:
     return [_ONE[kind](place, view)]
 
 
-def _same(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view if view.shape == place.made else view.reshaped(place.made)
+def _reshape_view(place: NodePlace, view: SlotView) -> SlotView | None:
+    return view if view.shape == place.made else view.reshape(place.made)
 
 
 def _expand_node(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view.expanded(place.made)
+    return view.expand(place.made)
 
 
 def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
@@ -57,7 +57,7 @@ def _tile_node(place: NodePlace, view: SlotView) -> SlotView | None:
 
 
 def _transpose_node(place: NodePlace, view: SlotView) -> SlotView | None:
-    return view.transposed(place.attribute("perm") or range(len(view.dims))[::-1])
+    return view.transpose(place.attribute("perm") or range(len(view.dims))[::-1])
 
 
 def _join_parts(place: NodePlace) -> SlotView | None:
@@ -94,7 +94,7 @@ def _slice_node(place: NodePlace, view: SlotView) -> SlotView | None:
             return None
         dim = axis % len(view.dims)
         first, last, _ = slice(start, end).indices(sliced.shape[dim])
-        sliced = sliced.sliced(dim, first, last - first)
+        sliced = sliced.slice_dim(dim, first, last - first)
     return sliced
 
 
@@ -103,7 +103,7 @@ def _split(place: NodePlace, view: SlotView) -> list[SlotView | None]:
     found, at = list[SlotView | None](), 0
     for name in place.node.output:
         size = place.network.shapes[name][axis]
-        found.append(view.sliced(axis, at, size))
+        found.append(view.slice_dim(axis, at, size))
         at += size
     return found
 
@@ -117,19 +117,19 @@ def _pick_position(place: NodePlace, view: SlotView) -> SlotView | None:
     had = view.shape[axis]
     first, size = known[0] % had, len({*known})
     each = len(known) // size
-    part = view.sliced(axis, first, size)
+    part = view.slice_dim(axis, first, size)
     rows = [at % had - first for at in known]
     if part is None or rows != [at // each for at in range(len(known))] or first + size > had:
         return None
     if each > 1:
         wide = (*part.dims[axis], SlotSpan(REPEATED, 0, each))
         part = replace(part, dims=(*part.dims[:axis], wide, *part.dims[axis + 1 :]))
-    return part if part.shape == place.made else part.reshaped(place.made)
+    return part if part.shape == place.made else part.reshape(place.made)
 
 
 _ONE: Final[Mapping[str, Callable[[NodePlace, SlotView], SlotView | None]]] = {
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _same),
-    **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _same),
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _reshape_view),
+    **dict.fromkeys(("Cast", "CastLike", "Identity", "Dropout"), _reshape_view),
     "Expand": _expand_node,
     "Tile": _tile_node,
     "Transpose": _transpose_node,

@@ -44,19 +44,19 @@ class StoredTensor:
     into: tuple[StoredTensor, int, int] | None = None
     distinct: int | None = None
 
-    def stored(self, slot: int) -> int:
+    def slot_size(self, slot: int) -> int:
         """Return the size of a slot with its border of zeros."""
         reached = self.reached.get(slot, 0)
         size = max(self.sizes[slot], reached) if self.made else reached
         return self.before.get(slot, 0) + size
 
-    def inside(self) -> tuple[tuple[int, int], ...]:
+    def find_inside(self) -> tuple[tuple[int, int], ...]:
         """Return where elements that are no zeros around them are, if there are such zeros."""
         found = tuple(
-            (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.stored(at)))
+            (self.before.get(at, 0), min(self.before.get(at, 0) + size, self.slot_size(at)))
             for at, size in enumerate(self.sizes)
         )
-        whole = tuple((0, self.stored(at)) for at in range(len(self.sizes)))
+        whole = tuple((0, self.slot_size(at)) for at in range(len(self.sizes)))
         return () if found == whole else found
 
     def keep(self) -> None:
@@ -110,7 +110,7 @@ class SlotView:
         """Whether elements come several times."""
         return any(span.slot == REPEATED for dim in self.dims for span in dim)
 
-    def expanded(self, shape: Shape) -> SlotView | None:
+    def expand(self, shape: Shape) -> SlotView | None:
         """Return the view with dimensions of size 1, or none, repeated to a shape."""
         dims = ((),) * (len(shape) - len(self.dims)) + self.dims
         sizes = (1,) * (len(shape) - len(self.dims)) + self.shape
@@ -127,11 +127,11 @@ class SlotView:
         """Return whether a span is all of its slot."""
         return span.start == 0 and span.size == self.root.sizes[span.slot]
 
-    def transposed(self, order: Sequence[int]) -> SlotView:
+    def transpose(self, order: Sequence[int]) -> SlotView:
         """Return the view with its dimensions in another order."""
         return replace(self, dims=tuple(self.dims[at] for at in order))
 
-    def reshaped(self, shape: Shape) -> SlotView | None:
+    def reshape(self, shape: Shape) -> SlotView | None:
         """Return the view with its spans grouped to other dimensions, if none has to be cut."""
         spans = [span for dim in self.dims for span in dim if span.size > 1]
         loose = tuple(
@@ -152,7 +152,7 @@ class SlotView:
             dims.append(tuple(group))
         return None if spans else SlotView(self.root, tuple(dims), (*self.fixed, *loose))
 
-    def sliced(self, dim: int, start: int, size: int) -> SlotView | None:
+    def slice_dim(self, dim: int, start: int, size: int) -> SlotView | None:
         """Return a part of a dimension that is one span."""
         if size == self.shape[dim]:
             return self
@@ -204,7 +204,7 @@ class SlotUse:
 
     def settle(self, ranks: Mapping[str, int]) -> None:
         """Make room for what is read beside what is made."""
-        root, slots = self._at()
+        root, slots = self._root_slots()
         for slot, (terms, start) in slots.items():
             end = start + AffineDimension(terms).size(ranks)
             root.before[slot] = max(root.before.get(slot, 0), -start)
@@ -212,14 +212,14 @@ class SlotUse:
 
     def operand(self, ranks: Mapping[str, int]) -> Operand:
         """Return the operand, once all uses are settled."""
-        root, slots = self._at()
+        root, slots = self._root_slots()
         dims = tuple(AffineDimension(slots[at][0]) for at in range(len(root.sizes)))
         starts = tuple(slots[at][1] + root.before.get(at, 0) for at in range(len(root.sizes)))
         shape = tuple(dim.size(ranks) for dim in dims)
-        whole = tuple(root.stored(at) for at in range(len(root.sizes)))
+        whole = tuple(root.slot_size(at) for at in range(len(root.sizes)))
         return Operand(root.name, dims, () if shape == whole else starts)
 
-    def _at(self) -> tuple[StoredTensor, dict[int, tuple[Terms, int]]]:
+    def _root_slots(self) -> tuple[StoredTensor, dict[int, tuple[Terms, int]]]:
         root, slots = self.root, dict(self.slots)
         while root.into is not None:
             root, slot, offset = root.into
@@ -238,7 +238,7 @@ def ranks_of(letter: str, group: Sequence[SlotSpan]) -> dict[SlotSpan, str]:
     return {span: letter if len(group) == 1 else f"{letter}{at}" for at, span in enumerate(group)}
 
 
-def joined(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:
+def join_views(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView | None:
     """Return views of whole tensors put one behind the other along a dimension, if they can be."""
     first = views[0]
     slots = [view.dims[axis] for view in views]
@@ -248,7 +248,7 @@ def joined(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView
         and all(map(view.is_whole, view.spans))
         and len(view.dims[axis]) == 1
         and view.dims[axis][0].slot == first.dims[axis][0].slot
-        and _others(view, axis) == _others(first, axis)
+        and _other_dims(view, axis) == _other_dims(first, axis)
         for view in views
         if first.dims[axis]
     )
@@ -263,5 +263,5 @@ def joined(root: StoredTensor, views: Sequence[SlotView], axis: int) -> SlotView
     return SlotView(root, (*first.dims[:axis], (SlotSpan(slot, 0, at),), *first.dims[axis + 1 :]))
 
 
-def _others(view: SlotView, axis: int) -> tuple[tuple[SlotSpan, ...], ...]:
+def _other_dims(view: SlotView, axis: int) -> tuple[tuple[SlotSpan, ...], ...]:
     return tuple(dim for at, dim in enumerate(view.dims) if at != axis)

@@ -184,10 +184,10 @@ class _Reading:
         """Yield what became of each field."""
         traced = self.text("run_presets", "UseRamulatorTrace").lower() == "true"
         for section, values in self.sections.items():
-            taken, harmless = self._known(section)
+            taken, harmless = self._known_fields(section)
             kinds = [section] if section in _OFF else [*_OFF]
             for kind in kinds:
-                yield from self._switched(section, kind)
+                yield from self._disabled_fields(section, kind)
             if section in _OFF:
                 continue
             if traced:
@@ -198,7 +198,7 @@ class _Reading:
             ]
             yield from account_keys(present, taken, harmless, within=section, macs=0)
 
-    def _known(self, section: str) -> tuple[list[str], dict[str, str]]:
+    def _known_fields(self, section: str) -> tuple[list[str], dict[str, str]]:
         """Return the fields of a section that are taken, and those that change nothing."""
         harmless = dict(_HARMLESS.get(section, {}))
         if section == "run_presets":
@@ -213,7 +213,7 @@ class _Reading:
         harmless |= dict.fromkeys((*_MEMORIES, "Bandwidth"), unlimited)
         return [*_SIDES, "Dataflow"], harmless
 
-    def _switched(self, section: str, kind: str) -> Iterator[AccountEntry]:
+    def _disabled_fields(self, section: str, kind: str) -> Iterator[AccountEntry]:
         """Yield the entries of fields that do nothing while their switches are off.
 
         Older files have them among the presets; in a section of their own are no others.

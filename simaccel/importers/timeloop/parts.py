@@ -102,18 +102,18 @@ class TimeloopReading:
             self.refuse(root, described, "a mapping with `subtree`, `nodes`, or `arithmetic`")
             return []
         if isinstance(described.get("nodes"), list):
-            return list(self._listed(described["nodes"], _Where(f"{root}.nodes"))[0])
+            return list(self._read_list(described["nodes"], _Where(f"{root}.nodes"))[0])
         if "arithmetic" in described:
             return list(self._oldest(described, root))
         if isinstance(described.get("subtree"), list):
-            return list(self._nested(described, _Where(root)))
+            return list(self._read_nested(described, _Where(root)))
         self.refuse(
             root, ", ".join(map(str, described)) or ABSENT, "`subtree`, `nodes` or `arithmetic`"
         )
         return []
 
-    def _nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
-        inside = where.within(node)
+    def _read_nested(self, node: Mapping[str, Any], where: _Where) -> Iterator[TimeloopPart]:
+        inside = where.enter(node)
         self._account(node)
         for at, local in enumerate(_list(node.get("local"))):
             path = f"{where.path}.local[{at}]"
@@ -128,9 +128,9 @@ class TimeloopReading:
                 self.refuse(path, branch, "a mapping with `name`, `local` and `subtree`")
                 continue
             count = _count(branch)
-            yield from self._nested(branch, inside.at(path, count))
+            yield from self._read_nested(branch, inside.move_to(path, count))
 
-    def _listed(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
+    def _read_list(self, nodes: list[Any], where: _Where) -> tuple[list[TimeloopPart], _Where]:
         """Return the parts of a list, and where what follows it stands."""
         parts: list[TimeloopPart] = []
         for at, node in enumerate(nodes):
@@ -138,19 +138,19 @@ class TimeloopReading:
             if not isinstance(node, Mapping):
                 self.refuse(path, node, "a !Component, !Container, !Parallel or !Hierarchical")
                 continue
-            spread = self._spread(node, where.at(path, 1))
+            spread = self._spread(node, where.move_to(path, 1))
             if node.get("tag") == "Nothing":
                 continue
             if "class" in node:
                 part = self._part(node, path, spread)
                 parts += [part] if part else []
-                where = spread.at(where.path, 1)
+                where = spread.move_to(where.path, 1)
             elif isinstance(node.get("nodes"), list):
-                inner, after = self._listed(node["nodes"], spread.at(f"{path}.nodes", 1))
+                inner, after = self._read_list(node["nodes"], spread.move_to(f"{path}.nodes", 1))
                 parts += inner
-                where = (spread if node.get("tag") == "Parallel" else after).at(where.path, 1)
+                where = (spread if node.get("tag") == "Parallel" else after).move_to(where.path, 1)
             else:
-                where = spread.within(node).at(where.path, 1)
+                where = spread.enter(node).move_to(where.path, 1)
                 self._account(node)
         return parts, where
 
@@ -206,7 +206,7 @@ class TimeloopReading:
         if kind == "other":
             return part
         own = own if isinstance(own, Mapping) else {}
-        return self._meshed(replace(part, instances=self._instances(part, own)), own)
+        return self._split_mesh(replace(part, instances=self._instances(part, own)), own)
 
     def _instances(self, part: TimeloopPart, own: Mapping[str, Any]) -> int:
         """Return how many of a part there are: its attribute counts those in all."""
@@ -218,7 +218,7 @@ class TimeloopReading:
             self.refuse(path, given, f"{part.instances}, as its name or what it is in says")
         return given
 
-    def _meshed(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
+    def _split_mesh(self, part: TimeloopPart, own: Mapping[str, Any]) -> TimeloopPart:
         """Return a part with its columns, which either side of a mesh says."""
         if part.columns is not None:
             return part
@@ -294,12 +294,12 @@ class _Where:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     columns: int | None = None
 
-    def within(self, node: Mapping[str, Any]) -> _Where:
+    def enter(self, node: Mapping[str, Any]) -> _Where:
         own = node.get("attributes")
         found = {**self.attributes, **(own if isinstance(own, Mapping) else {})}
         return _Where(self.path, self.count, found, self.columns)
 
-    def at(self, path: str, count: int) -> _Where:
+    def move_to(self, path: str, count: int) -> _Where:
         return _Where(path, self.count * count, self.attributes, self.columns)
 
 

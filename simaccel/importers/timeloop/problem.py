@@ -156,14 +156,16 @@ def _shape(
 def _with_rank(shape: Mapping[str, Any], old: str, new: str) -> Mapping[str, Any]:
     """Return a shape with a rank of another name."""
 
-    def renamed(part: Any) -> Any:  # noqa: ANN401 - lists of names
-        return [renamed(one) for one in part] if isinstance(part, list) else part_of.get(part, part)
+    def rename_part(part: Any) -> Any:  # noqa: ANN401 - lists of names
+        if isinstance(part, list):
+            return [rename_part(name) for name in part]
+        return part_of.get(part, part)
 
     part_of = {old: new}
     spaces = [
-        {**space, "projection": renamed(space["projection"])} for space in shape["data_spaces"]
+        {**space, "projection": rename_part(space["projection"])} for space in shape["data_spaces"]
     ]
-    return {**shape, "dimensions": renamed(shape["dimensions"]), "data_spaces": spaces}
+    return {**shape, "dimensions": rename_part(shape["dimensions"]), "data_spaces": spaces}
 
 
 def _instance(problem: Mapping[Any, Any], source: str) -> Mapping[Any, Any]:

@@ -248,7 +248,7 @@ def _runtime(layer: DescribedLayer, run: DataflowTimes, reading: DirectiveReadin
         out, into = _offchip_needs(run.counts)
         slowest = np.maximum(out // bandwidth // 2, into // bandwidth // 2)
         delays = np.maximum(times.delays(top), slowest)
-        cycles: Ints = (top.of(top.costs.occurrences)[:, None] * delays).sum(axis=0)
+        cycles: Ints = (top.valid_values(top.costs.occurrences)[:, None] * delays).sum(axis=0)
         return cycles
     moved = sum(run.counts[f"{role}_l2_write"] for role in ("input", "filter"))
     moved += output_elements(layer)
@@ -265,8 +265,10 @@ def _bandwidths(run: DataflowTimes, reading: DirectiveReading) -> dict[str, Colu
     """Return the bandwidths that would hide all transfers, in elements per cycle."""
     top, times = run.top, run.times
     compute = np.maximum(times.steps(top).compute, 1)
-    needed = np.maximum(top.of(top.costs.arriving), top.of(top.costs.leaving))[:, None]
-    weights = top.of(top.costs.occurrences)[:, None]
+    needed = np.maximum(top.valid_values(top.costs.arriving), top.valid_values(top.costs.leaving))[
+        :, None
+    ]
+    weights = top.valid_values(top.costs.occurrences)[:, None]
     average = (weights * needed // compute).sum(axis=0) / max(top.total, 1)
     peak = (needed // compute).max(axis=0, initial=0)
     offchip: Ints = peak * 0
@@ -284,7 +286,7 @@ def _bandwidths(run: DataflowTimes, reading: DirectiveReading) -> dict[str, Colu
 def _delays(run: DataflowTimes) -> dict[str, Column]:
     """Return the least, most and mean cycles of a step at the outermost level."""
     step = run.times.steps(run.top)
-    weights = run.top.of(run.top.costs.occurrences)
+    weights = run.top.valid_values(run.top.costs.occurrences)
     found: dict[str, Column] = {}
     parts = {"ingress": step.ingress, "egress": step.egress, "compute": np.maximum(step.compute, 1)}
     for name, values in parts.items():

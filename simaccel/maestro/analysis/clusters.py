@@ -88,7 +88,7 @@ def levels_of(
     """
     kept = [at for at, node in enumerate(way) if isinstance(node, Keep) and node.level == PE]
     border = kept[0] if kept else len(way)
-    outside, spreads, inside = _sorted(way[:border])
+    outside, spreads, inside = _split_way(way[:border])
     lanes = [node for node in way[border:] if isinstance(node, Spread)]
     laned = {lane.rank for lane in lanes}
     rounds = [node for node in way[border:] if isinstance(node, Loop) and node.rank in laned]
@@ -128,7 +128,7 @@ def points_of(levels: Sequence[Level], bandwidth: int, latency: int, cycles_per_
     )
 
 
-def written(levels: Sequence[Level]) -> str:
+def directives_text(levels: Sequence[Level]) -> str:
     """Return levels as directives, over outputs."""
     found: list[str] = []
     for at, one in enumerate(levels):
@@ -149,7 +149,7 @@ def _axes(seen: BoundOperator) -> Axes:
     return found
 
 
-def _sorted(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop]]:
+def _split_way(way: Sequence[Node]) -> tuple[list[Loop], list[Spread], list[Loop]]:
     """Return loops outside of spreads, spreads, and loops inside that can't stand outside."""
     spreads = [one for one in way if isinstance(one, Spread)]
     first = way.index(spreads[0]) if spreads else len(way)

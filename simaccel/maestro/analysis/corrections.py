@@ -34,7 +34,7 @@ def effects(
     by_correction: Effects = {}
     kept = analysed.figures(point)
     for name, correction in CORRECTIONS.items():
-        reading = correction.undone(analysed.reading)
+        reading = correction.undo(analysed.reading)
         try:
             other = analyse_layer(
                 analysed.layer, analysed.dataflow, [hardware[point]], reading

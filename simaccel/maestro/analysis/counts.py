@@ -59,18 +59,18 @@ def l1_writes(invocation: Invocation, role: Role, known: dict[int, int]) -> int:
     """
     if id(invocation) not in known:
         delivered, occurrences = (
-            invocation.of(invocation.costs.delivered[role]),
-            invocation.of(invocation.costs.occurrences),
+            invocation.valid_values(invocation.costs.delivered[role]),
+            invocation.valid_values(invocation.costs.occurrences),
         )
         if invocation.shares:
-            inside, is_cycled = _written_inside(invocation, role, known)
-            held = np.maximum(invocation.of(invocation.costs.held[role]), 1)
+            inside, is_cycled = _inner_writes(invocation, role, known)
+            held = np.maximum(invocation.valid_values(invocation.costs.held[role]), 1)
             delivered = np.where(is_cycled, inside, _part(inside, delivered, held))
         known[id(invocation)] = exact_sum(occurrences, delivered)
     return known[id(invocation)]
 
 
-def _written_inside(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
+def _inner_writes(one: Invocation, role: Role, known: dict[int, int]) -> tuple[Ints, Bools]:
     """Return what the sub-clusters of each case write if all is new; whether they change tiles."""
     written: Ints = np.zeros(len(one.cases), dtype=np.int64)
     is_cycled: Bools = np.zeros(len(one.cases), dtype=bool)
@@ -92,7 +92,7 @@ def _part(whole: Ints, part: Ints, of: Ints) -> Ints:
 def _cycles(one: Invocation, role: Role) -> bool:
     """Whether an invocation goes through several tiles of an input."""
     later = ~one.starts
-    if (one.of(one.costs.delivered[role])[later] > 0).any():
+    if (one.valid_values(one.costs.delivered[role])[later] > 0).any():
         return True
     return any(_cycles(each, role) for share in one.shares for each in share.invocations)
 
@@ -123,7 +123,7 @@ def resident_tiles(layer: DescribedLayer, level: OutputLevel) -> Mapping[Role, i
         border = again[0] if again else len(level.maps)
         whole = {directive.dim: level.sizes[directive.dim] for directive in level.maps}
         sizes = {
-            directive.dim: whole[directive.dim] if at > border else _covered(level, at)
+            directive.dim: whole[directive.dim] if at > border else _covered_positions(level, at)
             for at, directive in enumerate(level.maps)
         }
         is_cut = any(at < border and level.maps[at].dim in dims for at in moving)
@@ -180,10 +180,10 @@ def _loops(layer: DescribedLayer, role: Role) -> frozenset[str]:
 
 
 def _iterates(level: OutputLevel, at: int) -> bool:
-    return _covered(level, at) < level.sizes[level.maps[at].dim]
+    return _covered_positions(level, at) < level.sizes[level.maps[at].dim]
 
 
-def _covered(level: OutputLevel, at: int) -> int:
+def _covered_positions(level: OutputLevel, at: int) -> int:
     """Positions of a dimension that one step of all sub-clusters covers."""
     one = level.maps[at]
     units = level.units if one.spatial else 1

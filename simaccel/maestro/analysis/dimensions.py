@@ -73,7 +73,7 @@ def dimensions_of(
     """Return the directives of a group's operators, from the outside in."""
     found: list[Dimension] = []
     for outside, leaf in paths(group.tree):
-        seen = space.seen(leaf.operator)
+        seen = space.bound_operator(leaf.operator)
         found += _dimensions(space, seen, outside, leaf, accelerator)
     return tuple(found)
 
@@ -96,7 +96,7 @@ def _dimensions(
         way += [_Step((rank,), 1, size, "") for rank, size in sizes.items() if size > 1]
     dimensions = []
     for at, step in enumerate(way):
-        if isinstance(step, Keep) or not any(_moved(space, step, view) for _, view in seen.uses):
+        if isinstance(step, Keep) or not any(_is_moved(space, step, view) for _, view in seen.uses):
             continue
         couplings = tuple(
             _coupling(space, seen, way, at, number) for number in range(len(seen.uses))
@@ -164,7 +164,7 @@ def _lanes(sizes: Mapping[str, int], lanes: int) -> list[_Step]:
     return [*rounds, *([_Step(ranks, 1, min(elements, lanes), "lanes")] if ranks else [])]
 
 
-def _moved(space: IterationSpace, step: _Step, view: TensorView) -> bool:
+def _is_moved(space: IterationSpace, step: _Step, view: TensorView) -> bool:
     """Return whether the ranks of a step move a tensor's tile."""
     return bool((space.moves(view) | view.names) & {*step.ranks})
 
@@ -177,11 +177,11 @@ def _coupling(
     assert isinstance(step, _Step)  # noqa: S101 - narrows the type
     is_sum = number == len(seen.inputs)
     end, level = _home(way, at, name)
-    is_moved = _moved(space, step, view)
+    is_moved = _is_moved(space, step, view)
     inside = [
         node
         for node in way[at + 1 : end]
-        if isinstance(node, _Step) and not node.where and _moved(space, node, view)
+        if isinstance(node, _Step) and not node.where and _is_moved(space, node, view)
     ]
     effect: Effect
     if step.where:
@@ -226,7 +226,7 @@ def dram_bytes_of(space: IterationSpace, group: Group) -> dict[str, int]:
     moved: dict[str, int] = {}
     untold: set[str] = set()
     for outside, leaf in leaves:
-        seen = space.seen(leaf.operator)
+        seen = space.bound_operator(leaf.operator)
         for number, (name, view) in enumerate(seen.uses):
             tensor = tensor_of(name)
             plain = all(len(dim) == 1 and dim[0][1] == 1 for dim in view.terms)

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from simaccel.errors import ABSENT, Fault, InputError, require_none, suggest
-from simaccel.numbers import BYTE
+from simaccel.numbers import BYTE, Element
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simaccel.hardware import Accelerator
     from simaccel.hardware.quantity import Rate
 
-ELEMENT_BYTES: Final = 2
-"""Bytes of an element where an accelerator counts bytes."""
+PLAIN: Final[tuple[Element, Element]] = ((2 * BYTE, ""), (2 * BYTE, ""))
+"""The operands of a MAC where nobody says their numbers: of 2 bytes."""
 UNLIMITED: Final = 2**31 - 1
 """What the tool takes where a hardware file says nothing."""
 _MOST = UNLIMITED
@@ -102,10 +104,11 @@ def parse_hardware(text: str, source: str = "hardware") -> DirectiveHardware:
     )
 
 
-def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
-    """Return what the analysis knows of an accelerator with a spatial array; elements of 2 bytes.
+def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -> DirectiveHardware:
+    """Return what the analysis knows of an accelerator with a spatial array.
 
-    The buffer's NoC stands for the NoC of all cluster levels.
+    ``operands``: what is multiplied, which says how fast a PE is, and by its widest how many
+    elements the ways bring. The buffer's NoC stands for the NoC of all cluster levels.
 
     Raises:
         NotSpatialError: the array is systolic.
@@ -116,19 +119,20 @@ def hardware_of(accelerator: Accelerator) -> DirectiveHardware:
     allowed = "nothing beside the DRAM: the analysis of directives has one way off the chip"
     beside = (name for name in accelerator.every_backing if name != "dram")
     require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
+    bits = max(width for width, _ in operands)
     offchip = accelerator.bytes_per_cycle
     return DirectiveHardware(
         pes=array.rows * array.cols,
-        noc_bandwidth=(_elements(accelerator.distribution_rate),),
+        noc_bandwidth=(_elements(accelerator.distribution_rate, bits),),
         noc_latency=(accelerator.lead_latency_cycles,),
-        offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip / ELEMENT_BYTES)),
+        offchip_bandwidth=UNLIMITED if offchip is None else max(1, int(offchip * BYTE / bits)),
         simd_lanes=array.vectors * array.lanes,
-        cycles_per_mac=array.cycles_per_mac(((ELEMENT_BYTES * BYTE, ""),) * 2),
+        cycles_per_mac=array.cycles_per_mac(operands),
     )
 
 
-def _elements(rate: Rate) -> int:
-    """Return the whole elements per cycle of a rate in bytes, at least one."""
+def _elements(rate: Rate, bits: int) -> int:
+    """Return the elements of so many bits that a rate in bytes brings a cycle, at least one."""
     if rate.unlimited:
         return UNLIMITED
-    return max(1, int(rate.exact() / ELEMENT_BYTES))
+    return max(1, int(rate.exact() * BYTE / bits))

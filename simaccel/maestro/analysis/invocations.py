@@ -41,7 +41,7 @@ class AnyLevel(Protocol):
 OneLevel = TypeVar("OneLevel", bound=AnyLevel)
 
 
-def _passed_on(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
+def _pass_up(costs: CaseCosts, shares: Sequence[InvocationShare], valid: Ints) -> CaseCosts:
     """Let through what sub-clusters can't do inside: sums that aren't added, data sent again.
 
     Clusters have no memory of their own, so what is not multicast inside of one comes once for
@@ -116,7 +116,7 @@ class Invocation:
         """Steps of the invocation: occurrences of all valid cases."""
         return int(self.costs.occurrences[self.cases].sum())
 
-    def of(self, values: Ints) -> Ints:
+    def valid_values(self, values: Ints) -> Ints:
         """Return the values of the valid cases."""
         found: Ints = values[self.cases]
         return found
@@ -133,7 +133,7 @@ class Invocation:
 
     def sum_valid(self, values: Ints) -> int:
         """Add up what the valid cases move."""
-        return exact_sum(self.of(self.costs.occurrences), self.of(values))
+        return exact_sum(self.valid_values(self.costs.occurrences), self.valid_values(values))
 
     @property
     def first_leaf(self) -> Invocation:
@@ -176,7 +176,7 @@ class Invocations(Generic[OneLevel]):
             shares: tuple[InvocationShare, ...] = ()
             if depth + 1 < len(self.levels):
                 shares = tuple(self._share(depth, inner, valid) for inner in costs.inside)
-                costs = _passed_on(costs, shares, valid)
+                costs = _pass_up(costs, shares, valid)
             invocation = self.known[key] = Invocation(depth, dict(sizes), costs, shares, valid)
         return invocation
 

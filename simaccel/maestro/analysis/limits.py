@@ -61,7 +61,7 @@ def _level(
     for invocation in invocations:
         weight, step = weights[id(invocation)], times.steps(invocation)
         parts = [part[:, point] for part in (step.compute, step.ingress, step.egress)]
-        counts = invocation.of(invocation.costs.occurrences) * weight
+        counts = invocation.valid_values(invocation.costs.occurrences) * weight
         is_start = invocation.starts
         longest = np.argmax(np.array(parts), axis=0)
         delays = times.delays(invocation)[:, point]
@@ -73,7 +73,8 @@ def _level(
             )
         cycles[CAUSES[3]] += int((counts * (delays - hidden)).sum())
         needed = np.maximum(
-            invocation.of(invocation.costs.arriving), invocation.of(invocation.costs.leaving)
+            invocation.valid_values(invocation.costs.arriving),
+            invocation.valid_values(invocation.costs.leaving),
         )
         compute = np.maximum(parts[0], 1)
         peak = max(peak, int((needed // compute).max(initial=0)))
@@ -94,7 +95,7 @@ def _longest(
     """Return what is inside of each case and takes longest, with how often it happens."""
     if not invocation.shares:
         return []
-    counts = invocation.of(invocation.costs.occurrences)
+    counts = invocation.valid_values(invocation.costs.occurrences)
     cycles = np.full((len(invocation.shares), len(invocation.cases)), -1)
     for row, share in enumerate(invocation.shares):
         if share.invocations:

@@ -77,11 +77,11 @@ class PaperTraffic:
         ]
         self.cases = Cases(level.maps, steps)
         self.place = level.maps.index(level.spatial)
-        self.active = self.cases.of(self.place, "active")
+        self.active = self.cases.field_of(self.place, "active")
         places = range(len(level.maps))
-        self.own = {level.maps[at].dim: self.cases.of(at, "size") for at in places}
+        self.own = {level.maps[at].dim: self.cases.field_of(at, "size") for at in places}
         spatial = level.spatial
-        self.last = self.own | {spatial.dim: self.cases.of(self.place, "last")}
+        self.last = self.own | {spatial.dim: self.cases.field_of(self.place, "last")}
         step = min(spatial.offset, spatial.size)
         self.union = self.own | {spatial.dim: (self.active - 1) * step + self.last[spatial.dim]}
         self.has_last = (self.last[spatial.dim] != self.own[spatial.dim]) & (self.active > 1)
@@ -90,9 +90,9 @@ class PaperTraffic:
         """Return the loops that move a tensor's tile."""
         return frozenset(dim for axis in self.axes[role] for dim in axis[:2] if dim)
 
-    def fetched(self, role: Role) -> Ints:
+    def fetched_elements(self, role: Role) -> Ints:
         """Return the elements of an input that come from above."""
-        return self.distinct(role) if self.rules.multicast else self.delivered(role)
+        return self.distinct(role) if self.rules.multicast else self.delivered_elements(role)
 
     def distinct(self, role: Role) -> Ints:
         """Return the new elements of an input, each once however many sub-clusters take it."""
@@ -103,14 +103,14 @@ class PaperTraffic:
         is_apart = self.level.spatial.dim in self.dims("output") or self.rules.reduction
         return np.ones_like(self.active) if is_apart else self.active
 
-    def delivered(self, role: Role) -> Ints:
+    def delivered_elements(self, role: Role) -> Ints:
         """Return the elements of an input that all active sub-clusters together take in."""
         usual = self._new(role, self.own, is_union=False)
         last = self._new(role, self.last, is_union=False)
         found: Ints = (self.active - self.has_last) * usual + self.has_last * last
         return found
 
-    def held(self, role: Role) -> Ints:
+    def held_elements(self, role: Role) -> Ints:
         """Return the elements of all active sub-clusters' tiles, each counted for itself."""
         usual, last = self._volume(role, self.own), self._volume(role, self.last)
         found: Ints = (self.active - self.has_last) * usual + self.has_last * last
@@ -144,7 +144,7 @@ class PaperTraffic:
         """Return the MACs of the first sub-cluster."""
         return self._work(self.own)
 
-    def inside(self) -> tuple[InnerSizes, InnerSizes]:
+    def inner_work(self) -> tuple[InnerSizes, InnerSizes]:
         """Return the work of the last sub-cluster where it is smaller, and of the others."""
         dims = [one.dim for one in self.cases.maps]
         return (
@@ -164,19 +164,19 @@ class PaperTraffic:
     def _work(self, sizes: Mapping[str, Ints]) -> Ints:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
         for one in self.cases.maps:
-            found = found * self._counted(one.dim, sizes)
+            found = found * self._count_positions(one.dim, sizes)
         return found
 
     def _volume(self, role: Role, sizes: Mapping[str, Ints]) -> Ints:
         found: Ints = np.ones(self.cases.count, dtype=np.int64)
         for axis in self.axes[role]:
             if role == "output":
-                found = found * self._counted(axis[0], sizes)
+                found = found * self._count_positions(axis[0], sizes)
             else:
                 found = found * _Tiles(sizes).span(axis)
         return found
 
-    def _counted(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
+    def _count_positions(self, dim: str, sizes: Mapping[str, Ints]) -> Ints:
         """Positions of a dimension; without the stride, as many outputs as rows less the filter."""
         axis = next((one for one in self.axes["input"] if one[0] == dim and one[1]), None)
         if self.rules.stride or axis is None:
@@ -207,14 +207,16 @@ class PaperTraffic:
         wraps, whole = self._wraps(places), self._volume(role, sizes)
         new: Ints = np.zeros_like(whole)
         for place in places:
-            moved = self._moved(role, place, sizes, is_union=is_union)
+            moved = self._new_elements(role, place, sizes, is_union=is_union)
             new = np.where(cases.changing == place, np.where(wraps, whole, moved), new)
         if self.rules.wrapped:
             is_outside = (np.array(places)[:, None] != cases.changing).all(axis=0)
             new = np.where(is_outside & wraps, whole, new)
         return np.where(cases.changing < 0, whole, new)
 
-    def _moved(self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool) -> Ints:
+    def _new_elements(
+        self, role: Role, place: int, sizes: Mapping[str, Ints], *, is_union: bool
+    ) -> Ints:
         """New elements where one map alone has moved: all but what its last tile had, too."""
         directive = self.cases.maps[place]
         units = self.level.units if directive.spatial else 1
@@ -229,14 +231,14 @@ class PaperTraffic:
             span = now.span(axis)
             shift = step * np.minimum(axis[2], sizes[axis[1]]) if axis[1] else step
             if directive.dim == axis[1]:
-                span = span - _still_there(axis, before.sizes, sizes, step)
+                span = span - _reused_rows(axis, before.sizes, sizes, step)
             elif directive.dim == axis[0]:
                 span = np.maximum(span - np.maximum(before.span(axis) - shift, 0), 0)
             moved = moved * span
         return moved
 
 
-def _still_there(
+def _reused_rows(
     axis: Axis, before: Mapping[str, Ints], now: Mapping[str, Ints], step: int
 ) -> Ints:
     """Return the positions of a row that a tile had before its filter moved on by ``step``.
@@ -293,9 +295,9 @@ def paper_costs(
     return CaseCosts(
         occurrences=traffic.cases.occurrences,
         is_start=traffic.cases.changing < 0,
-        fetched={role: traffic.fetched(role) for role in INPUTS},
-        delivered={role: traffic.delivered(role) for role in INPUTS},
-        held={role: traffic.held(role) for role in INPUTS},
+        fetched={role: traffic.fetched_elements(role) for role in INPUTS},
+        delivered={role: traffic.delivered_elements(role) for role in INPUTS},
+        held={role: traffic.held_elements(role) for role in INPUTS},
         leaving=leaving,
         returning=returning,
         merged=merged,
@@ -304,6 +306,6 @@ def paper_costs(
         macs=traffic.macs(),
         critical=traffic.critical(),
         active=traffic.active,
-        inside=traffic.inside(),
+        inside=traffic.inner_work(),
         tiles={role: traffic.tile(role) for role in ROLES},
     )

@@ -58,7 +58,7 @@ def passes_of(
     )
     again, passes = repeats_of(space, seen, way), []
     for name in ["online"] if shared else names:
-        cost: Passes = accelerator.sfu.chosen(steps[name], steps[name].merged)
+        cost: Passes = accelerator.sfu.choose_form(steps[name], steps[name].merged)
         for sizes, blocks in sizes_of_blocks(space, seen, way):
             elements = math.prod(sizes[rank] for rank in seen.ranks)
             passes.append(Pass(cost.passes, elements, again * blocks))
@@ -92,7 +92,7 @@ def _corrections(
     assert isinstance(seen.operator, Vector)  # noqa: S101 - narrows the type
     axis, steps = space.axes[seen.name], VECTORS[seen.operator.kind].steps
     rescale, divide = (
-        accelerator.sfu.chosen(steps[name], None).passes for name in ("rescale", "divide")
+        accelerator.sfu.choose_form(steps[name], None).passes for name in ("rescale", "divide")
     )
     for reader in space.operators:
         if seen.output.name not in reader.names or axis not in reader.reduced:

@@ -49,7 +49,7 @@ class Correction:
     says: str
     field: str
 
-    def undone(self, reading: DirectiveReading) -> DirectiveReading:
+    def undo(self, reading: DirectiveReading) -> DirectiveReading:
         """Return a reading without this correction."""
         if hasattr(reading, self.field):
             return replace(reading, **{self.field: False})  # type: ignore[arg-type]

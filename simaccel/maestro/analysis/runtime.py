@@ -67,7 +67,7 @@ def operator_times(
     every = [way for ways in leaves.values() for way, _ in ways]
     times = []
     for name, ways in leaves.items():
-        seen = space.seen(name)
+        seen = space.bound_operator(name)
         if isinstance(seen.operator, Vector):
             times.append(_vector_time(space, seen, ways, every, accelerator))
         elif isinstance(accelerator.array, ArraySpec):
@@ -137,7 +137,7 @@ def _clusters_time(
                 blocks + count,
             )
             largest = max(
-                largest, (clusters.written(levels), without), key=lambda written: written[1]
+                largest, (clusters.directives_text(levels), without), key=lambda written: written[1]
             )
     number = f"{blocks:,} blocks: " if blocks > 1 else ""
     if any(clusters.is_uneven(way) for way, _ in leaves):
@@ -174,7 +174,7 @@ def _folds_time(
     for way, leaf in leaves:
         for block, count in blocks_of(space, seen, way).items():
             blocks[block, leaf.stationarity or "ws"] += count
-    directed = [_directed(seen.name, *block, array) for block in blocks]
+    directed = [_direct_layer(seen.name, *block, array) for block in blocks]
     runtimes = [
         column.columns["runtime_cycles"] for column in analyse(directed, _points(seen, accelerator))
     ]
@@ -219,7 +219,7 @@ def blocks_of(space: IterationSpace, seen: BoundOperator, way: Way) -> dict[Bloc
     return dict(found)
 
 
-def _directed(
+def _direct_layer(
     name: str, block: Block, stationarity: Stationarity, array: ArraySpec
 ) -> DirectedLayer:
     sizes = dict(zip("MKN", block, strict=True))

@@ -102,7 +102,7 @@ class Cases:
             self.chosen.append(-(-at // inner) % len(one))
         self.index = {one.dim: place for place, one in enumerate(maps)}
 
-    def of(self, place: int, field: str) -> Ints:
+    def field_of(self, place: int, field: str) -> Ints:
         """Return a field of the state of the map at this place, for each case.
 
         A dimension that is mapped twice has the state of its last map, but counts both.
@@ -116,29 +116,35 @@ class Cases:
     @cached_property
     def positions(self) -> Ints:
         """Position of each map (rows) in each case."""
-        return np.array([self.of(place, "position") for place in range(len(self.maps))])
+        return np.array([self.field_of(place, "position") for place in range(len(self.maps))])
 
     @cached_property
     def edges(self) -> Bools:
         """Whether each map (rows) is at an edge in each case."""
-        return np.array([self.of(place, "edge") for place in range(len(self.maps))], dtype=bool)
+        return np.array(
+            [self.field_of(place, "edge") for place in range(len(self.maps))], dtype=bool
+        )
 
     @cached_property
     def partials(self) -> Bools:
         """Whether the last active sub-cluster has a smaller tile of each map (rows)."""
-        return np.array([self.of(place, "partial") for place in range(len(self.maps))], dtype=bool)
+        return np.array(
+            [self.field_of(place, "partial") for place in range(len(self.maps))], dtype=bool
+        )
 
     @cached_property
     def unrolled(self) -> Bools:
         """Whether one tile holds all of each map's dimension (rows)."""
-        return np.array([self.of(place, "unrolled") for place in range(len(self.maps))], dtype=bool)
+        return np.array(
+            [self.field_of(place, "unrolled") for place in range(len(self.maps))], dtype=bool
+        )
 
     @cached_property
     def occurrences(self) -> Ints:
         """Times that each case occurs in the invocation."""
         found = np.ones(self.count, dtype=np.int64)
         for place in range(len(self.maps)):
-            found = found * self.of(place, "count")
+            found = found * self.field_of(place, "count")
         return found
 
     @cached_property

@@ -95,8 +95,8 @@ class InvocationTimes:
             self._kept.append(one)
             self._steps[id(one)] = StepTimes(
                 compute=self._compute(one),
-                ingress=self.transfer(one, one.of(one.costs.arriving)),
-                egress=self.transfer(one, one.of(one.costs.leaving)),
+                ingress=self.transfer(one, one.valid_values(one.costs.arriving)),
+                egress=self.transfer(one, one.valid_values(one.costs.leaving)),
             )
         return self._steps[id(one)]
 
@@ -108,18 +108,18 @@ class InvocationTimes:
             for share in one.shares:
                 inner = np.array([self.active_pes(inside) for inside in share.invocations] or [0.0])
                 active = active + inner[share.at] * share.units
-            active = np.where(active == 0, one.of(one.costs.active), active)
-            weights = one.of(one.costs.occurrences)
+            active = np.where(active == 0, one.valid_values(one.costs.active), active)
+            weights = one.valid_values(one.costs.occurrences)
             self._active[id(one)] = float((active * weights).sum() / max(one.total, 1))
         return self._active[id(one)]
 
     def _occurrences(self, one: Invocation) -> Ints:
-        found: Ints = one.of(one.costs.occurrences)[:, None]
+        found: Ints = one.valid_values(one.costs.occurrences)[:, None]
         return found
 
     def _compute(self, one: Invocation) -> Ints:
         if not one.shares:
-            critical = one.of(one.costs.critical)[:, None]
+            critical = one.valid_values(one.costs.critical)[:, None]
             return -(-critical * self.points.cycles_per_mac // self.points.simd_lanes)
         found = np.zeros((len(one.cases), self.points.count), dtype=np.int64)
         for share in one.shares:

@@ -21,7 +21,7 @@ class PartShare:
     start: int
     size: int | None
 
-    def of(self, pieces: Mapping[int, int]) -> dict[int, int]:
+    def branch_pieces(self, pieces: Mapping[int, int]) -> dict[int, int]:
         """Return the branch's part of pieces (count by size)."""
         found: Counter[int] = Counter()
         for size, count in pieces.items():
@@ -59,7 +59,7 @@ def pieces_of(
         if isinstance(node, Loop) and node.rank in pieces:
             pieces[node.rank] = cut(pieces[node.rank], node.tile)
         elif isinstance(node, PartShare) and node.rank in pieces:
-            pieces[node.rank] = node.of(pieces[node.rank])
+            pieces[node.rank] = node.branch_pieces(pieces[node.rank])
     return pieces
 
 

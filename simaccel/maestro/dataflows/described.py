@@ -186,15 +186,15 @@ class Evaluator:
         elif isinstance(term, SizeNode):
             if term.dim.text in sizes:
                 return sizes[term.dim.text]
-            self.fault(term.dim, term.dim.text, f"a declared dimension; {_listed(sizes)}")
+            self.fault(term.dim, term.dim.text, f"a declared dimension; {_choices_text(sizes)}")
         elif term.text in self.constants:
             return self.constants[term.text]
         else:
-            self.fault(term, term.text, f"a number or a constant; {_listed(self.constants)}")
+            self.fault(term, term.text, f"a number or a constant; {_choices_text(self.constants)}")
         return 1
 
 
-def _listed(known: Mapping[str, int]) -> str:
+def _choices_text(known: Mapping[str, int]) -> str:
     return f"one of {', '.join(known)}" if known else "there is none"
 
 
@@ -266,11 +266,11 @@ def _sound_layers(
 
 def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | None:
     kind = _kind(node, evaluator)
-    dimensions = _only(node, DimensionsNode, evaluator)
+    dimensions = _single_member(node, DimensionsNode, evaluator)
     if kind is None or dimensions is None:
         _values(dimensions, evaluator)
         return None
-    stride_node = _only(node, StrideNode, evaluator)
+    stride_node = _single_member(node, StrideNode, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
         evaluator.fault(stride_node, "Stride behind Dimensions", "Stride before Dimensions")
     sizes = _sizes(kind, dimensions, evaluator)
@@ -291,7 +291,7 @@ def _values(node: DimensionsNode | None, evaluator: Evaluator) -> None:
 
 
 def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
-    found = _only(node, TypeNode, evaluator)
+    found = _single_member(node, TypeNode, evaluator)
     if found is None:
         return None
     for kind in LAYER_KINDS:
@@ -301,7 +301,9 @@ def _kind(node: Layer, evaluator: Evaluator) -> LayerKind | None:
     return None
 
 
-def _only(node: Layer, member: type[_AnyMember], evaluator: Evaluator) -> _AnyMember | None:
+def _single_member(
+    node: Layer, member: type[_AnyMember], evaluator: Evaluator
+) -> _AnyMember | None:
     """Return the one member of its kind."""
     name = member.keyword
     found = [one for one in node.members if isinstance(one, member)]

@@ -68,8 +68,8 @@ def complete(layer: DescribedLayer, dataflow: Dataflow, pes: int) -> tuple[Clust
     levels = []
     for depth, own in enumerate(written):
         units = clusters[depth - 1] if depth else pes // prod(clusters)
-        maps = _unrolled(layer, sizes, _inherited(above, _by_inputs(own)))
-        maps = tuple(_strided(layer, directive, is_top=depth == 0) for directive in maps)
+        maps = _unroll_maps(layer, sizes, _inherit_maps(above, _by_inputs(own)))
+        maps = tuple(_shorten_map(layer, directive, is_top=depth == 0) for directive in maps)
         levels.append(ClusterLevel(maps, dict(sizes), units))
         above = maps
         known = {directive.dim: directive for directive in maps}
@@ -98,13 +98,13 @@ def _by_inputs(maps: list[DimMap]) -> list[DimMap]:
     return found
 
 
-def _inherited(above: tuple[DimMap, ...], own: list[DimMap]) -> list[DimMap]:
+def _inherit_maps(above: tuple[DimMap, ...], own: list[DimMap]) -> list[DimMap]:
     mapped = {one.dim for one in own}
     missing = [replace(one, spatial=False) for one in above if one.dim not in mapped]
     return [*reversed(missing), *own]
 
 
-def _unrolled(
+def _unroll_maps(
     layer: DescribedLayer, sizes: Mapping[str, int], maps: list[DimMap]
 ) -> tuple[DimMap, ...]:
     mapped = {one.dim for one in maps}
@@ -112,7 +112,7 @@ def _unrolled(
     return (*maps, *(DimMap(dim, sizes[dim], sizes[dim]) for dim in missing))
 
 
-def _strided(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
+def _shorten_map(layer: DescribedLayer, one: DimMap, *, is_top: bool) -> DimMap:
     """Shorten a map of Y or X to what its outputs read, where the stride isn't 1."""
     stride = layer.stride_of(one.dim)
     if one.dim not in SLIDING or not layer.slides or stride == 1:

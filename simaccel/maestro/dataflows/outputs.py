@@ -88,7 +88,7 @@ def _of_outputs(
     rows, reach = known[dim], known[SLIDING[dim]]
     at = maps.index(rows)
     filter_rows = level.sizes[SLIDING[dim]]
-    if outputs == 1 and rows.spatial and reach.spatial and _alike(rows, reach):
+    if outputs == 1 and rows.spatial and reach.spatial and _is_alike(rows, reach):
         maps[at] = DimMap(OUTPUT_OF[dim], 1, 1)
         return maps
     if filter_rows == 1 and rows.spatial and reach.spatial:
@@ -100,7 +100,7 @@ def _of_outputs(
         )
     stride = layer.stride_of(dim)
     if stride > 1:  # completion has made the tile a whole number of outputs
-        held = _held(rows.size, filter_rows, stride)
+        held = _held_outputs(rows.size, filter_rows, stride)
         step = held
     else:
         held, step = rows.size - filter_rows + 1, rows.offset
@@ -108,12 +108,12 @@ def _of_outputs(
     return maps
 
 
-def _held(rows: int, filter_rows: int, stride: int) -> int:
+def _held_outputs(rows: int, filter_rows: int, stride: int) -> int:
     """Return the outputs of a tile of rows from which those that no filter reads are left out."""
     if stride > filter_rows:
         return rows // filter_rows
     return (rows - filter_rows) // stride + 1
 
 
-def _alike(rows: DimMap, reach: DimMap) -> bool:
+def _is_alike(rows: DimMap, reach: DimMap) -> bool:
     return (rows.size, rows.offset) == (reach.size, reach.offset)

@@ -59,7 +59,7 @@ class Directives:
     layers: tuple[DirectedLayer, ...]
     notes: tuple[Fault, ...] = ()
 
-    def only(self, layer: str | None) -> Directives:
+    def select_layer(self, layer: str | None) -> Directives:
         """Return one of the layers alone; InputError if there is none of this name."""
         known = {one.name: one for one in self.layers}
         shapes = {name: one.layer.shape() for name, one in known.items()}
@@ -199,7 +199,7 @@ class _Reader:
                 self._map(directive, node)
         if self.layer.up != (1, 1):
             note = "an analysis as a CONV, as the tool's: up-sampling is --workload's alone"
-            self.notes.append(self._at(self.block.block, "TRCONV", note))
+            self.notes.append(self._fault_at(self.block.block, "TRCONV", note))
         for depth, (maps, nodes) in enumerate(self._levels()):
             self._level(depth, maps, nodes)
         if len(self.evaluator.faults) == known:
@@ -239,7 +239,7 @@ class _Reader:
             self._fault(node, f"({dim_map.size},{dim_map.offset})", allowed)
         elif dim_map.size > size:
             note = f"at most {size}, all of {dim_map.dim}, to fill a tile"
-            self.notes.append(self._at(node.size, dim_map.size, note))
+            self.notes.append(self._fault_at(node.size, dim_map.size, note))
 
     def _level(self, depth: int, maps: Sequence[DimMap], nodes: Sequence[Node]) -> None:
         where: Node = nodes[0] if nodes else self.block.block
@@ -249,24 +249,24 @@ class _Reader:
             self._fault(where, "a Cluster with nothing inside", "maps behind each Cluster")
             return
         named = [node for node in nodes if isinstance(node, MapDirective)]
-        self._once(maps, named)
+        self._refuse_repeats(maps, named)
         spatial = [node for directive, node in zip(maps, named, strict=True) if directive.spatial]
         if not spatial:
             self._fault(where, ABSENT, "a SpatialMap at each level")
         for node in spatial[_MOST_SPATIAL:]:
             self._fault(node, "a third SpatialMap", f"at most {_MOST_SPATIAL} at a level")
-        self._coupled(maps, named)
+        self._check_coupling(maps, named)
 
-    def _once(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
+    def _refuse_repeats(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
         seen: set[str] = set()
         for one, node in zip(maps, nodes, strict=True):
             dim = OF_INPUT.get(one.dim, one.dim)
             if dim in seen:
                 note = "each dimension once at a level; the released tool takes its last state"
-                self.notes.append(self._at(node.dim, one.dim, note))
+                self.notes.append(self._fault_at(node.dim, one.dim, note))
             seen.add(dim)
 
-    def _coupled(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
+    def _check_coupling(self, maps: Sequence[DimMap], nodes: Sequence[MapDirective]) -> None:
         """Refuse what the tool can't know: Y' without R, and dimensions of no input below."""
         dims = {directive.dim for directive in maps}
         coupled = couplings(self.layer)
@@ -296,10 +296,12 @@ class _Reader:
                     nodes[0],
                 )
                 allowed = f"at least {known[reach].size}, as the map of {reach} has, for an output"
-                self.notes.append(self._at(at, f"{known[dim].size} positions of {dim}", allowed))
+                self.notes.append(
+                    self._fault_at(at, f"{known[dim].size} positions of {dim}", allowed)
+                )
 
     def _fault(self, node: Node, value: object, allowed: str) -> None:
-        self.evaluator.faults.append(self._at(node, value, allowed))
+        self.evaluator.faults.append(self._fault_at(node, value, allowed))
 
-    def _at(self, node: Node, value: object, allowed: str) -> Fault:
+    def _fault_at(self, node: Node, value: object, allowed: str) -> Fault:
         return Fault(self.evaluator.file, f"{node.place}{self.suffix}", value, allowed)

@@ -97,7 +97,7 @@ def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) 
     work = [Loop(rank, 1) for rank, size in nest.sizes.items() if size > 1]
     keeps = [Keep(operand.tensor, PE, 2) for _, operand in operands_of(operator)]
     tree: list[Node] = [
-        *_buffered(operator, nest, array),
+        *_add_keeps(operator, nest, array),
         *nest.spreads,
         *nest.inside,
         *keeps,
@@ -176,7 +176,7 @@ def _units(level: OutputLevel) -> int:
     return min(level.units, -(-level.sizes[one.dim] // one.size))
 
 
-def _buffered(operator: Einsum, nest: _Nest, array: SpatialArraySpec) -> list[Node]:
+def _add_keeps(operator: Einsum, nest: _Nest, array: SpatialArraySpec) -> list[Node]:
     """Put the keeps of the buffer among the loops outside.
 
     A tensor is used again by the outermost loop that doesn't move it while a loop inside does: it

@@ -60,13 +60,13 @@ class _Builder:
 
     def description(self, tree: _Tree) -> Description:
         makers = {"constant": self._constant, "network": self._network}
-        items = self._each(_trees(tree), makers, len(self.text))
+        items = self._build_children(_trees(tree), makers, len(self.text))
         return Description(
             cast("tuple[ConstantNode | NetworkBlock, ...]", items),
-            at_end=self._before(len(self.text)),
+            at_end=self._comments_before(len(self.text)),
         )
 
-    def _each(
+    def _build_children(
         self,
         trees: Sequence[_Tree],
         makers: Mapping[str, Callable[[_Tree, int], Node]],
@@ -85,8 +85,10 @@ class _Builder:
     def _network(self, tree: _Tree, limit: int) -> NetworkBlock:  # noqa: ARG002 - as all makers
         node = self._header(NetworkBlock(_label(tree), ()), tree)
         end = _brace(tree, "RBRACE")
-        layers = self._each(_trees(tree), {"layer": self._layer}, end)
-        return replace(node, layers=cast("tuple[Layer, ...]", layers), at_end=self._before(end))
+        layers = self._build_children(_trees(tree), {"layer": self._layer}, end)
+        return replace(
+            node, layers=cast("tuple[Layer, ...]", layers), at_end=self._comments_before(end)
+        )
 
     def _layer(self, tree: _Tree, limit: int) -> Layer:  # noqa: ARG002 - as all makers
         node = self._header(Layer(_label(tree), ()), tree)
@@ -97,8 +99,10 @@ class _Builder:
             "dimensions": self._entries,
             "dataflow": self._dataflow,
         }
-        members = self._each(_trees(tree), makers, end)
-        return replace(node, members=cast("tuple[Member, ...]", members), at_end=self._before(end))
+        members = self._build_children(_trees(tree), makers, end)
+        return replace(
+            node, members=cast("tuple[Member, ...]", members), at_end=self._comments_before(end)
+        )
 
     def _type(self, tree: _Tree, limit: int) -> TypeNode:
         return self._leaf(TypeNode(_name(tree.children[0])), tree, limit)
@@ -118,9 +122,9 @@ class _Builder:
             "map": self._map,
             "cluster": self._cluster,
         }
-        found = self._each(_trees(tree), makers, end)
+        found = self._build_children(_trees(tree), makers, end)
         directives = cast("tuple[MapDirective | ClusterDirective, ...]", found)
-        return replace(node, directives=directives, at_end=self._before(end))
+        return replace(node, directives=directives, at_end=self._comments_before(end))
 
     def _map(self, tree: _Tree, limit: int) -> MapDirective:
         keyword, size, offset, dim = tree.children
@@ -134,8 +138,8 @@ class _Builder:
 
     def _leaf(self, node: _AnyNode, tree: _Tree, limit: int) -> _AnyNode:
         """Return a node of one line its comments: those before and inside, and one behind."""
-        above = self._before(tree.meta.end_pos)
-        behind = self._behind(tree.meta.end_line, limit)
+        above = self._comments_before(tree.meta.end_pos)
+        behind = self._comment_behind(tree.meta.end_line, limit)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
     def _header(self, node: _AnyNode, tree: _Tree) -> _AnyNode:
@@ -143,11 +147,11 @@ class _Builder:
         brace = next(one for one in _tokens(tree) if one.type == "LBRACE")
         inner = _trees(tree)
         limit = _start(inner[0]) if inner else _brace(tree, "RBRACE")
-        above = self._before(brace.start_pos or 0)
-        behind = self._behind(brace.line or 0, limit)
+        above = self._comments_before(brace.start_pos or 0)
+        behind = self._comment_behind(brace.line or 0, limit)
         return replace(node, place=_place(tree), above=above, behind=behind)
 
-    def _before(self, position: int) -> tuple[str, ...]:
+    def _comments_before(self, position: int) -> tuple[str, ...]:
         """Take the comments that start before a position."""
         found = []
         while self.next < len(self.comments) and self.comments[self.next].start < position:
@@ -155,7 +159,7 @@ class _Builder:
             self.next += 1
         return tuple(found)
 
-    def _behind(self, line: int, limit: int) -> str:
+    def _comment_behind(self, line: int, limit: int) -> str:
         """Take the comment that follows in the same line, before what comes next."""
         if self.next == len(self.comments):
             return ""

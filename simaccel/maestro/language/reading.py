@@ -197,10 +197,10 @@ class _Recovery:
         if not self._follows_skipped(token):
             text = ABSENT if at_end else str(token)
             line, column = self._end() if at_end else (token.line, token.column)
-            self._note(line, column, text, self._allowed(parser, token))
+            self._note(line, column, text, self._allowed_text(parser, token))
         if len(self.faults) >= _MOST_FAULTS:
             return False
-        if self._inserted(parser, token):
+        if self._insert_missing(parser, token):
             return True
         self.skipped.append((token.line or 1, token.column or 1))
         self._skipped_to = -1 if at_end else self._skip_block(parser, token)
@@ -227,31 +227,31 @@ class _Recovery:
             return False
         return not self.blank[self._skipped_to : token.start_pos].strip()
 
-    def _inserted(self, parser: InteractiveParser, token: Token) -> bool:
+    def _insert_missing(self, parser: InteractiveParser, token: Token) -> bool:
         """Go on with what was meant: a keyword misspelt, or a bracket or comma forgotten."""
         meant = _misspelt(parser, token)
         if meant:
             parser.feed_token(Token.new_borrow_pos(meant, WORDS[meant], token))
             return True
-        forgotten = _forgotten(parser, token)
+        forgotten = _missing_bracket(parser, token)
         if forgotten:
             parser.feed_token(Token.new_borrow_pos(forgotten, "", token))
-            parser.feed_token(_as_accepted(parser, token))
+            parser.feed_token(_read_dimension(parser, token))
         return forgotten is not None
 
-    def _allowed(self, parser: InteractiveParser, token: Token) -> str:
-        meant, forgotten = _misspelt(parser, token), _forgotten(parser, token)
-        accepted = _accepted(parser)
+    def _allowed_text(self, parser: InteractiveParser, token: Token) -> str:
+        meant, forgotten = _misspelt(parser, token), _missing_bracket(parser, token)
+        accepted = _accepted_terminals(parser)
         if meant:
             return f"did you mean {WORDS[meant]!r}?"
         if token.type == "$END" and "RBRACE" in accepted:
-            return f"'}}' for each open '{{', the last of them in line {self._opened()}"
+            return f"'}}' for each open '{{', the last of them in line {self._open_brace_line()}"
         if forgotten:
             return f"{WORDS[forgotten]} before it"
         choices = sorted({WORDS[kind] for kind in accepted if kind in WORDS} - {"';'"})
         return f"one of {', '.join(choices)}" if len(choices) > 1 else "".join(choices)
 
-    def _opened(self) -> int:
+    def _open_brace_line(self) -> int:
         """Return the line of the last brace that nothing closes."""
         lines: list[int] = []
         for number, line in enumerate(self.blank.splitlines(), 1):
@@ -271,7 +271,7 @@ class _Recovery:
         self.faults.append(Fault(self.source, where, value, allowed))
 
 
-def _accepted(parser: InteractiveParser) -> set[str]:
+def _accepted_terminals(parser: InteractiveParser) -> set[str]:
     """Return the terminals that can come next."""
     found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
     return found
@@ -279,25 +279,27 @@ def _accepted(parser: InteractiveParser) -> set[str]:
 
 def _misspelt(parser: InteractiveParser, token: Token) -> str | None:
     """Return the keyword that a word nearly is, if one can stand here."""
-    accepted = _accepted(parser)
+    accepted = _accepted_terminals(parser)
     words = {WORDS[kind]: kind for kind in KEYWORDS if kind in accepted}
     close = get_close_matches(str(token), words, n=1, cutoff=0.7)
     return words[close[0]] if close and token.type not in words.values() else None
 
 
-def _forgotten(parser: InteractiveParser, token: Token) -> str | None:
+def _missing_bracket(parser: InteractiveParser, token: Token) -> str | None:
     """Return the bracket or comma that would let this token follow."""
-    accepted = _accepted(parser)
+    accepted = _accepted_terminals(parser)
     for kind in INSERTED:
         if kind in accepted:
             trial = parser.copy()  # type: ignore[no-untyped-call]
             trial.feed_token(Token(kind, ""))
-            if _as_accepted(trial, token).type in _accepted(trial):
+            if _read_dimension(trial, token).type in _accepted_terminals(trial):
                 return kind
     return None
 
 
-def _as_accepted(parser: InteractiveParser, token: Token) -> Token:
+def _read_dimension(parser: InteractiveParser, token: Token) -> Token:
     """Return a word as the name of a dimension where only such a name can stand."""
-    is_name = token.type == "LABEL" and "DIM" in _accepted(parser) and _DIM.fullmatch(token)
+    is_name = (
+        token.type == "LABEL" and "DIM" in _accepted_terminals(parser) and _DIM.fullmatch(token)
+    )
     return Token.new_borrow_pos("DIM", str(token), token) if is_name else token

@@ -199,17 +199,17 @@ def _lines(description: Description) -> Iterator[str]:
         if isinstance(item, NetworkBlock):
             yield from _network(item)
         else:
-            yield from _above(item, "")
-            yield f"Constant {item.name} {item.value};{_behind(item)}"
+            yield from _comments_above(item, "")
+            yield f"Constant {item.name} {item.value};{_comment_behind(item)}"
     yield from description.at_end
 
 
 def _network(network: NetworkBlock) -> Iterator[str]:
-    yield from _above(network, "")
-    yield f"Network {network.name} {{{_behind(network)}"
+    yield from _comments_above(network, "")
+    yield f"Network {network.name} {{{_comment_behind(network)}"
     for layer in network.layers:
-        yield from _above(layer, "  ")
-        yield f"  Layer {layer.name} {{{_behind(layer)}"
+        yield from _comments_above(layer, "  ")
+        yield f"  Layer {layer.name} {{{_comment_behind(layer)}"
         for member in layer.members:
             yield from _member(member)
         yield from (f"    {one}" for one in layer.at_end)
@@ -219,19 +219,19 @@ def _network(network: NetworkBlock) -> Iterator[str]:
 
 
 def _member(member: Member) -> Iterator[str]:
-    yield from _above(member, "    ")
+    yield from _comments_above(member, "    ")
     if isinstance(member, TypeNode):
-        yield f"    Type: {member.kind}{_behind(member)}"
+        yield f"    Type: {member.kind}{_comment_behind(member)}"
     elif isinstance(member, DataflowBlock):
-        yield f"    Dataflow {{{_behind(member)}"
+        yield f"    Dataflow {{{_comment_behind(member)}"
         for directive in member.directives:
-            yield from _above(directive, "      ")
-            yield f"      {_directive(directive)}{_behind(directive)}"
+            yield from _comments_above(directive, "      ")
+            yield f"      {_directive(directive)}{_comment_behind(directive)}"
         yield from (f"      {comment}" for comment in member.at_end)
         yield "    }"
     else:
         entries = ", ".join(f"{entry.dim}: {entry.value}" for entry in member.entries)
-        yield f"    {member.keyword} {{ {entries} }}{_behind(member)}"
+        yield f"    {member.keyword} {{ {entries} }}{_comment_behind(member)}"
 
 
 def _directive(one: MapDirective | ClusterDirective) -> str:
@@ -241,9 +241,9 @@ def _directive(one: MapDirective | ClusterDirective) -> str:
     return f"Cluster({one.units}{letter});"
 
 
-def _above(node: Node, indent: str) -> Iterator[str]:
+def _comments_above(node: Node, indent: str) -> Iterator[str]:
     yield from (f"{indent}{comment}" for comment in node.above)
 
 
-def _behind(node: Node) -> str:
+def _comment_behind(node: Node) -> str:
     return f" {node.behind}" if node.behind else ""

@@ -11,7 +11,7 @@ from simaccel.workload.names import renamed_use, tensor_of
 Rename = Callable[[str], str]
 
 
-def renamed(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
+def rename_keeps(mapping: Mapping, in_group: Callable[[Group], Rename]) -> Mapping:
     """Return a mapping whose keeps have other names, group by group.
 
     What is kept around groups has the name that the first of them that knows another gives it.

@@ -25,10 +25,10 @@ class NoCommonDigitsError(Exception):
     """Chips are divided in two ways of which neither refines the other."""
 
 
-def refined(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
+def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
     """Yield the digits that an axis falls into at other strides, the most significant first.
 
-    >>> list(refined(ChipAxis(1, 64), {8, 1}))
+    >>> list(refine_digits(ChipAxis(1, 64), {8, 1}))
     [(8, 8), (1, 8)]
 
     Raises:
@@ -123,7 +123,7 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
         yield LayoutStep("all_reduce", digits, chip_layout)
     for moved in (_swap_then_gather(chip_layout, read), _gather(chip_layout, read)):
         stages = [chip_layout, *(step.behind for step in moved), read]
-        if all(map(_together, stages, stages[1:], (*(step.digits for step in moved), ()))):
+        if all(map(_have_together, stages, stages[1:], (*(step.digits for step in moved), ()))):
             yield from moved
             return
 
@@ -133,22 +133,22 @@ def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     kept = [_common(own, its) for own, its in zip(have.dims, read.dims, strict=True)]
     rest = {digit for dim, n in zip(have.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
-    found: list[LayoutStep] = []
+    steps: list[LayoutStep] = []
     if swapped := rest & more:
         dims = tuple(
             (
                 *own[:n],
-                *_in(its[n:], swapped),
+                *_select_digits(its[n:], swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
             for own, its, n in zip(have.dims, read.dims, kept, strict=True)
         )
         have = ChipLayout(dims)
-        found.append(LayoutStep("all_to_all", _sort_digits(swapped), have))
+        steps.append(LayoutStep("all_to_all", _sort_digits(swapped), have))
     if gathered := rest - more:
         dims = tuple(tuple(digit for digit in dim if digit not in gathered) for dim in have.dims)
-        found.append(LayoutStep("all_gather", _sort_digits(gathered), ChipLayout(dims)))
-    return found
+        steps.append(LayoutStep("all_gather", _sort_digits(gathered), ChipLayout(dims)))
+    return steps
 
 
 def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
@@ -158,15 +158,15 @@ def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
     return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
 
 
-def _together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bool:
+def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bool:
     """Return whether chips that differ in ``digits`` alone have together what each is to have.
 
     >>> halves, sixths = ((ChipAxis(1, 2),),), ((ChipAxis(2, 3), ChipAxis(1, 2)),)
-    >>> _together(ChipLayout(halves), ChipLayout(sixths), ())  # chip 1 has no second sixth
+    >>> _have_together(ChipLayout(halves), ChipLayout(sixths), ())  # chip 1 has no second sixth
     False
     """
     pairs = list(zip(before.dims, behind.dims, strict=True))
-    shape = [math.prod(one.size for dim in pair for one in dim) for pair in pairs]
+    shape = [math.prod(digit.size for dim in pair for digit in dim) for pair in pairs]
     others = _digits((*before.dims, *behind.dims)) - set(digits)
     members = _chips(digits)
     for first in _chips(others):
@@ -202,7 +202,7 @@ def _digits(dims: Sequence[Digits]) -> set[ChipAxis]:
     return {one for dim in dims for one in dim}
 
 
-def _in(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
+def _select_digits(digits: Digits, chosen: Collection[ChipAxis]) -> Digits:
     return tuple(one for one in digits if one in chosen)
 
 

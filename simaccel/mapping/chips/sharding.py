@@ -15,8 +15,8 @@ from typing import Final
 from simaccel.errors import Fault, InputError
 from simaccel.hardware.chips import ChipAxis, ChipsSpec
 from simaccel.mapping.chips.exchanges import Exchange
-from simaccel.mapping.chips.keeps import renamed
-from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refined
+from simaccel.mapping.chips.keeps import rename_keeps
+from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, refine_digits
 from simaccel.mapping.chips.naming import Cuts, TensorNames, layout_of
 from simaccel.mapping.classes import RankClasses
 from simaccel.mapping.node_text import node_text
@@ -225,7 +225,7 @@ class _Sharding:
         by_rank: dict[str, list[ChipAxis]] = {}
         for rank, axis in digits:
             try:
-                by_rank.setdefault(rank, []).extend(refined(axis, strides))
+                by_rank.setdefault(rank, []).extend(refine_digits(axis, strides))
             except NoCommonDigitsError:
                 allowed = f"pieces that refine those of other groups: strides {sorted(strides)}"
                 self.found.append((f"{place}.tree", f"{rank}: every {axis.stride}th chip", allowed))
@@ -277,7 +277,7 @@ class _Sharding:
             self.workload.once,
         )
         reference = WorkloadReference(workload.name, workload.fingerprint)
-        inside = renamed(mapping, lambda group: naming.in_group(group.operators))
+        inside = rename_keeps(mapping, lambda group: naming.in_group(group.operators))
         return Pod(
             workload,
             replace(inside, workload=reference),

@@ -40,7 +40,7 @@ _ACROSS: Final = 3
 _MOST_TICKS: Final = 8
 
 
-def _drawn(found: ExploredDesigns) -> list[ExploredPoint]:
+def _drawable_points(found: ExploredDesigns) -> list[ExploredPoint]:
     return [one for one in found.points if one.figures is not None]
 
 
@@ -85,7 +85,7 @@ def _scatter(ax: Axes, found: ExploredDesigns, x: str, y: str) -> None:
         (False, "#DDDDDD", "outside the limits"),
         (True, _GREY, "within"),
     ):
-        some = [one.figures or {} for one in _drawn(found) if one.within is within]
+        some = [one.figures or {} for one in _drawable_points(found) if one.within is within]
         if some:
             xs, ys = ([_value(one, name) for one in some] for name in (x, y))
             ax.scatter(xs, ys, s=7, color=colour, linewidths=0, label=label)
@@ -199,7 +199,7 @@ def _draw_axis(ax: Axes, exploration: ExploredDesigns, number: int) -> None:
     dimension = exploration.dimensions[number]
     settings = dimension.settings
     groups: dict[tuple[str, ...], list[ExploredPoint]] = {}
-    for point in _drawn(exploration):
+    for point in _drawable_points(exploration):
         if point.within:
             groups.setdefault(point.design.scenario, []).append(point)
     for (scenario, group), colour, marker in zip(

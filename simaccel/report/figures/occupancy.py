@@ -51,7 +51,7 @@ class BufferOccupancy:
         return float(self.n_bytes.sum(axis=0).max(initial=0))
 
 
-def occupied(
+def occupied_bytes(
     trace: TraceReader, start: int, end: int, *, most_steps: int = MOST_STEPS
 ) -> BufferOccupancy:
     """Return the bytes that each tile holds; tiles that hold nothing in the window are left out.
@@ -100,7 +100,7 @@ def _in_buffer(trace: TraceReader) -> tuple[str, ...]:
 def occupancy_panel(trace: TraceReader, shown: ShownWindow) -> Panel:
     """Draw the tiles of the window on top of each other."""
     window = shown.window
-    drawn = occupied(trace, window.start, window.end)
+    drawn = occupied_bytes(trace, window.start, window.end)
     capacity = trace.accelerator().buffer.capacity_bytes
     means = "" if drawn.exact else f", means of {len(drawn.edges) - 1} bins"
     return Panel(

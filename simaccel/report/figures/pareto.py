@@ -48,11 +48,13 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
         points = sorted((point[x], point[y]) for point in row.points)
         xs = [_SCALE.get(x, 1.0) * first for first, _ in points]
         ys = [_SCALE.get(y, 1.0) * second for _, second in points]
-        axes.step(xs, ys, where=_where(x), color=style.colour, linestyle=style.line, linewidth=0.8)
+        axes.step(
+            xs, ys, where=_step_side(x), color=style.colour, linestyle=style.line, linewidth=0.8
+        )
         axes.plot(
             xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
-        for at in _named(len(points)):
+        for at in _labelled_points(len(points)):
             axes.annotate(
                 f"{figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
                 (xs[at], ys[at]),
@@ -69,13 +71,13 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
     return figure
 
 
-def _named(count: int) -> list[int]:
+def _labelled_points(count: int) -> list[int]:
     """Return which points have figures beside them: all, or some from end to end."""
     most = min(count, _NAMED)
     return sorted({round(at * (count - 1) / max(1, most - 1)) for at in range(most)})
 
 
-def _where(x: str) -> Literal["pre", "post"]:
+def _step_side(x: str) -> Literal["pre", "post"]:
     """Return on which side of a point its value holds: more of x is worse, unless x is gain."""
     return "pre" if x == "utilisation" else "post"
 

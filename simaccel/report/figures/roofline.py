@@ -72,7 +72,7 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     ):
         if bytes_per_cycle:
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
-            beside = _beside(rate, loads, below=line == "--") / bytes_per_cycle
+            beside = _label_slope(rate, loads, below=line == "--") / bytes_per_cycle
             draw = partial(_slope, axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line)
             draw(beside, [(row["macs_per_byte"], row["macs_per_cycle"] * hertz) for row in finite])
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
@@ -97,7 +97,7 @@ def _loading_rate(accelerator: Accelerator) -> float | None:
     return accelerator.array.cols * (2.0 if given is None else BITS[given] / BYTE)
 
 
-def _beside(rate: float | None, loads: float | None, *, below: bool) -> float:
+def _label_slope(rate: float | None, loads: float | None, *, below: bool) -> float:
     """Return the slope that the name of a roof stands beside: of two near ones the outer one."""
     slopes = [slope for slope in (rate, loads) if slope]
     own = slopes[-1] if below else slopes[0]
@@ -208,8 +208,8 @@ def _name_points(axes: Axes, rows: Sequence[Row], hertz: float, roofs: Sequence[
         for right, up in _PLACES:
             left = x + 0.015 if right else x - 0.015 - width
             box = (left, y + up, width)
-            free = not any(_over(box, other) for other in taken)
-            free = free and not any(_over(box, other, _LINE / 2) for other in roof)
+            free = not any(_do_overlap(box, other) for other in taken)
+            free = free and not any(_do_overlap(box, other, _LINE / 2) for other in roof)
             if left >= 0 and left + width <= 1 and free:
                 taken.append(box)
                 axes.text(
@@ -231,7 +231,7 @@ def _place(axes: Axes, x: float, y: float) -> tuple[float, float, float]:
     return float(left), float(up), 0.0
 
 
-def _over(
+def _do_overlap(
     one: tuple[float, float, float], other: tuple[float, float, float], apart_by: float = _LINE
 ) -> bool:
     """Whether two names lie on each other: (left end, middle, width) of each."""

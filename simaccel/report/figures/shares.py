@@ -29,7 +29,7 @@ _GREY: Final = "#9a9a9a"
 Row = tuple[str, Disagreement]
 
 
-def shared_out(explained: Sequence[GroupExplanation]) -> list[Row]:
+def shared_groups(explained: Sequence[GroupExplanation]) -> list[Row]:
     """Return the groups whose directives' runtime differs, where shares were measured."""
     return [
         (one.run.name, each)

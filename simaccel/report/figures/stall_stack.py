@@ -73,7 +73,7 @@ def stall_stacks(
     stacks = [
         StallStack(name, cycles[name]) for name in _program_order(trace, cycles) if cycles[name]
     ]
-    return stacks if len(stacks) == 1 else [*_fewer(stacks), _join_stacks(TOTAL, stacks)]
+    return stacks if len(stacks) == 1 else [*_reduce_stacks(stacks), _join_stacks(TOTAL, stacks)]
 
 
 def _sum_window(
@@ -89,13 +89,13 @@ def _sum_window(
         engines = counted.setdefault(row.operator or NO_OPERATOR, {})
         engines.setdefault(row.engine, Counter())[row.cause] += row.cycles
     return {
-        name: dict(_instead(engines, engine))
+        name: dict(_engine_causes(engines, engine))
         for name, engines in counted.items()
         if engine in engines
     }
 
 
-def _instead(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
+def _engine_causes(engines: Mapping[str, Counter[str]], engine: str) -> Counter[str]:
     own, sfu = engines[engine], engines.get(SFU, Counter[str]())
     if engine != ARRAY or {*own} != {"idle"} or not sfu["busy"]:
         return own
@@ -110,7 +110,7 @@ def _program_order(trace: TraceReader, names: Mapping[str, object]) -> list[str]
     return [name for name in [*known, *sorted({*names} - {*known})] if name in names]
 
 
-def _fewer(stacks: Sequence[StallStack]) -> list[StallStack]:
+def _reduce_stacks(stacks: Sequence[StallStack]) -> list[StallStack]:
     if len(stacks) <= MOST_OPERATORS:
         return list(stacks)
     by_size = sorted(stacks, key=lambda stack: -stack.total)

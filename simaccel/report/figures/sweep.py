@@ -250,11 +250,11 @@ def _set_ticks(axes: Axes, points: Sequence[SweepPoint], most: int) -> None:
     if points[0].axis.log and places[0] > 0:
         axes.set_xscale("log", base=2)
         axes.minorticks_off()
-    shown = range(0, len(points), _every(len(points), most))
+    shown = range(0, len(points), _tick_step(len(points), most))
     axes.set_xticks([places[i] for i in shown], [points[i].text for i in shown])
 
 
-def _every(count: int, most: int) -> int:
+def _tick_step(count: int, most: int) -> int:
     return max(1, math.ceil(count / most))
 
 
@@ -308,7 +308,7 @@ def _draw_stack(
         axes.vlines(edges[1:-1], 0, 100, color="white", linewidth=2.0)
     useful = [100 * row.result["utilisation"] if row.result else _NAN for row in rows]
     axes.hlines(useful, edges[:-1], edges[1:], color=LIMIT_COLOUR, linewidth=1.2, label=FILLED)
-    shown = range(0, len(rows), _every(len(rows), most_ticks))
+    shown = range(0, len(rows), _tick_step(len(rows), most_ticks))
     axes.set_xticks(list(shown), [_point(rows[i]).text for i in shown])
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, 100)

@@ -161,10 +161,10 @@ def _by_weight(
 
 
 def _operators(trace: TraceReader, segment: RepeatedSegment) -> set[str]:
-    return worked_on(trace, *_period(segment))
+    return operators_in_window(trace, *_period(segment))
 
 
-def worked_on(trace: TraceReader, start: int, end: int) -> set[str]:
+def operators_in_window(trace: TraceReader, start: int, end: int) -> set[str]:
     """Return the operators that an engine works on from cycle ``start`` up to ``end``.
 
     An engine that idles or waits may have the site of a command that is long done.
@@ -193,10 +193,10 @@ def _begin(trace: TraceReader, segment: RepeatedSegment, earliest: int) -> int:
     """Return the first cycle from which only the segment's operators run."""
     operators = _operators(trace, segment)
 
-    def alone(cycle: int) -> bool:
-        return worked_on(trace, cycle, segment.start) <= operators
+    def is_alone(cycle: int) -> bool:
+        return operators_in_window(trace, cycle, segment.start) <= operators
 
-    return bisect_left(range(segment.start), x=True, lo=earliest, key=alone)
+    return bisect_left(range(segment.start), x=True, lo=earliest, key=is_alone)
 
 
 def _is_readable(trace: TraceReader, start: int, end: int) -> bool:
@@ -229,13 +229,13 @@ def _span(trace: TraceReader, operator: str | None, start: int, end: int) -> tup
         return start, end
     cycles = range(start, end)
 
-    def begun(cycle: int) -> bool:
-        return operator in worked_on(trace, start, cycle + 1)
+    def has_begun(cycle: int) -> bool:
+        return operator in operators_in_window(trace, start, cycle + 1)
 
-    def over(cycle: int) -> bool:
-        return operator not in worked_on(trace, cycle, end)
+    def is_over(cycle: int) -> bool:
+        return operator not in operators_in_window(trace, cycle, end)
 
     return (
-        start + bisect_left(cycles, x=True, key=begun),
-        start + bisect_left(cycles, x=True, key=over),
+        start + bisect_left(cycles, x=True, key=has_begun),
+        start + bisect_left(cycles, x=True, key=is_over),
     )

@@ -32,10 +32,10 @@ def document(trace: TraceReader) -> dict[str, Any]:
     """
     missing = trace.unreadable()
     places = [] if missing else [vars(place) for place in loops(trace)]
-    return {**about(trace), **timeline(trace), "loops": places, "no_loops": missing}
+    return {**run_facts(trace), **timeline(trace), "loops": places, "no_loops": missing}
 
 
-def about(trace: TraceReader) -> dict[str, Any]:
+def run_facts(trace: TraceReader) -> dict[str, Any]:
     """Return what ran, and how much each channel moves in a cycle at most.
 
     Raises:

@@ -8,9 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.family import Ints
-from simaccel.search.mapspace.costs import Floats, Objective, Setting, score
-from simaccel.search.mapspace.ordering import best_orders
+from simaccel.search.effort import Objective
+from simaccel.search.mapspace.costs import Setting, score
+from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 
@@ -69,7 +71,7 @@ class Population:
             self.values[which], self.ties[which], self.niches[which], self.genes.take(which)
         )
 
-    def joined(self, other: Population | None) -> Population:
+    def join(self, other: Population | None) -> Population:
         """Return the elite of both."""
         if other is None:
             return self
@@ -139,17 +141,17 @@ def run_block(task: BlockTask) -> BlockOutcome:
         return judge(task, task.gone, *space.fitting(task.genes))
     if task.seed is None:
         return judge(task, *space.block(task.start, task.stop))
-    return judge(task, *drawn(task))
+    return judge(task, *draw_counts(task))
 
 
-def drawn(task: BlockTask) -> tuple[int, Genes, Ints]:
+def draw_counts(task: BlockTask) -> tuple[int, Genes, Ints]:
     """Return how many mappings a block draws, and those within the fan-outs with their factors."""
     space = task.problem.spaces[task.space]
-    found = _drawn(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
+    found = _draw_genes(space, task, np.random.default_rng(np.random.SeedSequence(task.seed)))
     return len(found), *space.fitting(found)
 
 
-def joined(tasks: Sequence[BlockTask]) -> BlockTask:
+def join_tasks(tasks: Sequence[BlockTask]) -> BlockTask:
     """Return given mappings of one mapspace as one block."""
     genes = Genes.concatenate([task.genes for task in tasks if task.genes is not None])
     return replace(tasks[0], genes=genes, gone=sum(task.gone for task in tasks))
@@ -213,7 +215,7 @@ def _niches(space: EinsumMapspace, factors: Ints) -> Ints:
     return found
 
 
-def _drawn(space: EinsumMapspace, task: BlockTask, rng: np.random.Generator) -> Genes:
+def _draw_genes(space: EinsumMapspace, task: BlockTask, rng: np.random.Generator) -> Genes:
     if task.parents is None:
         return space.random(rng, _BLOCK, perfect=task.refine)
     new = int(_BLOCK * _NEW)
@@ -235,6 +237,6 @@ def _children(space: EinsumMapspace, parents: Genes, n: int, rng: np.random.Gene
         changed[np.arange(n), rng.integers(0, len(free), n)] = True
     for at, rank in enumerate(free.tolist()):
         rows = np.flatnonzero(changed[:, at])
-        chains[rows, rank] = space.moved(rng, rank, chains[rows, rank])
+        chains[rows, rank] = space.move_chains(rng, rank, chains[rows, rank])
     keeps = np.where(rng.random(n) < _KEPT_ANEW, space.random_keeps(rng, n), children.keeps)
     return Genes(chains, children.orders, keeps)

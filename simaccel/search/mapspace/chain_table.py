@@ -73,7 +73,7 @@ class ChainTable:
         self.count = int(follow[0])
         """Number of chains."""
 
-    def at(self, numbers: Ints) -> Factors:
+    def chains_at(self, numbers: Ints) -> Factors:
         """Return the chains of these numbers (0 to ``count`` - 1), a row each, as of ``chains``."""
         rows = np.empty((len(numbers), len(self._steps) + 1), dtype=np.int64)
         state = np.zeros(len(numbers), dtype=np.int64)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Literal, Self
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import FamilyTotals, evaluate
 from simaccel.analytic.family import Bools, Family, family_of, ints, take
 from simaccel.errors import SimaccelError
@@ -19,12 +20,13 @@ from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.space import IterationSpace as Ranks
 from simaccel.mapping.space import space_of
 from simaccel.mapping.tree import BUFFER, Do, Group
+from simaccel.search.effort import Objective
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import (
     INPUTS,
     TilingBatch,
     family_of_candidates,
-    held,
+    fit_memories,
     tile_bytes,
     tree_of_one,
     two_slots,
@@ -35,9 +37,6 @@ from simaccel.workload import Einsum, Tensor, Workload
 MOST_MACS: Final = 2**50
 """Beyond, accesses in 64-bit integers could wrap."""
 _BLOCK: Final = 1 << 13
-Floats = npt.NDArray[np.float64]
-Objective = Literal["cycles", "energy", "edp", "dram-bytes", "footprint"]
-OBJECTIVES: Final[tuple[Objective, ...]] = ("cycles", "energy", "edp", "dram-bytes", "footprint")
 
 
 class NotNestableError(SimaccelError):
@@ -62,7 +61,7 @@ class Costs:
         return self.energy_pj * self.cycles
 
     @classmethod
-    def of(cls, totals: FamilyTotals) -> Self:
+    def from_totals(cls, totals: FamilyTotals) -> Self:
         """Return the costs that follow from counts."""
         cycles, counts = totals.resource_bound(), totals.counts
         return cls(
@@ -104,11 +103,11 @@ class Setting:
     def workload(self) -> Workload:
         """The einsum alone."""
         einsum, out = self.einsum, self.einsum.output.tensor
-        tensors = {operand.tensor: self._given(operand.tensor) for operand in einsum.inputs}
+        tensors = {operand.tensor: self._input_tensor(operand.tensor) for operand in einsum.inputs}
         tensors[out] = replace(self.tensors[out], kind="output")
         return Workload("einsum", (einsum,), tensors)
 
-    def _given(self, name: str) -> Tensor:
+    def _input_tensor(self, name: str) -> Tensor:
         """Return a tensor as it comes to the einsum alone: a weight, or another input."""
         tensor = self.tensors[name]
         return tensor if tensor.kind == "weight" else replace(tensor, kind="input")
@@ -146,7 +145,7 @@ class Setting:
     def fits(self, space: EinsumMapspace, candidates: TilingBatch) -> Bools:
         """Return which candidates fit the memories, and their staging, with one slot a tile."""
         tiles = self.tile_bytes(space, candidates)
-        found = held(self.hierarchy, tiles)
+        found = fit_memories(self.hierarchy, tiles)
         for at, roles, most in self._staging:
             found &= tiles[at, roles].sum(axis=0) <= most
         return found
@@ -201,7 +200,7 @@ class Setting:
         energy = np.empty(len(candidates))
         for start in range(0, len(candidates), _BLOCK):
             part = slice(start, start + _BLOCK)
-            some = Costs.of(self.evaluate(space, candidates.take(part)))
+            some = Costs.from_totals(self.evaluate(space, candidates.take(part)))
             cycles[part], energy[part] = some.cycles, some.energy_pj
             dram[part], buffer[part] = some.dram_bytes, some.buffer_bytes
         return Costs(cycles=cycles, energy_pj=energy, dram_bytes=dram, buffer_bytes=buffer)

@@ -47,7 +47,7 @@ def limits(
     if faults:
         raise InputError(faults)
     both = {
-        name: _drop_unknown_ranks(einsum, dataflow.get(name, _FREE)).under(
+        name: _drop_unknown_ranks(einsum, dataflow.get(name, _FREE)).override_with(
             _drop_unknown_ranks(einsum, asked.get(name, _FREE))
         )
         for name in hierarchy.names
@@ -138,12 +138,12 @@ def _impossible(
         for role in limits.keep or ():
             if role not in level.roles:
                 source = _source(said, "keep")
-                yield Fault(source, f"{level.name}.keep", role, _one_of(level.roles))
+                yield Fault(source, f"{level.name}.keep", role, _roles_text(level.roles))
     elif limits.order or limits.keep is not None:
         source = _source(said, "order", "keep")
         yield Fault(source, level.name, "order or keep", "ranks and factors; no memory here")
     for rank, pieces in limits.factors.items():
-        most = _most(einsum, rank, level, limits)
+        most = _max_pieces(einsum, rank, level, limits)
         if pieces != "all" and pieces > most:
             allowed = f"1 to {most}" if most > 1 else "1"
             if _adds_in_vain(einsum, rank, level):
@@ -161,11 +161,11 @@ def _at_outermost(name: str, given: LevelConstraint, said: frozenset[str]) -> It
         yield Fault(source, f"{name}.keep", ",".join(given.keep), "all; nothing is outside")
 
 
-def _one_of(roles: frozenset[Role]) -> str:
+def _roles_text(roles: frozenset[Role]) -> str:
     return f"one of {', '.join(role for role in ROLES if role in roles)}"
 
 
-def _most(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
+def _max_pieces(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> int:
     """Return the largest number of pieces of a rank at a level."""
     most = min(einsum.ranks[rank], given.most.get(rank, einsum.ranks[rank]))
     if not isinstance(level, SpatialLevel):
@@ -181,7 +181,7 @@ def _adds_in_vain(einsum: Einsum, rank: str, level: Level) -> bool:
 
 def _split(einsum: Einsum, rank: str, level: Level, given: LevelConstraint) -> SplitLimit:
     spatial = isinstance(level, SpatialLevel)
-    most = _most(einsum, rank, level, given)
+    most = _max_pieces(einsum, rank, level, given)
     limit = None if most == einsum.ranks[rank] else most
     pieces = given.factors.get(rank)
     if pieces is None:

@@ -21,7 +21,7 @@ from simaccel.search.mapspace.orders import (
     dependences,
     distinct_orders,
     moves,
-    undominated,
+    undominated_orders,
 )
 from simaccel.workload import Einsum
 
@@ -62,22 +62,28 @@ class MapspaceTables:
         """The chains of each rank, a column each from the outermost level in, if they are few."""
         few = [table.count <= _LISTED for table in self.tables]
         return [
-            np.ascontiguousarray(table.at(np.arange(table.count))[:, ::-1].T) if is_few else None
+            np.ascontiguousarray(table.chains_at(np.arange(table.count))[:, ::-1].T)
+            if is_few
+            else None
             for table, is_few in zip(self.tables, few, strict=True)
         ]
 
     def chains(self, rank: int, numbers: Ints) -> Ints:
-        """Return chains of a rank by number, a row each as of `ChainTable.at`."""
+        """Return chains of a rank by number, a row each as of `ChainTable.chains_at`."""
         listed = self._listed[rank]
         if listed is None:
-            return self.tables[rank].at(numbers)
+            return self.tables[rank].chains_at(numbers)
         return listed[::-1, numbers].T
 
     def draw_perfect(self, rng: np.random.Generator, rank: int, n: int) -> Ints:
         """Draw perfect chains of a rank that has some."""
         perfect, numbers = self.perfect[rank], self._perfect_numbers[rank]
         drawn = rng.integers(0, perfect.count, n)
-        return self.tables[rank].numbers(perfect.at(drawn)) if numbers is None else numbers[drawn]
+        return (
+            self.tables[rank].numbers(perfect.chains_at(drawn))
+            if numbers is None
+            else numbers[drawn]
+        )
 
     @cached_property
     def perfect(self) -> list[ChainTable]:
@@ -88,7 +94,7 @@ class MapspaceTables:
     def _perfect_numbers(self) -> list[Ints | None]:
         """The numbers of the perfect chains of each rank, if they are few."""
         return [
-            table.numbers(perfect.at(np.arange(perfect.count)))
+            table.numbers(perfect.chains_at(np.arange(perfect.count)))
             if perfect.count <= _LISTED
             else None
             for table, perfect in zip(self.tables, self.perfect, strict=True)
@@ -123,11 +129,11 @@ class MapspaceTables:
         """Return the orders of tilings that no other one beats, by temporal level."""
         temporal = self.hierarchy.temporal
         return [
-            self._levels[at].best(factors[:, level] > 1, self._moved_by(at, factors, keeps))
+            self._levels[at].best(factors[:, level] > 1, self._order_bits(at, factors, keeps))
             for at, level in enumerate(temporal)
         ]
 
-    def _moved_by(self, at: int, factors: Ints, keeps: npt.NDArray[np.bool_]) -> Ints:
+    def _order_bits(self, at: int, factors: Ints, keeps: npt.NDArray[np.bool_]) -> Ints:
         """Return which tensors the order of a level has a say in, as bits by tiling.
 
         What the next memory that keeps a tensor gets is brought by loops outside of it; where
@@ -201,12 +207,12 @@ class _Orders:
 
     def count(self, active: npt.NDArray[np.bool_]) -> Ints:
         """Count the orders for each row of active ranks."""
-        found: Ints = self._counts[self._known(active)]
+        found: Ints = self._counts[self._know_orders(active)]
         return found
 
     def pick(self, active: npt.NDArray[np.bool_], keys: Ints) -> Ints:
         """Return an order of all ranks for each row: the active ones first."""
-        sets = self._known(active)
+        sets = self._know_orders(active)
         found: Ints = self._rows[self._first[sets] + keys % self._counts[sets]]
         return found
 
@@ -215,7 +221,7 @@ class _Orders:
 
         ``moved``: bits of the tensors that count.
         """
-        sets = self._known(active)
+        sets = self._know_orders(active)
         cases = sets << len(self.tensors) | moved
         different, case = np.unique(cases, return_inverse=True)
         moves = [self._keys(*divmod(code, 1 << len(self.tensors))) for code in different.tolist()]
@@ -234,13 +240,13 @@ class _Orders:
             inside = one.bit_count()
             rows = self._rows[self._first[one] : self._first[one] + self._counts[one], :inside]
             some = tuple(t for bit, t in enumerate(self.tensors.values()) if moved >> bit & 1)
-            self._best[one, moved] = undominated(rows, some)
+            self._best[one, moved] = undominated_orders(rows, some)
         return self._best[one, moved]
 
     def find(self, active: npt.NDArray[np.bool_], orders: Ints) -> Ints:
         """Return for each row the number of the order that costs the same, 0 if there is none."""
         numbers, tensors = np.zeros(len(orders), dtype=np.int64), tuple(self.tensors.values())
-        for row, bits in enumerate(self._known(active).tolist()):
+        for row, bits in enumerate(self._know_orders(active).tolist()):
             inside = [rank for rank in orders[row].tolist() if bits >> rank & 1]
             first, count = int(self._first[bits]), int(self._counts[bits])
             kinds = [
@@ -251,7 +257,7 @@ class _Orders:
             numbers[row] = kinds.index(wanted) if wanted in kinds else 0
         return numbers
 
-    def _known(self, active: npt.NDArray[np.bool_]) -> Ints:
+    def _know_orders(self, active: npt.NDArray[np.bool_]) -> Ints:
         sets = np.zeros(len(active), dtype=np.int64)
         for rank, bit in enumerate(self._bits.tolist()):
             sets += active[:, rank] * np.int64(bit)

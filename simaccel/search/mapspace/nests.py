@@ -10,14 +10,15 @@ from functools import cached_property
 from simaccel.analytic.evaluation import FamilyTotals
 from simaccel.errors import SimaccelError, WorkerDiedError
 from simaccel.hardware import Accelerator, Stationarity
-from simaccel.hardware.dataflow import Constraints, merged, single
+from simaccel.hardware.dataflow import Constraints, merge_constraints, single
 from simaccel.hardware.hierarchy import levels
 from simaccel.hardware.levels import Hierarchy
 from simaccel.mapping.tree import Group
+from simaccel.search.effort import Each, Effort, Strategy, Watch
 from simaccel.search.mapspace.blocks import BlockTask, MapspaceProblem, run_block
 from simaccel.search.mapspace.costs import Setting
-from simaccel.search.mapspace.search import Each, Effort, MapspaceResult, Watch, search
-from simaccel.search.mapspace.space import Strategy, spaces
+from simaccel.search.mapspace.mapspace_search import MapspaceResult, search_mapspace
+from simaccel.search.mapspace.space import spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch, candidates_of
 from simaccel.units import ARRAY
 from simaccel.workload import Einsum, Tensor
@@ -159,20 +160,20 @@ def map_einsum(
     problem = target.problem()
     problem = replace(problem, spaces=tuple(s for s in problem.spaces if s.combinations))
     if not problem.spaces:
-        raise EmptyMapspaceError(_why(target))
+        raise EmptyMapspaceError(_conflicting_constraints(target))
     try:
-        result = search(problem, effort, each, watch)
+        result = search_mapspace(problem, effort, each, watch)
     except WorkerDiedError as error:
         raise WorkerDiedError(f"{target.einsum.name}: {error}") from None
     if result.best is None and result.ended == "budget":
         what = f"{target.einsum.name}: no {target.strategy} mapping was found"
         raise EmptyMapspaceError(f"{what} in {effort.budget_seconds:.3g} s; give more time")
     if result.best is None:
-        raise EmptyMapspaceError(_why(target))
-    return mapped_as(target, result)
+        raise EmptyMapspaceError(_conflicting_constraints(target))
+    return figures_of_mapping(target, result)
 
 
-def mapped_as(target: MappingTarget, found: MapspaceResult) -> NestResult:
+def figures_of_mapping(target: MappingTarget, found: MapspaceResult) -> NestResult:
     """Return all figures of a mapping that was found."""
     assert found.best is not None  # noqa: S101 - narrows the type
     setting = target.setting
@@ -185,16 +186,16 @@ def mapped_as(target: MappingTarget, found: MapspaceResult) -> NestResult:
     )
 
 
-def _why(target: MappingTarget) -> str:
+def _conflicting_constraints(target: MappingTarget) -> str:
     """Find the constraints without which there are mappings, one at a time."""
-    every = merged(target.dataflow, target.asked)
+    every = merge_constraints(target.dataflow, target.asked)
     parts = single(every)
     guilty = []
     for text, _, _ in parts:
         rest: Constraints = {}
         for other, level, part in parts:
             if other != text:
-                rest = merged(rest, {level: part})
+                rest = merge_constraints(rest, {level: part})
         if _has_mappings(replace(target, dataflow=rest, asked={})):
             guilty.append(text)
     what = f"{target.einsum.name}: no {target.strategy} mapping"

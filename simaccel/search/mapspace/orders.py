@@ -67,7 +67,7 @@ def distinct_orders(
     return np.array(sorted(by_moves.values()), dtype=np.int64).reshape(len(by_moves), len(active))
 
 
-def undominated(
+def undominated_orders(
     orders: npt.NDArray[np.int64], tensors: tuple[Dependence, ...]
 ) -> npt.NDArray[np.int64]:
     """Return which of some orders no other one beats, by number; of equal ones the first.

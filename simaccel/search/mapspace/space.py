@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from math import prod
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,13 @@ import numpy.typing as npt
 from simaccel.analytic.family import Ints
 from simaccel.hardware.dataflow import Constraints
 from simaccel.hardware.levels import Hierarchy, SpatialLevel
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace
+from simaccel.search.effort import Strategy
+from simaccel.search.mapspace.chains import Mapspace
 from simaccel.search.mapspace.limits import MappingLimits, limits
 from simaccel.search.mapspace.mapspace_tables import MapspaceTables
 from simaccel.search.mapspace.tiling_batch import TilingBatch, rows
 from simaccel.workload import Einsum
 
-Strategy = Literal["pfm", "ruby", "ruby-s", "ruby-t", "padded"]
-STRATEGIES: Final[tuple[Strategy, ...]] = (*MAPSPACES, "padded")
 INSIDE: Final[dict[Mapspace, tuple[Mapspace, ...]]] = {
     "pfm": (),
     "ruby-s": ("pfm",),
@@ -137,7 +136,7 @@ class EinsumMapspace:
         """The maximal proper sub-mapspaces."""
         return tuple(replace(self, mapspace=name) for name in INSIDE[self.mapspace])
 
-    def moved(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
+    def move_chains(self, rng: np.random.Generator, rank: int, numbers: Ints) -> Ints:
         """Draw chains of a rank that are near the given ones.
 
         One level makes more or fewer pieces; what it loses another one gets, or the outermost.
@@ -155,7 +154,7 @@ class EinsumMapspace:
         chains[each, level] = np.maximum(np.rint(new), 1)
         return table.numbers(chains)
 
-    def near(self, candidates: TilingBatch) -> Genes:
+    def nearest_mappings(self, candidates: TilingBatch) -> Genes:
         """Return the mappings of this mapspace that are nearest to given ones.
 
         A mapping that is in the mapspace, or costs the same as one that is, gives that one.

@@ -50,11 +50,11 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     possible = {
         stationarity: limits
         for stationarity, limits in every.items()
-        if not list(_against(limits, asked))
+        if not list(_unmet_constraints(limits, asked))
     }
     if not possible:
         texts = {
-            stationarity: ", ".join(_against(limits, asked))
+            stationarity: ", ".join(_unmet_constraints(limits, asked))
             for stationarity, limits in every.items()
         }
         why = "; ".join(f"{name} without {text}" for name, text in texts.items())
@@ -62,7 +62,7 @@ def dataflows(einsum: Einsum, asked: Constraints) -> dict[Stationarity, Constrai
     return possible
 
 
-def _against(limits: Constraints, asked: Constraints) -> Iterator[str]:
+def _unmet_constraints(limits: Constraints, asked: Constraints) -> Iterator[str]:
     """Return which constraints an array of this stationarity can't satisfy."""
     for text, level, part in single(asked):
         limit = limits.get(level, LevelConstraint())

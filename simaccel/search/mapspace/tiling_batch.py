@@ -128,7 +128,7 @@ def roles_of(seen: BoundOperator) -> Iterator[tuple[int, tuple[str, TensorView]]
         yield (position if position < len(seen.inputs) else INPUTS), use
 
 
-def held(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
+def fit_memories(hierarchy: Hierarchy, tiles: npt.NDArray[np.float64]) -> Bools:
     """Return which candidates' tiles fit the memories."""
     fits = np.ones(tiles.shape[-1], dtype=np.bool_)
     for index, level in enumerate(hierarchy.memories):

@@ -43,7 +43,9 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     if part.end > LAST_CYCLE:
         allowed = f"windows up to cycle {LAST_CYCLE}"
         raise TraceError(part.trace.path, f"cycles {part.start} to {part.end}", allowed)
-    head = json.dumps({"displayTimeUnit": "ns", "otherData": _about(part)}, separators=(",", ":"))
+    head = json.dumps(
+        {"displayTimeUnit": "ns", "otherData": _run_facts(part)}, separators=(",", ":")
+    )
     stream.write(f'{head[:-1]},"traceEvents":[')
     separator = "\n"
     for event in _trace_events(part):
@@ -52,7 +54,7 @@ def write_perfetto(stream: TextIO, part: Excerpt) -> None:
     stream.write("\n]}\n")
 
 
-def _about(part: Excerpt) -> Json:
+def _run_facts(part: Excerpt) -> Json:
     trace = part.trace
     known = {name: trace.figures.get(name) for name in ("accelerator", "workload", "dataflow")}
     return {

@@ -42,7 +42,7 @@ class Attention:
         keys = self.tokens.keys(self.window)
         start = {"n": keys - self.tokens.rows} if keys > self.tokens.rows else None
         for name in ("K", "V"):
-            self._project(name, source, part(self.stored(name), ("b", "n", "g", "d"), start))
+            self._project(name, source, part(self.add_stored(name), ("b", "n", "g", "d"), start))
         self.attend()
         made = graph.prefix + "Y"
         out = made + "0" if "o" in model.biased else made
@@ -52,7 +52,7 @@ class Attention:
             add_bias(graph, "O", out, part(made, "bne"), ("e",))
         return made
 
-    def stored(self, name: str) -> str:
+    def add_stored(self, name: str) -> str:
         """Add K or V as a whole, a cache but for encoders, and return its name."""
         kind: Kind = "intermediate" if self.model.is_encoder else "cache"
         return self.graph.tensor(self.graph.prefix + name, kind)
@@ -92,7 +92,7 @@ class Attention:
         keys = None if all_keys else {"c": block.first_key}
         scores, weights = (f"{graph.prefix}{letter}{name}" for letter in "SP")
         ranks = ("b", *self.heads, "n", "c")
-        stored = {cache: part(self.stored(cache), ("b", "c", "g", "d"), keys) for cache in "KV"}
+        stored = {cache: part(self.add_stored(cache), ("b", "c", "g", "d"), keys) for cache in "KV"}
         inputs = (part(graph.prefix + "Q", self.queries, rows), stored["K"])
         if model.attention_cap:
             capped, scores = scores, scores + "0"

@@ -45,7 +45,7 @@ class Passes:
     row_functions: tuple[str, ...] = ()
     row_passes: int = 0
 
-    def priced(self, operations: Mapping[str, int]) -> Self:
+    def with_operations(self, operations: Mapping[str, int]) -> Self:
         """Return these passes where a unit takes so many operations for functions, else one.
 
         The first operation of a function is its pass.

@@ -18,7 +18,9 @@ class RankOrder:
     inner: tuple[str, ...]
 
     @classmethod
-    def of(cls, sizes: Mapping[str, int], output: Sequence[str], axis: str | None) -> RankOrder:
+    def from_ranks(
+        cls, sizes: Mapping[str, int], output: Sequence[str], axis: str | None
+    ) -> RankOrder:
         """Line up a block of ranks whose output has some; the axis or the others come last."""
         rows = tuple(rank for rank in sizes if rank in output and rank != axis)
         return cls(sizes, rows, tuple(rank for rank in sizes if rank not in rows))

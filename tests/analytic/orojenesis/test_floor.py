@@ -14,8 +14,8 @@ from simaccel.mapping.tree import Do, Group, Mapping, WorkloadReference
 from simaccel.program.fit import reserved_bytes
 from simaccel.program.lowering import lower
 from simaccel.schedulers import DATAFLOWS, Options
-from simaccel.search.candidate_set import NothingFitsError
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
+from simaccel.search.problems import NothingFitsError
 from simaccel.workload import ModelDimensions, Workload, attention, conv2d, gemm, network
 from tests.drawn_trees import draw_case, draw_held
 from tests.draws import DRAWS, some
@@ -155,7 +155,7 @@ def test_pebbling_is_close_to_what_is_attained() -> None:
     problem = problem_of(gemm(m=4096, k=4096, n=4096, bytes_per_element=1), "gemm")
     front = bound(problem, Mapspace(imperfect=True, uneven=True)).front
     for room in (64, 1024, 65536):
-        at = front.at(room)
+        at = front.find_point(room)
         assert at is not None
         assert 0.9 < pebbling_bytes(problem, room) / front.accesses[at] <= 1
 

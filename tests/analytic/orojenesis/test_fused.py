@@ -180,7 +180,7 @@ def test_every_template_is_attained(fuse: str) -> None:
 
 
 def _is_below(lower: WorkloadBound, upper: WorkloadBound) -> bool:
-    numbers = [(lower.front.at(room), moved) for room, moved in upper.front.points()]
+    numbers = [(lower.front.find_point(room), moved) for room, moved in upper.front.points()]
     return all(at is not None and lower.front.accesses[at] <= moved for at, moved in numbers)
 
 
@@ -236,14 +236,14 @@ def test_segments_are_the_best_of_all_cuts() -> None:
         for cuts in itertools.product([False, True], repeat=len(names) - 1):
             places = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(names)]
             fronts = [pieces[pair] for pair in itertools.pairwise(places)]
-            at = [front.at(room) for front in fronts]
+            at = [front.find_point(room) for front in fronts]
             if any(one is None for one in at):
                 continue
             total = sum(
                 int(f.accesses[n]) for f, n in zip(fronts, at, strict=True) if n is not None
             )
             best = total if best is None else min(best, total)
-        number = found.front.at(room)
+        number = found.front.find_point(room)
         assert number is not None
         assert best == found.front.accesses[number]
 
@@ -279,7 +279,7 @@ def test_figure_18_two_gemms_of_an_ffn() -> None:
     assert full is not None
     assert full.front.points()[-1] == (268484608, 2 * 402653184)
     assert alone.largest[1] / full.front.accesses[-1] == pytest.approx(3.67, abs=0.005)
-    one, two = alone.front.at(2**20), full.front.at(2**20)
+    one, two = alone.front.find_point(2**20), full.front.find_point(2**20)
     assert one is not None
     assert two is not None
     assert full.front.accesses[two] > alone.front.accesses[one]

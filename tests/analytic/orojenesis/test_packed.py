@@ -39,7 +39,7 @@ def test_no_tiling_moves_less_with_as_much_room(of: Workload, data: st.DataObjec
     group = Group(operators=("gemm",), tree=tree)
     room, moved = map(int, figures(family_of(space_of(of, group), group)))
     found = workload_bound(of, Mapspace(imperfect=True))
-    at = found.front.at(room)
+    at = found.front.find_point(room)
     assert at is not None
     assert int(found.front.accesses[at]) <= moved
     assert pebbling_bytes(problem_of(of, "gemm"), room) <= moved

@@ -97,7 +97,7 @@ def test_readings_of_halos_are_in_order() -> None:
     workload = conv2d(m=4, c=4, p=9, q=8, r=3, s=3, bytes_per_element=1)
     fronts = {halo: bound_of(workload, Mapspace(halo=halo)).front for halo in ("exact", "machine")}
     for room, moved in fronts["machine"].points():
-        at = fronts["exact"].at(room)
+        at = fronts["exact"].find_point(room)
         assert at is not None
         assert fronts["exact"].accesses[at] <= moved
 
@@ -286,7 +286,7 @@ def test_uneven_is_a_third_lower_between_the_papers_points() -> None:
     even, uneven = (bound_of(workload, Mapspace(uneven=one)).front for one in (False, True))
     lower = []
     for room, moved in uneven.points():
-        at = even.at(room)
+        at = even.find_point(room)
         assert at is not None
         assert moved <= even.accesses[at]
         lower.append(1 - moved / even.accesses[at])
@@ -321,7 +321,7 @@ def test_larger_mapspaces_are_never_above() -> None:
     fronts = [bound_of(workload, one).front for one in spaces]
     for lower, upper in itertools.pairwise(fronts):
         for room, moved in upper.points():
-            at = lower.at(room)
+            at = lower.find_point(room)
             assert at is not None
             assert lower.accesses[at] <= moved
 

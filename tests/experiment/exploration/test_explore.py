@@ -139,7 +139,7 @@ class _Stopping:
     def __init__(self, after: int) -> None:
         self.left = after
 
-    def numbered(
+    def run_numbered(
         self, work: Callable[[Any], Any], tasks: Sequence[Any], _lost: object
     ) -> Iterator[tuple[int, Any]]:
         for number, task in reversed([*enumerate(tasks)]):
@@ -148,7 +148,7 @@ class _Stopping:
             self.left -= 1
             yield number, work(task)
 
-    def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+    def run_each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         return map(work, tasks)
 
 
@@ -186,7 +186,7 @@ def test_a_damaged_entry_is_run_again_and_told(tmp_path: Path) -> None:
 
 def test_a_lost_run_is_told_and_not_kept(tmp_path: Path) -> None:
     class Losing(_Stopping):
-        def numbered(
+        def run_numbered(
             self,
             work: Callable[[Any], Any],
             tasks: Sequence[Any],

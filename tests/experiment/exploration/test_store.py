@@ -17,7 +17,7 @@ from simaccel.experiment.exploration.manifest import open_store, store_in
 from simaccel.experiment.exploration.runs import RunKey
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.schedulers import Options
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.effort import Effort
 from simaccel.workload import gemm
 from tests.experiment.damages import DAMAGES, holding
 

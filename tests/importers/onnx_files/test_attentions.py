@@ -105,7 +105,9 @@ def test_products_around_an_attention_that_turns(tmp_path: Path) -> None:
     assert workload.macs == 6 * 32 * (32 + 16 + 16 + 32) + 4 * 6 * 6 * (8 + 8)
     turned = [dict(one.ranks) for one in workload.operators if ".rotary." in one.name]
     assert [math.prod(ranks.values()) for ranks in turned] == [6 * 32, 6 * 16]
-    unread = [one.elements for one in workload.account.of("not taken") if "angles" in one.why]
+    unread = [
+        one.elements for one in workload.account.entries_of("not taken") if "angles" in one.why
+    ]
     assert unread == [400, 400]
 
 
@@ -127,5 +129,5 @@ def test_what_no_output_depends_on_is_no_work(tmp_path: Path) -> None:
     workload = _read(tmp_path / "m.onnx", nodes, {"x": [4, 8]}, constants)
     assert workload.macs == 4 * 8 * 5
     assert distinct_bytes(workload) == 4 * (32 + 40 + 20)
-    harmless = [one.name for one in workload.account.of("harmless")]
+    harmless = [one.name for one in workload.account.entries_of("harmless")]
     assert harmless == ["unread", "unread2"]

@@ -55,7 +55,7 @@ def _made(
 
 
 def _left(workload: Workload) -> list[str]:
-    return [one.why for one in workload.account.of("not taken")]
+    return [one.why for one in workload.account.entries_of("not taken")]
 
 
 @pytest.mark.parametrize(("heads", "size"), [(8, 16), (8, 8), (4, 8)])
@@ -343,7 +343,7 @@ def test_inputs_that_are_not_read_are_named(tmp_path: Path, case: str) -> None:
     nodes, inputs, constants, left = CASES[case]
     opset = 23 if nodes[0].op_type == "Attention" else 17
     workload = _made(tmp_path / "m.onnx", nodes, inputs, constants, opset)
-    assert [one.name for one in workload.account.of("not taken")] == left
+    assert [one.name for one in workload.account.entries_of("not taken")] == left
     workload.account.require_modelled()
 
 
@@ -358,7 +358,7 @@ def test_a_convolution_of_others_is_not_onnxs(tmp_path: Path, domain: str) -> No
     path = tmp_path / "m.onnx"
     save(path, nodes, {"x": (F32, [1, 4, 9, 9])}, made, constants, domains={domain: 1})
     account = load_onnx(path).workload.account
-    assert [one.name for one in account.of("not taken")] == ["Conv_0"]
+    assert [one.name for one in account.entries_of("not taken")] == ["Conv_0"]
     with pytest.raises(InputError, match=f"a node of the domain {domain}"):
         account.require_modelled()
 

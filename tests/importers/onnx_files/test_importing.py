@@ -15,6 +15,7 @@ from simaccel.experiment.check import check
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import ImportedWorkload, load_onnx
 from simaccel.workload import parse_workload
+from validation.searches import QUICK
 
 EDGE = load_accelerator("edge")
 
@@ -58,7 +59,7 @@ def _became(imported: ImportedWorkload) -> list[tuple[str, str, str, int]]:
 def _runs(imported: ImportedWorkload) -> None:
     """The machine runs it, its values are right, and it comes back from its document."""
     workload = imported.workload
-    result = simulate(workload, EDGE)
+    result = simulate(workload, EDGE, options=QUICK)
     assert check(workload, result.mapping, result.program)
     assert parse_workload(dict(workload.parameters)) == workload
 
@@ -201,7 +202,7 @@ def test_what_is_not_modelled_is_listed_with_its_share(tmp_path: Path) -> None:
     path = _save(tmp_path, nodes, {"x": [30]}, {"top": [10]}, values={"k": np.array([10])})
     imported = load_onnx(path)
     account = imported.workload.account
-    (left,) = account.of("not taken")
+    (left,) = account.entries_of("not taken")
     assert left == AccountEntry("TopK_1", "not taken", "no such kind of node", "TopK", 0, 20)
     assert account.totals() == {"taken": (1, 0, 30), "harmless": (0, 0, 0), "not taken": (1, 0, 20)}
 

@@ -65,7 +65,7 @@ def test_a_view_by_the_size_of_the_batch(tmp_path: Path, opset: int, ir: int) ->
     for batch in (1, 2):  # 5 x 12 x 10 outputs of 27 taps, and 600 x 7
         workload = load_onnx(path, {"batch": batch}).workload
         assert workload.macs == batch * (600 * 27 + 600 * 7)
-        assert not workload.account.of("not taken")
+        assert not workload.account.entries_of("not taken")
 
 
 # -- weights that are elsewhere
@@ -193,7 +193,7 @@ def test_quantised_nodes_have_the_macs_of_their_kind(
     workload = load_onnx(path).workload
     assert workload.macs == macs
     assert distinct_bytes(workload) == n_bytes
-    left = workload.account.of("not taken")
+    left = workload.account.entries_of("not taken")
     assert [one.name for one in left] == (["s"] if kind == "MatMulNBits" else [])
     _runs(path)
 
@@ -256,7 +256,7 @@ def test_bits_and_blocks_that_are_not_moved_are_named(tmp_path: Path) -> None:
     outputs: dict[str, Any] = {"y": (F32, [3, 40])}
     save(path, nodes, {"x": (F32, [3, 64])}, outputs, constants, opset=25, ir_version=13)
     workload = load_onnx(path).workload
-    left = {one.name: (one.why, one.elements) for one in workload.account.of("not taken")}
+    left = {one.name: (one.why, one.elements) for one in workload.account.entries_of("not taken")}
     assert left == {
         "MatMul_0.W": ("elements of 2 bits, moved as 4", 0),
         "s": ("scales and zero points of blocks are not moved", 80),
@@ -291,7 +291,7 @@ def test_quantised_nodes_of_the_runtime_are_followed(tmp_path: Path) -> None:
     )
     workload = load_onnx(path).workload
     assert workload.macs == 6 * 2 * 2 * 4 * 4
-    assert not workload.account.of("not taken")
+    assert not workload.account.entries_of("not taken")
     _runs(path)
 
 
@@ -469,7 +469,7 @@ def test_control_flow_is_named_with_what_it_hides(tmp_path: Path) -> None:
         {"w": np.zeros((4, 4), np.float32)},
     )
     account = load_onnx(path).workload.account
-    (left,) = account.of("not taken")
+    (left,) = account.entries_of("not taken")
     assert (left.name, left.macs) == ("again", None)
     assert left.why == "control flow, which hides 2 nodes: 1 Identity, 1 MatMul"
     assert account.share_left_out() is None
@@ -498,7 +498,7 @@ def test_attributes_that_nobody_knows_show_up(tmp_path: Path) -> None:
         constants,
         domains={"com.microsoft": 1, "own": 1},
     )
-    left = load_onnx(path).workload.account.of("not taken")
+    left = load_onnx(path).workload.account.entries_of("not taken")
     assert {(one.name, one.kind, one.macs) for one in left} == {
         ("Frob_1", "Frob", None),
         ("MatMulNBits_0.colour", "attribute", 0),

@@ -151,4 +151,4 @@ def test_a_node_that_lacks_inputs_or_attributes_is_named(
     made: dict[str, Any] = dict.fromkeys(("a", "y"), (F32, shape))
     path = save(tmp_path / "m.onnx", nodes, kinds, made, domains={"com.microsoft": 1})
     account = load_onnx(path).workload.account
-    assert f"{kind}_0" in [one.name for one in account.of("not taken")]
+    assert f"{kind}_0" in [one.name for one in account.entries_of("not taken")]

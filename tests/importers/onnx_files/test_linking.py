@@ -190,7 +190,7 @@ def test_values_are_those_of_the_model(
     if graph.nodes[-1].op_type == "Concat":
         last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
-    assert not imported.workload.account.of("not taken")
+    assert not imported.workload.account.entries_of("not taken")
     if not imported.parted:
         _agrees(graph, imported, last)
 
@@ -281,7 +281,7 @@ def test_values_of_sequences(data: st.DataObject, tmp_path_factory: pytest.TempP
         last = SEQUENCES[draw(0, len(SEQUENCES) - 1)](graph, last, draw)
     last = graph.add("Relu", [last], graph.shape[last])
     imported = _imported(graph, tmp_path_factory.mktemp("g"), [last])
-    assert not imported.workload.account.of("not taken")
+    assert not imported.workload.account.entries_of("not taken")
     if not imported.parted:
         _agrees(graph, imported, last)
 

@@ -106,7 +106,7 @@ def test_blocks_are_those_of_plain_loops_and_each_is_paid_alone(
     (group,) = parse_text(text).groups
     space = space_of(workload, group)
     ((outside, leaf),) = paths(group.tree)
-    found = blocks_of(space, space.seen(leaf.operator), outside)
+    found = blocks_of(space, space.bound_operator(leaf.operator), outside)
     by_hand = [tuple(one[rank] for rank in "mkn") for one in blocks]
     assert found == {one: by_hand.count(one) for one in by_hand}
     alone = {

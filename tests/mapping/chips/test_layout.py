@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from simaccel.hardware.chips import ChipAxis
-from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, moves, refined
+from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, moves, refine_digits
 from tests.draws import DRAWS
 
 HIGH, LOW = ChipAxis(4, 2), ChipAxis(1, 4)
@@ -84,13 +84,13 @@ def _elements(layout: ChipLayout, shape: tuple[int, int], chip: int) -> set[tupl
 
 
 def test_digits_that_do_not_refine_one_another_are_refused() -> None:
-    assert list(refined(ChipAxis(1, 12), {4, 2})) == [
+    assert list(refine_digits(ChipAxis(1, 12), {4, 2})) == [
         ChipAxis(4, 3),
         ChipAxis(2, 2),
         ChipAxis(1, 2),
     ]
     with pytest.raises(NoCommonDigitsError):
-        list(refined(ChipAxis(1, 6), {3, 2}))
+        list(refine_digits(ChipAxis(1, 6), {3, 2}))
 
 
 def test_boxes_of_chips_by_hand() -> None:

@@ -11,7 +11,7 @@ from simaccel.report.figures.occupancy import (
     MOST_TILES,
     BufferOccupancy,
     draw_occupied,
-    occupied,
+    occupied_bytes,
 )
 from simaccel.report.figures.style import new_figure, style
 from simaccel.trace import TraceReader
@@ -27,7 +27,7 @@ def held(trace: TraceReader, start: int, end: int) -> dict[str, Cycles]:
 
 def test_steps_are_exact_in_every_cycle(trace: TraceReader) -> None:
     start, end = 11, min(trace.cycles, 40_000) - 7
-    found = occupied(trace, start, end)
+    found = occupied_bytes(trace, start, end)
     assert found.exact
     assert (found.edges[0], found.edges[-1]) == (start, end)
     expected = {tile: n_bytes for tile, n_bytes in held(trace, start, end).items() if n_bytes.any()}
@@ -37,12 +37,12 @@ def test_steps_are_exact_in_every_cycle(trace: TraceReader) -> None:
 
 
 def test_the_highest_step_is_the_peak_of_the_run(toy: TraceReader) -> None:
-    found = occupied(toy, 0, toy.cycles)
+    found = occupied_bytes(toy, 0, toy.cycles)
     assert found.n_bytes.sum(axis=0).max() == toy.figures["peak_buffer_bytes"]
 
 
 def test_more_changes_than_asked_for_are_means_of_bins(toy: TraceReader) -> None:
-    found = occupied(toy, 5, toy.cycles, most_steps=1)
+    found = occupied_bytes(toy, 5, toy.cycles, most_steps=1)
     assert not found.exact
     assert len(found.edges) == BINS + 1
     expected = held(toy, 5, toy.cycles)
@@ -52,7 +52,7 @@ def test_more_changes_than_asked_for_are_means_of_bins(toy: TraceReader) -> None
 
 
 def test_a_long_run_is_bins(edge: TraceReader) -> None:
-    found = occupied(edge, 0, edge.cycles)
+    found = occupied_bytes(edge, 0, edge.cycles)
     assert not found.exact
     room = edge.accelerator().buffer.capacity_bytes
     assert room is not None
@@ -74,7 +74,7 @@ class Many:
 
 def test_many_tiles_are_the_largest_and_the_others() -> None:
     """20 tiles, of which one holds nothing: the 11 largest, 9 to 19, and 8 others."""
-    found = occupied(Many(), 0, 10)  # type: ignore[arg-type]
+    found = occupied_bytes(Many(), 0, 10)  # type: ignore[arg-type]
     assert found.tiles == (*(str(number) for number in range(9, 20)), "8 others")
     assert len(found.tiles) == MOST_TILES + 1
     np.testing.assert_array_equal(found.n_bytes[:, 0], [*range(9, 20), sum(range(9))])

@@ -13,7 +13,7 @@ from simaccel.report.figures.window import (
     asked_window,
     default_window,
     operator_span,
-    worked_on,
+    operators_in_window,
 )
 from simaccel.trace import CommandSite, RepeatedSegment, Stall, TraceError, TraceReader
 
@@ -191,7 +191,7 @@ def test_an_operator_is_worked_on_from_its_first_busy_cycle_to_its_last(trace: T
     assert first == min(one.start for one in events)
     tail = trace.decode(trace.events(max(0, trace.cycles - 20_000), trace.cycles))
     assert last == max(one.end for one in tail if one.cause == "busy")
-    assert worked_on(trace, first, last) == {name}
+    assert operators_in_window(trace, first, last) == {name}
     assert operator_span(trace, None) == (0, trace.cycles)
 
 

@@ -460,7 +460,7 @@ def _require_same(browser: Chrome, trace: TraceReader, windows: list[tuple[int, 
     for lane, answers in zip(run["lanes"], said, strict=True):
         for window, (events, sums) in zip(windows, answers, strict=True):
             assert events == _told(trace, run, lane["name"], *window)
-            measured = trace.track(lane["name"]).measured(np.array(window))
+            measured = trace.track(lane["name"]).measure_edges(np.array(window))
             expected = np.diff(measured, axis=0)[0].tolist()
             amount = expected.pop() + expected.pop()
             assert sums[:-1] == expected

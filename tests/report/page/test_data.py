@@ -15,7 +15,7 @@ from simaccel import load_accelerator
 from simaccel.experiment.recording import record
 from simaccel.machine.accounts import NO_WAIT, Wait
 from simaccel.report.page import data, document, page_text, timeline
-from simaccel.report.page.data import about
+from simaccel.report.page.data import run_facts
 from simaccel.trace import TraceError, TraceReader
 from simaccel.trace.schema import KEY
 from simaccel.units import Cause
@@ -129,7 +129,7 @@ def test_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @each
 def test_it_says_what_ran_and_where_the_limits_are(reference: Reference) -> None:
     with TraceReader.open(reference.path) as trace:
-        said = about(trace)
+        said = run_facts(trace)
         for name in ("workload", "accelerator", "dataflow"):
             assert trace.figures[name] in said["title"]
         assert trace.cycles / said["clock_hz"] == pytest.approx(trace.figures["seconds"])
@@ -145,7 +145,7 @@ def test_channels_of_a_dram_share_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "t.h5"
     record(path, gemm(m=9, k=7, n=5), accelerator.model_copy(update={"dram": dram}), "flex")
     with TraceReader.open(path) as trace:
-        limits = about(trace)["limits"]
+        limits = run_facts(trace)["limits"]
         total = trace.bandwidth(bins=1).bytes_per_cycle["dram"]
     assert total
     assert limits["dram0"] == limits["dram1"] == total / 2

@@ -29,7 +29,7 @@ def test_the_chain_of_a_number(size: int, splits: list[SplitLimit], mapspace: Ma
     listed = [tuple(row) for rows in chains(size, splits, mapspace) for row in rows.tolist()]
     table = ChainTable(size, splits, mapspace)
     assert table.count == len(listed)
-    found = table.at(np.arange(table.count, dtype=np.int64))
+    found = table.chains_at(np.arange(table.count, dtype=np.int64))
     assert [tuple(row) for row in found.tolist()] == listed
     assert table.numbers(found).tolist() == list(range(table.count))
 
@@ -39,8 +39,8 @@ def test_chains_of_smaller_mapspaces_have_numbers_in_larger_ones(
     size: int, splits: list[SplitLimit], mapspace: Mapspace
 ) -> None:
     perfect, larger = (ChainTable(size, splits, which) for which in ("pfm", mapspace))
-    rows = perfect.at(np.arange(perfect.count))
-    assert np.array_equal(larger.at(larger.numbers(rows)), rows)
+    rows = perfect.chains_at(np.arange(perfect.count))
+    assert np.array_equal(larger.chains_at(larger.numbers(rows)), rows)
 
 
 @given(st.integers(1, 40), SPLITS, st.sampled_from(MAPSPACES), st.data())
@@ -89,7 +89,7 @@ def test_far_more_chains_than_memory() -> None:
     assert table.count == count_chains(6144, splits, "ruby") > 500_000
     assert sum(len(step.pieces) for step in table._steps) < 50_000
     numbers = np.random.default_rng(0).integers(0, table.count, 1000)
-    rows = table.at(numbers)
+    rows = table.chains_at(numbers)
     tiles = np.full(len(rows), 6144)
     for level in range(rows.shape[1]):
         tiles = -(-tiles // rows[:, level])

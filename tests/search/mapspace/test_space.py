@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from simaccel.errors import InputError
 from simaccel.hardware.dataflow import LevelConstraint, parse_constraints
 from simaccel.hardware.levels import ROLES, Hierarchy, Level, Memory, SpatialLevel, TemporalLevel
+from simaccel.search.effort import STRATEGIES, Strategy
 from simaccel.search.mapspace.limits import limits
 from simaccel.search.mapspace.orders import dependences, distinct_orders
-from simaccel.search.mapspace.space import STRATEGIES, EinsumMapspace, Strategy, spaces
+from simaccel.search.mapspace.space import EinsumMapspace, spaces
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, gemm
 from simaccel.workload.conv import parse_conv
@@ -273,7 +274,7 @@ def test_a_mapping_of_the_mapspace_is_the_nearest_to_itself(strategy: Strategy) 
     (space,) = spaces(convolution("M=4,C=1,P=3,Q=2,R=2,S=1"), eyeriss(), strategy)
     genes, factors = space.fitting(space.random(np.random.default_rng(3), 300))
     nests = space.candidates(genes, factors)
-    near = space.near(nests)
+    near = space.nearest_mappings(nests)
     again = space.candidates(*space.fitting(near))
     assert np.array_equal(near.chains, genes.chains)
     assert np.array_equal(near.keeps, genes.keeps)
@@ -288,7 +289,7 @@ def test_of_a_mapping_of_another_mapspace_the_nearest_is_found() -> None:
         orders=np.zeros((1, 2, 1), dtype=np.int64),
         keeps=np.zeros((1, 2, 3), dtype=bool),
     )
-    _, factors = space.fitting(space.near(given))
+    _, factors = space.fitting(space.nearest_mappings(given))
     assert factors[0, :, 0].tolist() == [1, 2, 6]
 
 
@@ -299,7 +300,7 @@ def test_chains_move_to_others_of_the_mapspace(strategy: Strategy) -> None:
     for rank, count in enumerate(space.chain_counts()):
         if count > 1:
             start = rng.integers(0, count, 500)
-            moved = space.moved(rng, rank, start)
+            moved = space.move_chains(rng, rank, start)
             assert ((moved >= 0) & (moved < count)).all()
             assert (moved != start).sum() > 100
 

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simaccel.search.effort import Effort
 from simaccel.search.mapspace.nests import map_einsum
-from simaccel.search.mapspace.search import Effort
 from simaccel.search.mapspace.visited_set import VisitedSet, codes
-from tests.search.mapspace.test_search import CONV, product_of, target, toy
+from tests.search.mapspace.test_mapspace_search import CONV, product_of, target, toy
 
 
 def test_two_mappings_have_one_code_where_they_are_the_same() -> None:
@@ -33,7 +33,7 @@ def test_a_mapping_has_the_same_code_in_a_larger_mapspace() -> None:
     (large,) = goal.problem().spaces
     (small,) = large.inside
     genes, factors = small.fitting(small.random(np.random.default_rng(0), 200))
-    again, theirs = large.fitting(large.near(small.candidates(genes, factors)))
+    again, theirs = large.fitting(large.nearest_mappings(small.candidates(genes, factors)))
     assert codes(small, genes, factors).tolist() == codes(large, again, theirs).tolist()
 
 

@@ -102,12 +102,12 @@ def recorded(script: Script, channels: ChannelRows, tiles: TileRows) -> Iterator
                 at = told = 0
                 for length, busy, n in in_use:
                     end, total = at + length, told + n
-                    writer.served(name, at, told, [end if busy else at, end, total])
+                    writer.note_service(name, at, told, [end if busy else at, end, total])
                     at, told = end, total
             for name, held in tiles.items():
                 at = 0
                 for length, n_bytes in held:
-                    writer.held(name, at, at + length, n_bytes)
+                    writer.note_held(name, at, at + length, n_bytes)
                     at += length
             writer.finish(cycles, totals(script), {}, served)
         with TraceReader.open(Path(folder) / "t.h5") as trace:

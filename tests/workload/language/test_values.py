@@ -13,6 +13,7 @@ from simaccel.workload import Transformer, Workload, transformer
 from simaccel.workload.language import phase
 from tests.draws import some
 from tests.workload.language.reference import layer, small, whole
+from validation.searches import QUICK
 
 LLAMA = small()
 GPT = small(
@@ -80,7 +81,7 @@ def test_the_cache_keeps_what_was_there_and_gets_the_new_token() -> None:
 
 def _checked(workload: Workload, dataflow: str, hw: str) -> None:
     accelerator = load_accelerator(hw, ["buffer.capacity_bytes=64 KiB"])
-    result = simulate(workload, accelerator, dataflow)
+    result = simulate(workload, accelerator, dataflow, options=QUICK)
     found = check(workload, result.mapping, result.program)
     assert [one.operator for one in found] == [one.name for one in workload.operators]
 
@@ -102,7 +103,7 @@ def test_programs_compute_what_operators_say(model: Transformer, asked: dict[str
         ),
         3,
     ),
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_every_dataflow_keeps_the_mask(dataflow: str, workload: Workload) -> None:
     _checked(workload, dataflow, "edge")

@@ -21,6 +21,15 @@ from validation.silicon.coral.networks import NETWORKS
 from validation.silicon.kernels import ON_CHIP
 
 _NAME: Final = "coral_edge_tpu"
+INPUTS: Final = {
+    **dict.fromkeys(NETWORKS, "224x224"),
+    **{name: "299x299" for name in NETWORKS if name.startswith(("ResNet", "Inception"))},
+    "Inception v1": "224x224",
+    "UNet MobileNet v2": "128x128",
+    "DeepLab v3": "513x513",
+    "EfficientNet-EdgeTPU-M": "240x240",
+}
+"""The images for which `NETWORKS` are written down."""
 USB: Final = ()
 DEV_BOARD: Final = (
     "dram.bandwidth_bytes_per_second=392 MB/s",
@@ -29,26 +38,28 @@ DEV_BOARD: Final = (
 """Calibrated on VGG16 and MobileNet v1 of the column of the board."""
 
 
-def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
-    """Return the milliseconds of each model at USB 3: columns model, input; None for another."""
-    return [_milliseconds(row["model"], USB) for row in rows]
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the milliseconds of each model at USB 3: columns model, input."""
+    return [_milliseconds(row["model"], row["input"], USB) for row in rows]
 
 
-def predict_board(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
+def predict_board(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the milliseconds of each model on the dev board."""
-    return [_milliseconds(row["model"], DEV_BOARD) for row in rows]
+    return [_milliseconds(row["model"], row["input"], DEV_BOARD) for row in rows]
 
 
 @cache
-def _milliseconds(model: str, link: tuple[str, ...]) -> float | None:
-    if model not in NETWORKS:
-        return None
+def _milliseconds(model: str, image: str, link: tuple[str, ...]) -> float:
+    if image != INPUTS[model]:
+        raise ValueError(f"input of {model}: got {image!r}; allowed: {INPUTS[model]}")
     on = load_accelerator(_NAME, list(link))
     layers = list(NETWORKS[model]())
     first = layers[0]
-    image = first.c * first.p * first.q * first.stride[0] * first.stride[1]
+    n_bytes = first.c * first.p * first.q * first.stride[0] * first.stride[1]
     room = on.buffer.capacity_bytes or 0
-    seconds = on.seconds(on.groups.start_cycles) + image / (on.dram.bandwidth_bytes_per_second or 1)
+    seconds = on.seconds(on.groups.start_cycles) + n_bytes / (
+        on.dram.bandwidth_bytes_per_second or 1
+    )
     for layer in layers:
         stays = layer.weights <= room
         room -= layer.weights * stays

@@ -22,7 +22,8 @@ from validation.silicon.kernels import streamed_gemm_cycles
 Row = Mapping[str, str]
 _IMAGES: Final = {"AlexNet": 16}
 """Images that share the weights of a fully connected layer."""
-_SHAPES: Final = {
+KINDS: Final = ("conv", "conv + elwise", "fc")
+SHAPES: Final = {
     "2048": (64, 32),
     "1024": (64, 16),
     "512": (32, 16),
@@ -34,25 +35,22 @@ _SHAPES: Final = {
 """Channels and filters of each size: 2,048 and 64 (nv_small) as documented, others assumed."""
 
 
-def predict(rows: Sequence[Row]) -> list[float | None]:
+def predict(rows: Sequence[Row]) -> list[float]:
     """Return the cycles of each layer: columns network, kind, C, H, W, K, R, S, strides, P, Q."""
     on = load_accelerator("nvdla_2048")
     return [_cycles(on, row) for row in rows]
 
 
-def predict_networks(rows: Sequence[Row]) -> list[float | None]:
+def predict_networks(rows: Sequence[Row]) -> list[float]:
     """Return images a second of ResNet-50: columns macs, conv_buffer_kib, dram_gb_per_s.
 
     Its layers, those of the spreadsheet, are run one after the other.
     """
     with (Path(__file__).parent / "layers.csv").open(newline="", encoding="utf-8") as file:
         layers = [row for row in csv.DictReader(file) if row["network"] == "ResNet50"]
-    found: list[float | None] = []
+    found: list[float] = []
     for row in rows:
-        if row["macs"] not in _SHAPES:
-            found.append(None)
-            continue
-        channels, filters = _SHAPES[row["macs"]]
+        channels, filters = SHAPES[row["macs"]]
         settings = (
             f"array.rows={channels}",
             f"array.cols={filters}",

@@ -37,24 +37,35 @@ _BERT: Final = {
 }
 """Width, heads, hidden width of the feed-forward."""
 _TOKENS: Final = 512
+_RESNETS: Final = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
-def predict(rows: Sequence[Mapping[str, str]]) -> list[int | None]:
-    """Return the cycles of rows by their ``workload``; None where one can't be said."""
+def predict(rows: Sequence[Mapping[str, str]]) -> list[int]:
+    """Return the cycles of rows by their ``workload``.
+
+    Raises:
+        ValueError: one that the model doesn't know.
+
+    """
     on = load_accelerator("tpu_v3_core")
     return [_cycles(on, row["workload"]) for row in rows]
 
 
-def _cycles(on: Accelerator, workload: str) -> int | None:
+def _cycles(on: Accelerator, workload: str) -> int:
     kind, _, text = workload.partition("_")
     if workload in _BERT:
         return _block(on, *_BERT[workload])
-    if workload in ("resnet18", "resnet50"):
+    if workload in _RESNETS:
         layers = sum(_conv_layer(_inside(on), layer) for layer in resnet(int(workload[6:])))
         return on.groups.start_cycles + layers
-    if kind not in _KINDS:
-        return None
-    return _KINDS[kind](on, tuple(int(size) for size in text.split("x")))
+    count, cycles = _KINDS.get(kind, (0, None))
+    sizes = tuple(int(size) for size in text.split("x") if size.isascii() and size.isdigit())
+    if cycles is None or len(sizes) != text.count("x") + 1 or count not in (None, len(sizes)):
+        allowed = ", ".join((*(name + _SIZES[n] for name, (n, _) in _KINDS.items()), *_WHOLE))
+        raise ValueError(f"workload: got {workload!r}; allowed: {allowed}")
+    if not all(sizes[: count if count != _CONV_SIZES else -1]):
+        raise ValueError(f"workload: got {workload!r}; allowed: sizes from 1")
+    return cycles(on, sizes)
 
 
 def _gemm(on: Accelerator, sizes: Sizes) -> int:
@@ -100,6 +111,8 @@ def _conv(on: Accelerator, sizes: Sizes) -> int:
     """
     batch, height, width, channels, filters, kernel, stride, padding = sizes
     out = [(side + 2 * padding - kernel) // stride + 1 for side in (height, width)]
+    if min(out) < 1:
+        raise ValueError(f"a kernel of {kernel} on {height} x {width}, padded by {padding}")
     conv = Conv(
         n=batch,
         m=filters,
@@ -136,10 +149,14 @@ def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
     return projections + feed_forward + norms + gelu + attention
 
 
-_KINDS: Final[Mapping[str, Callable[[Accelerator, Sizes], int]]] = {
-    "gemm": _gemm,
-    "conv": _conv,
-    "layernorm": _layer_norm,
-    "softmax": _softmax,
-    "attention": _attention,
+_CONV_SIZES: Final = 8
+_SIZES: Final = {3: "_AxBxC", None: "_AxB...", _CONV_SIZES: "_NxHxWxCxMxKxSxP"}
+_WHOLE: Final = (*_RESNETS, *_BERT)
+_KINDS: Final[Mapping[str, tuple[int | None, Callable[[Accelerator, Sizes], int]]]] = {
+    "gemm": (3, _gemm),
+    "conv": (_CONV_SIZES, _conv),
+    "layernorm": (None, _layer_norm),
+    "softmax": (None, _softmax),
+    "attention": (3, _attention),
 }
+"""How many sizes an operator has, any number if it is None, and what says its cycles."""

@@ -6,23 +6,23 @@ are not known, and are chosen as `streamed_gemm_cycles` does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
+from simaccel.hardware import Accelerator
 from simaccel.importers.accelerators import load_accelerator
-from validation.silicon.kernels import streamed_gemm_cycles
+from validation.silicon.kernels import NUMBERS, streamed_gemm_cycles
 
 
-def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
-    """Return the seconds of each GEMM: columns kernel, M, K, N; None for another kernel."""
-    return [_seconds(row) for row in rows]
-
-
-def _seconds(row: Mapping[str, str]) -> float | None:
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the seconds of each GEMM: columns kernel, M, K, N, and dtype (bf16 without)."""
     on = load_accelerator("tpu_v5e")
-    says = re.fullmatch(r"pallas (\d+)x(\d+)x(\d+)", row["kernel"])
-    if says is None and row["kernel"] != "xla":
-        return None
-    m, k, n = (int(row[name]) for name in ("M", "K", "N"))
-    block = (int(says[1]), int(says[2]), int(says[3])) if says else None
-    return on.seconds(streamed_gemm_cycles(on, (m, k, n), block=block))
+    return [_seconds(on, row) for row in rows]
+
+
+def _seconds(on: Accelerator, row: Mapping[str, str]) -> float:
+    sizes = int(row["M"]), int(row["K"]), int(row["N"])
+    kernel, _, text = row["kernel"].partition(" ")
+    m, k, n = map(int, text.split("x")) if kernel == "pallas" else sizes
+    block = (m, k, n) if kernel == "pallas" else None
+    n_bytes, number = NUMBERS[row.get("dtype", "bf16")]
+    return on.seconds(streamed_gemm_cycles(on, sizes, n_bytes=n_bytes, number=number, block=block))

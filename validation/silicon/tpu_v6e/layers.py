@@ -2,8 +2,8 @@
 
 Products stream their weights; what they read and make goes through HBM. Norms and rotations find
 their rows on the chip, where the operator before left them. ``q_proj`` is that of queries, keys and
-values, which XLA makes one product. Of fewer than 313 tokens the source has no ``up_proj`` and
-``down_proj`` holds both (its README); so here where it has no row.
+values, which XLA makes one product. Of fewer than 313 tokens the source has no ``up_proj`` and its
+``down_proj`` holds both (its README); so here. Its ``act_fn`` (one row) is in a product, too.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ _NORM_PASSES: Final = 2
 """Sum of squares; product with the root and the gain."""
 OUTSIDE: Final = ("embedding", "final_layernorm", "lm_head")
 """What is no part of a block."""
+LAYERS: Final = (*_PRODUCTS, *_NORMS, "rope", "embedding")
+_APART: Final = 313
+"""Tokens from which the source has ``up_proj`` apart."""
 
 
-def predict(rows: Sequence[Mapping[str, str]]) -> list[float | None]:
-    """Return the nanoseconds of each operator: columns layer, tokens; None for another layer."""
-    apart = {row["tokens"] for row in rows if row["layer"] == "up_proj"}
-    found: list[float | None] = []
+def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
+    """Return the nanoseconds of each operator: columns layer, tokens."""
+    found = []
     for row in rows:
         tokens, layer = int(row["tokens"]), row["layer"]
-        time = _nanoseconds(layer, tokens)
-        if layer == "down_proj" and time is not None and row["tokens"] not in apart:
-            time += _nanoseconds("up_proj", tokens) or 0
-        found.append(time)
+        both = layer == "down_proj" and tokens < _APART
+        found.append(_nanoseconds(layer, tokens) + (both and _nanoseconds("up_proj", tokens)))
     return found
 
 
 @cache
-def _nanoseconds(layer: str, tokens: int) -> float | None:
+def _nanoseconds(layer: str, tokens: int) -> float:
     """Return the time of one operator inside a program that is started once."""
     on = _inside()
     if layer in _PRODUCTS:
@@ -68,10 +68,8 @@ def _nanoseconds(layer: str, tokens: int) -> float | None:
         cycles = _on_chip_cycles(tokens * _WIDTH, _NORM_PASSES)
     elif layer == "rope":
         cycles = _on_chip_cycles(tokens * _ROTATED, 1)
-    elif layer == "embedding":
-        cycles = copy_cycles(_inside(COPIES), tokens * _WIDTH, n_bytes=2)
     else:
-        return None
+        cycles = copy_cycles(_inside(COPIES), tokens * _WIDTH, n_bytes=2)
     return 1e9 * on.seconds(cycles)
 
 

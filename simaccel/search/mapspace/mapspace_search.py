@@ -4,7 +4,7 @@ Work is cut into blocks of a fixed number of mappings. A block's random numbers 
 and the block's number, blocks are judged in their order, and what one round of blocks found is
 known only to the next round; so the result doesn't depend on how many processes work on them. What
 was drawn before is not judged again (`known`), nor counted. What is drawn are tilings, each of
-which is judged in all its orders (`ordering`); without ``refine`` single mappings.
+which is judged in all its orders (`ordered_tilings`); without ``refine`` single mappings.
 
 The blocks of a random search are drawn from the whole mapspace and, most of them, from what is near
 the best so far: chains of two parents crossed, and a few of them moved. The parents are the best of
@@ -18,27 +18,27 @@ So a larger mapspace never comes out worse than a smaller one with the same effo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
 from simaccel.analytic.family import Ints
+from simaccel.search.effort import Each, Effort, Watch
 from simaccel.search.mapspace.blocks import (
     BlockOutcome,
     BlockTask,
     MapspaceProblem,
     Population,
     Score,
-    drawn,
+    draw_counts,
     in_all_orders,
-    joined,
+    join_tasks,
     judge,
     run_block,
 )
 from simaccel.search.mapspace.chains import MAPSPACES
-from simaccel.search.mapspace.costs import Objective
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.search.mapspace.visited_set import VisitedSet, codes
@@ -52,36 +52,6 @@ _TOGETHER: Final = 2
 _WORST: Final[Score] = (float("inf"), float("inf"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effort:
-    """Time of a search, and its objective; smaller mapspaces inside get the same once more each.
-
-    ``patience``: valid tilings without an improvement after which a random search ends, each with
-    all its orders (without ``refine``: with one of them);
-    ``exhaustive``: mapspaces of at most that many mappings are searched completely; ``most``:
-    mappings to evaluate at most. With ``budget_seconds``, which is for all together, the result
-    depends on the machine's speed; otherwise it follows from the seed. ``refine``: also look near
-    the best so far, and first in the smaller mapspaces.
-    """
-
-    objective: Objective | None = None
-    patience: int = 25_000
-    exhaustive: int = 1_000_000
-    most: int | None = None
-    budget_seconds: float | None = None
-    seed: int = 0
-    refine: bool = True
-
-    @property
-    def aim(self) -> Objective:
-        """The figure that is made small: edp where nothing is asked for."""
-        return self.objective or "edp"
-
-
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""Runs tasks, perhaps in parallel; gives the outcomes in the order of the tasks."""
-Watch = Callable[[float, str], None]
-"""Told the part that is done, from 0 to 1, and how it stands."""
 Ended = Literal["all seen", "patience", "budget", "most"]
 
 
@@ -109,7 +79,7 @@ class MapspaceResult:
     """What was found in the smaller mapspaces that were searched before."""
 
 
-def search(
+def search_mapspace(
     problem: MapspaceProblem,
     effort: Effort,
     each: Each = map,
@@ -131,7 +101,7 @@ def search(
         standing.start(inside)
         _search(standing, each)
         done[spaces] = standing
-        before.append(standing.found(seen))
+        before.append(standing.result(seen))
     return replace(before[-1], inside=tuple(before[:-1]))
 
 
@@ -160,7 +130,7 @@ def _search(standing: _Standing, each: Each) -> None:
     """Search the mapspaces of one stage."""
     rounds = 0
     while not standing.ended:
-        tasks = list(_every(standing)) if standing.small else _drawn(standing, rounds)
+        tasks = list(_all_blocks(standing)) if standing.small else _draw_blocks(standing, rounds)
         for outcome in each(run_block, tasks):
             standing.add(outcome)
             if standing.ended:
@@ -170,7 +140,7 @@ def _search(standing: _Standing, each: Each) -> None:
             standing.ended = "all seen"
 
 
-def _every(standing: _Standing) -> Iterator[BlockTask]:
+def _all_blocks(standing: _Standing) -> Iterator[BlockTask]:
     problem, objective = standing.problem, standing.effort.aim
     for at, space in enumerate(problem.spaces):
         width = max(1, _ROWS // len(space.limits.keeps))
@@ -179,7 +149,7 @@ def _every(standing: _Standing) -> Iterator[BlockTask]:
             yield BlockTask(problem, objective, at, start, stop)
 
 
-def _drawn(standing: _Standing, rounds: int) -> list[BlockTask]:
+def _draw_blocks(standing: _Standing, rounds: int) -> list[BlockTask]:
     """Draw the blocks of a round, and leave out what was drawn before."""
     problem, effort = standing.problem, standing.effort
     tasks: dict[tuple[int, int], list[BlockTask]] = {}
@@ -195,9 +165,9 @@ def _drawn(standing: _Standing, rounds: int) -> list[BlockTask]:
             refine=effort.refine,
             parents=None if elite is None else elite.genes,
         )
-        new = standing.new(task, *drawn(task))
+        new = standing.new(task, *draw_counts(task))
         tasks.setdefault((space, at // _TOGETHER), []).append(new)
-    return [joined(group) for group in tasks.values()]
+    return [join_tasks(group) for group in tasks.values()]
 
 
 @dataclass
@@ -250,10 +220,10 @@ class _Standing:
         for at, space in enumerate(self.problem.spaces):
             task = BlockTask(self.problem, self.effort.aim, at, refine=self.effort.refine)
             for candidates in starts:
-                genes, factors = space.fitting(space.near(candidates))
+                genes, factors = space.fitting(space.nearest_mappings(candidates))
                 self.add(run_block(self.new(task, len(candidates), genes, factors)))
             for candidates in winners:
-                outcome = judge(task, 0, *space.fitting(space.near(candidates)))
+                outcome = judge(task, 0, *space.fitting(space.nearest_mappings(candidates)))
                 self.add(BlockOutcome(at, 0, 0, found=outcome.found))  # they have been counted
 
     def new(self, task: BlockTask, gone: int, genes: Genes, factors: Ints) -> BlockTask:
@@ -284,7 +254,7 @@ class _Standing:
             if outcome.found.best < self.best:
                 self.best, self.space = outcome.found.best, outcome.space
             elite = self.elite.get(outcome.space)
-            self.elite[outcome.space] = outcome.found.joined(elite)
+            self.elite[outcome.space] = outcome.found.join(elite)
         for seen in (self, self.seen):
             seen.gone += outcome.gone
             seen.valid += outcome.valid
@@ -319,7 +289,7 @@ class _Standing:
         note = f"{self.seen.gone / spent:,.0f} mappings/s, best {effort.aim} "
         self.watch(min(done, 1.0), f"{note}{self.best[0]:.4g}")
 
-    def found(self, seen: _Seen) -> MapspaceResult:
+    def result(self, seen: _Seen) -> MapspaceResult:
         """Return the result."""
         elite, good = self.elite.get(self.space), None
         if elite is not None:

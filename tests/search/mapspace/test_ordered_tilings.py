@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from simaccel.importers.accelerators import load_accelerator
+from simaccel.search.effort import OBJECTIVES, Effort, Objective
 from simaccel.search.mapspace.blocks import BlockOutcome, BlockTask, Population
-from simaccel.search.mapspace.costs import OBJECTIVES, Objective, score
+from simaccel.search.mapspace.costs import score
 from simaccel.search.mapspace.nests import MappingTarget, map_einsum
-from simaccel.search.mapspace.ordering import best_orders
-from simaccel.search.mapspace.search import Effort
+from simaccel.search.mapspace.ordered_tilings import best_orders
 from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import rows
 from simaccel.workload.conv import parse_conv
-from tests.search.mapspace.test_search import CONV, product_of, target, toy
+from tests.search.mapspace.test_mapspace_search import CONV, product_of, target, toy
 
 EYERISS = load_accelerator(
     "eyeriss_like", ["array.dataflow=[]", "dram.bandwidth_bytes_per_second=1 GB/s"]

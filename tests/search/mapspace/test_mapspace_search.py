@@ -20,6 +20,7 @@ from simaccel.hardware.levels import ROLES
 from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.tree import BUFFER, Keep, Loop, Spread
 from simaccel.schedulers import Options
+from simaccel.search.effort import OBJECTIVES, Effort, Objective, Strategy
 from simaccel.search.mapspace.blocks import (
     ELITE,
     BlockOutcome,
@@ -27,10 +28,9 @@ from simaccel.search.mapspace.blocks import (
     Population,
     run_block,
 )
-from simaccel.search.mapspace.costs import OBJECTIVES, NotNestableError, Objective, score
+from simaccel.search.mapspace.costs import NotNestableError, score
 from simaccel.search.mapspace.nests import EmptyMapspaceError, MappingTarget, NestResult, map_einsum
-from simaccel.search.mapspace.search import Effort
-from simaccel.search.mapspace.space import EinsumMapspace, Genes, Strategy
+from simaccel.search.mapspace.space import EinsumMapspace, Genes
 from simaccel.search.mapspace.tiling_batch import TilingBatch
 from simaccel.workload import Einsum, Tensor, gemm
 from simaccel.workload.conv import parse_conv

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from simaccel.analytic.counting.counts import count_tiles
 from simaccel.analytic.family import Family, FamilyLoops, Ints, family_of, ints
+from simaccel.analytic.family_counts import FamilyCounts
 from simaccel.analytic.orojenesis.fusion import BranchKeeps, FusedGroup
-from simaccel.analytic.totals import FamilyCounts
 from simaccel.mapping.space import BoundOperator
 from simaccel.mapping.tree import BUFFER
 from simaccel.workload.names import sums_name
@@ -33,7 +33,7 @@ class CountedCosts:
         """Return what the tensors from outside of a branch take and move."""
         counts = self._counts(seen, way)
         room = moved = ints(0)
-        for use, view in self.fusion.outside(seen):
+        for use, view in self.fusion.outside_tensors(seen):
             for at in {use, sums_name(use)}:
                 size, slots = counts.tiles.get((BUFFER, at), (ints(0), ints(0)))
                 room = room + size * slots
@@ -41,7 +41,7 @@ class CountedCosts:
                 moved = moved + counts.moved.get((level, view.name), ints(0))
         return room, moved
 
-    def between(self) -> Ints:
+    def handover_bytes(self) -> Ints:
         """Return the bytes of what passes between operators."""
         room = ints(0)
         for seen in self.fusion.space.operators:

@@ -51,7 +51,7 @@ class FamilyCounts:
         """Count cycles of a unit or channel."""
         self.busy[name] = self.busy.get(name, ints(0)) + cycles
 
-    def alone(self, operator: str, cycles: Ints) -> None:
+    def add_serial_cycles(self, operator: str, cycles: Ints) -> None:
         """Count cycles of an operator's blocks one after the other."""
         self.chains[operator] = self.chains.get(operator, ints(0)) + cycles
 
@@ -71,7 +71,7 @@ class FamilyCounts:
         found = (n * s for (place, _), (n, s) in self.tiles.items() if place in places)
         return ints(sum(found, start=ints(0)))
 
-    def staged(self, kind: str) -> Ints:
+    def staged_bytes(self, kind: str) -> Ints:
         """Return the bytes that tiles of a class take together in the buffer."""
         mine = [at for at, one in self.kinds.items() if (at[0], one) == (BUFFER, kind)]
         found = (n_bytes * slots for n_bytes, slots in map(self.tiles.__getitem__, mine))

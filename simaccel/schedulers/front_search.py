@@ -18,10 +18,10 @@ from simaccel.analytic.prediction import predict
 from simaccel.hardware import Accelerator
 from simaccel.hardware.memory import dram_bytes
 from simaccel.mapping.tree import Group, Tree
-from simaccel.pareto import Front, pick_evenly, undominated
+from simaccel.pareto import Front, pick_evenly, undominated_rows
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.candidate_set import EXACT, CandidateSet, leakage
-from simaccel.search.canonical import renamed
+from simaccel.search.canonical import rename_tree
 from simaccel.search.front import (
     Alternative,
     Floats,
@@ -73,18 +73,18 @@ class FrontSearch:
             names = dict(searched.names)
             front = self._front(
                 searched.candidates,
-                lambda tree: (replace(group, tree=renamed(tree, names)),),
+                lambda tree: (replace(group, tree=rename_tree(tree, names)),),
             )
             searched.known["front"] = front, {own: first for first, own in names.items()}
         front, back = searched.known["front"]
 
-        def mine(alternative: Alternative) -> Alternative:
+        def unwrap(alternative: Alternative) -> Alternative:
             (first,) = alternative.body
             assert isinstance(first, Group)  # noqa: S101 - narrows the type
-            tree = renamed(renamed(first.tree, back), searched.names)
+            tree = rename_tree(rename_tree(first.tree, back), searched.names)
             return replace(alternative, body=(replace(group, tree=tree),))
 
-        return self._times(replace(front, points=tuple(map(mine, front.points))), name)
+        return self._times(replace(front, points=tuple(map(unwrap, front.points))), name)
 
     def grids(self, families: Sequence[Any], empty: Group) -> Front[Alternative]:
         """Return the front of a group; ``families`` of its trees."""
@@ -94,17 +94,17 @@ class FrontSearch:
 
     def bodies(self, some: Iterable[Body]) -> Front[Alternative]:
         """Return the front of a few mappings of the same operators."""
-        found = [one for body in some if (one := self.measured(body)) is not None]
+        found = [one for body in some if (one := self.measure_mapping(body)) is not None]
         kept = tuple(best_of(self.asked, found))
         front = Front(points=kept, seen=len(found), proved=False)
         return self._times(front, operators_of(kept[0].body)[0]) if kept else front
 
-    def measured(self, body: Body) -> Alternative | None:
+    def measure_mapping(self, body: Body) -> Alternative | None:
         """Return one mapping of some operators with its figures, cycles as the machine has them.
 
         None if the machine doesn't take it, or it doesn't fit.
         """
-        alone = self.workload.alone(operators_of(body))
+        alone = self.workload.select_operators(operators_of(body))
         predicted = predict(alone, mapping_of(alone, "", body), self.accelerator)
         (cycles,) = self.goal.judge.cycles(alone, [body])
         if cycles == FOREVER:
@@ -114,7 +114,7 @@ class FrontSearch:
         energy = sum(predicted.energy_pj.values()) + self._leak * (cycles - leaked)
         return Alternative(body, int(cycles), energy, moved, predicted.buffer_bytes)
 
-    def joined(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
+    def join_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of operators that run one after the other."""
         found: list[Alternative] = list(fronts[0].points)
         for one in fronts[1:]:
@@ -125,7 +125,7 @@ class FrontSearch:
             proved=all(one.proved for one in fronts),
         )
 
-    def either(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
+    def merge_fronts(self, fronts: Sequence[Front[Alternative]]) -> Front[Alternative]:
         """Return the front of several ways to do the same."""
         return Front(
             points=tuple(best_of(self.asked, [one for front in fronts for one in front.points])),
@@ -156,14 +156,14 @@ class FrontSearch:
         """Return the front of a grid, and of what is near it where not all candidates may run."""
         fits = grid.fitting(self.goal.room)
         if fits.size <= EXACT:
-            run = self._ran([(grid, int(row)) for row in fits], body_of, FOREVER)
+            run = self._run_places([(grid, int(row)) for row in fits], body_of, FOREVER)
             proved = not self.goal.is_over
             return Front(points=tuple(run.values()), seen=int(fits.size), proved=proved)
-        run = self._ran(self._lowest(grid, fits), body_of, _RUNS)
+        run = self._run_places(self._lowest(grid, fits), body_of, _RUNS)
         seen = int(fits.size)
-        for near in () if self.goal.is_over else self._near(list(run)):
+        for near in () if self.goal.is_over else self._neighbours(list(run)):
             fits = near.fitting(self.goal.room)
-            run |= self._ran(self._lowest(near, fits), body_of, _RUNS)
+            run |= self._run_places(self._lowest(near, fits), body_of, _RUNS)
             seen += int(fits.size)
         best = tuple(best_of(self.asked, list(run.values())))
         return Front(points=best, seen=seen, proved=False)
@@ -181,18 +181,18 @@ class FrontSearch:
         least = self._rows(grid, fits, grid.bounds[fits])[:, self.asked.parts]
         left, found = np.arange(fits.size), np.empty(0, dtype=np.int64)
         while left.size and found.size < _RUNS:
-            layer = left[undominated(least[left])]
+            layer = left[undominated_rows(least[left])]
             found = np.concatenate([found, pick_evenly(layer, _RUNS)])
             left = left[~np.isin(left, layer)]
         return [(grid, int(fits[at])) for at in found]
 
-    def _near(self, few: Sequence[Place]) -> list[CandidateSet]:
+    def _neighbours(self, few: Sequence[Place]) -> list[CandidateSet]:
         """Return what is near some places that lie evenly on a front."""
         starts: dict[int, list[Any]] = {}
         groups: dict[int, Group] = {}
         for grid, number in (few[int(at)] for at in pick_evenly(np.arange(len(few)), _STARTS)):
             family = grid.families[int(grid.family_of(number))]
-            starts.setdefault(id(family), [family]).append(grid.alone(number))
+            starts.setdefault(id(family), [family]).append(grid.family_of_one(number))
             groups[id(family)] = grid.group
         sets = []
         for key, (family, *members) in starts.items():
@@ -201,7 +201,7 @@ class FrontSearch:
                 sets.append(self.goal.candidates(groups[key], [near]))
         return sets
 
-    def _ran(
+    def _run_places(
         self, places: Sequence[Place], body_of: Callable[[Tree], Body], most: float
     ) -> dict[Place, Alternative]:
         """Return the front of some places by the machine; what their bounds don't beat is run."""
@@ -231,5 +231,5 @@ class FrontSearch:
         if cycles == FOREVER:
             return None
         row = self._rows(grid, np.array([number]), np.array([cycles]))[0]
-        body, scored = body_of(grid.tree(number)), grid.scored(number, cycles)
+        body, scored = body_of(grid.tree(number)), grid.score(number, cycles)
         return Alternative(body, int(cycles), float(row[1]), scored.dram_bytes, scored.buffer_bytes)

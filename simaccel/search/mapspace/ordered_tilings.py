@@ -16,9 +16,11 @@ from typing import Final
 
 import numpy as np
 
+from simaccel.analytic.core_totals import Floats
 from simaccel.analytic.evaluation import evaluate
 from simaccel.analytic.family import Ints, with_arrays
-from simaccel.search.mapspace.costs import Costs, Floats, Objective, Setting, score
+from simaccel.search.effort import Objective
+from simaccel.search.mapspace.costs import Costs, Setting, score
 from simaccel.search.mapspace.mapspace_tables import BestOrders
 from simaccel.search.mapspace.space import EinsumMapspace
 from simaccel.search.mapspace.tiling_batch import TilingBatch, family_of_candidates
@@ -109,7 +111,7 @@ def costs_by_order(
     )
     totals = evaluate(columns, setting.accelerator)
 
-    def combined(array: Ints) -> Ints:
+    def combine_column(array: Ints) -> Ints:
         column = array if array.ndim else array.reshape(1, 1)
         first = column[:, :1]
         total = first.reshape(-1, *[1] * len(sizes))
@@ -127,12 +129,12 @@ def costs_by_order(
         totals,
         counts=replace(
             counts,
-            macs=combined(counts.macs),
-            native_macs=combined(counts.native_macs),
-            elements=combined(counts.elements),
-            busy={name: combined(cycles) for name, cycles in counts.busy.items()},
-            moved={level: combined(n_bytes) for level, n_bytes in counts.moved.items()},
+            macs=combine_column(counts.macs),
+            native_macs=combine_column(counts.native_macs),
+            elements=combine_column(counts.elements),
+            busy={name: combine_column(cycles) for name, cycles in counts.busy.items()},
+            moved={level: combine_column(n_bytes) for level, n_bytes in counts.moved.items()},
             tiles={},
         ),
     )
-    return replace(Costs.of(every), buffer_bytes=combined(totals.buffer_bytes()))
+    return replace(Costs.from_totals(every), buffer_bytes=combine_column(totals.buffer_bytes()))

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.importers.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
-from simaccel.importers.onnx_files.extensions import attribute_of, made_by
+from simaccel.importers.onnx_files.extensions import attribute_of, outputs_of
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ConstantFolder:
             before = {*self.values}, {*self.constants}
             left = [node for node in graph.node if not self._leaves(node, shapes)]
             taken = {name for node in graph.node for name in node.output} | {*shapes}
-            inlined = [inner for node in left for inner in self._inlined(node, taken)]
+            inlined = [inner for node in left for inner in self._inline_branch(node, taken)]
             grown = self._extend(inlined, shapes)
             if not grown and inlined == list(graph.node):
                 break
@@ -147,7 +147,7 @@ class ConstantFolder:
             unknown = [n for n in node.output if n and n not in shapes and n not in known]
             if not unknown or not node.domain:
                 continue
-            made = made_by(node, shapes, self._types) or [
+            made = outputs_of(node, shapes, self._types) or [
                 self._declared.get(n) for n in node.output
             ]
             for name, kind in zip(node.output, made, strict=False):
@@ -172,7 +172,7 @@ class ConstantFolder:
         ):
             return False
         else:
-            made = self._computed(node, shapes)
+            made = self._compute_values(node, shapes)
         names = [name for name in node.output if name]
         if made is None and any(name not in shapes for name in names):
             return False
@@ -202,7 +202,7 @@ class ConstantFolder:
         kind = self.onnx.TensorProto.DataType.Name(self._types.get(name, 0))
         return _BITS.get(kind, 0)
 
-    def _computed(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
+    def _compute_values(self, node: Proto, shapes: Mapping[str, Shape]) -> list[Value] | None:
         """Return what a node makes of values that are known, if that is little."""
         sizes = [math.prod(shapes.get(name, (SMALL + 1,))) for name in node.output if name]
         if node.op_type != "Constant":
@@ -240,7 +240,7 @@ class ConstantFolder:
 
     # -- branches
 
-    def _inlined(self, node: Proto, taken: set[str]) -> Iterator[Any]:
+    def _inline_branch(self, node: Proto, taken: set[str]) -> Iterator[Any]:
         """Yield the nodes of the branch that a condition takes, if it is known."""
         if node.op_type != "If" or node.domain or node.input[0] not in self.values:
             yield node
