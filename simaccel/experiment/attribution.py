@@ -14,9 +14,10 @@ from typing import Final
 
 from simaccel.experiment.disagreement import AssumptionShare, Disagreement
 from simaccel.experiment.explanation import GroupExplanation
+from simaccel.experiment.free_units import FreeArray
 from simaccel.experiment.run import ExperimentResult
 from simaccel.experiment.what_if import free, takes_time
-from simaccel.hardware import Accelerator, ArraySpec, FoldGrid, Stationarity
+from simaccel.hardware import Accelerator, ArraySpec, Stationarity
 from simaccel.hardware.quantity import Amount
 from simaccel.machine.machine import Machine
 
@@ -33,12 +34,8 @@ Case = tuple[str, ...]
 Progress = Callable[[int], None]
 
 
-class StreamingArray(ArraySpec):
+class StreamingArray(FreeArray):
     """An array whose folds take as long as they stream: without skew, preload and drain."""
-
-    def lead_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002 - as ArraySpec has it
-        """Nothing before the first fold."""
-        return grid.high * 0
 
     def fold_cycles(
         self,
@@ -50,20 +47,6 @@ class StreamingArray(ArraySpec):
     ) -> Amount:
         """The stream of a fold."""
         return stream + rows * 0
-
-    def tail_cycles(self, grid: FoldGrid[Amount], stationarity: Stationarity) -> Amount:  # noqa: ARG002
-        """Nothing after the last fold."""
-        return grid.high * 0
-
-    @property
-    def lead_latency_cycles(self) -> int:
-        """Nothing before a pass."""
-        return 0
-
-    @property
-    def tail_latency_cycles(self) -> int:
-        """Nothing after a pass."""
-        return 0
 
 
 def attribute(

@@ -11,10 +11,8 @@ from typing import Annotated, Any, Self
 from pydantic import (
     Discriminator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -36,7 +34,7 @@ from simaccel.hardware.quantity import Amount, Hertz, Rate, rate
 from simaccel.hardware.sections import Sections
 from simaccel.hardware.sfu import SfuSpec
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 
 
 def _kind(array: object) -> str:
@@ -73,14 +71,10 @@ class Accelerator(Spec):
     energy: EnergySpec
     area: AreaSpec = Field(default_factory=AreaSpec)  # nothing runs by it
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        for name in ("area", "memories", "precision", "cores", "chips"):
-            section = getattr(self, name)
-            if section == type(section)():
-                found.pop(name, None)
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "area", "memories", "precision", "cores", "chips")
 
     @model_validator(mode="before")
     @classmethod

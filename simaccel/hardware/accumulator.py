@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from simaccel.hardware.fold_grid import FoldGrid, smaller
 from simaccel.hardware.quantity import Amount, BytesOrUnlimited, Count, Picojoules
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 
 
 class AccumulatorSpec(Spec):
@@ -19,12 +17,10 @@ class AccumulatorSpec(Spec):
     capacity_bytes: BytesOrUnlimited
     pj_per_byte: Picojoules | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.pj_per_byte is None:
-            del found["pj_per_byte"]
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "pj_per_byte")
 
     def n_bytes(self, grid: FoldGrid[Amount]) -> Amount:
         """Bytes of the sums of one strip of one array, which all its folds add to.

@@ -10,8 +10,6 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
     model_validator,
 )
 
@@ -34,7 +32,7 @@ from simaccel.hardware.fold_grid import (
 from simaccel.hardware.precision import MultipliedAsSpec as MultipliedAs
 from simaccel.hardware.precision import NarrowRatesSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import Amount, Count
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 from simaccel.numbers import Element
 
 
@@ -112,18 +110,11 @@ class ArraySpec(Spec):
             raise ValueError("array.blocks: without macs_per_cycle only")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        for name in ("accumulator", "native_bits", "macs_per_cycle", "stationarity", "blocks"):
-            if getattr(self, name) in (None, "free"):
-                found.pop(name, None)
-        if self.multiplied_as == MultipliedAs():
-            del found["multiplied_as"]
-        for name in ("count", "steps_per_cycle"):
-            if getattr(self, name) == 1:
-                found.pop(name, None)
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        rates = ("native_bits", "macs_per_cycle", "multiplied_as", "steps_per_cycle")
+        return unset_fields(self, "accumulator", *rates, "stationarity", "blocks", "count")
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Cycles of a MAC of such operands."""

@@ -13,12 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.quantity import (
     Amount,
@@ -30,7 +25,7 @@ from simaccel.hardware.quantity import (
     Rate,
     rate,
 )
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 from simaccel.numbers import BYTE
 from simaccel.units import LINK
 
@@ -112,25 +107,10 @@ class ChipsSpec(Spec):
     chunk_bytes: Bytes | None = None
     pj_per_bit: Picojoules | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        absent = ("shape", "algorithm", "chunk_bytes", "pj_per_bit")
-        return {n: value for n, value in found.items() if n not in absent or value is not None}
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        details = [
-            InitErrorDetails(
-                type=PydanticCustomError("impossible", "{allowed}", {"allowed": allowed}),
-                loc=(field,),
-                input=getattr(self, field),
-            )
-            for field, allowed in self._impossible()
-        ]
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "shape", "algorithm", "chunk_bytes", "pj_per_bit")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, and what is allowed there."""

@@ -9,18 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final, Literal, Self, get_args
-
-from pydantic import (
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from typing import Any, Final, Literal, get_args
 
 from simaccel.hardware.quantity import Amount, Count, Cycles, Picojoules, Rate
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 from simaccel.numbers import BYTE
 
 CoreTopology = Literal["bus", "crossbar", "ring", "mesh"]
@@ -51,26 +43,11 @@ class CoreNocSpec(Spec):
     hop_cycles: Cycles = 0
     pj_per_bit_hop: Picojoules | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        absent = {name for name in _FIGURES if getattr(self, name) is None}
-        absent |= set() if self.topology else {"topology", "hop_cycles"}
-        return {name: value for name, value in found.items() if name not in absent}
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        details = [
-            InitErrorDetails(
-                type=PydanticCustomError("impossible", "{allowed}", {"allowed": allowed}),
-                loc=(field,),
-                input=getattr(self, field),
-            )
-            for field, allowed in self._impossible()
-        ]
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        unread = set() if self.topology else {"topology", "hop_cycles"}
+        return unread | unset_fields(self, *_FIGURES)
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         """Yield fields that contradict others, and what is allowed there."""

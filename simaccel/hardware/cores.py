@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.core_noc import CoreNocSpec
 from simaccel.hardware.memory import MemorySpec
 from simaccel.hardware.quantity import Bytes, BytesPerSecond, Count, Cycles, Picojoules
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 from simaccel.numbers import SHARED
 
 _MOST_CORES: Final = 256
@@ -45,12 +41,10 @@ class SharedBufferSpec(Spec):
             capacity_bytes=self.capacity_bytes,
         )
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.pj_per_byte is None:
-            del found["pj_per_byte"]
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "pj_per_byte")
 
 
 class CoresSpec(Spec):
@@ -64,22 +58,14 @@ class CoresSpec(Spec):
     noc: CoreNocSpec = Field(default_factory=CoreNocSpec)
     shared_buffer: SharedBufferSpec | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.shared_buffer is None:
-            del found["shared_buffer"]
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "shared_buffer")
 
-    @model_validator(mode="after")
-    def _has_a_place_for_each(self) -> Self:
-        shape = self.noc.shape
-        if shape is not None and math.prod(shape) != self.count:
-            allowed = f"sizes whose product is cores.count, {self.count}"
-            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
-            details = [InitErrorDetails(type=error, loc=("noc", "shape"), input=shape)]
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        if self.noc.shape is not None and math.prod(self.noc.shape) != self.count:
+            yield "noc.shape", f"sizes whose product is cores.count, {self.count}"
 
     def links(self, core: int, *, write: bool) -> tuple[str, ...]:
         """Return the links of the NoC from memories to a core, or (``write``) from it to them."""

@@ -255,7 +255,7 @@ def accelerator_rows(accelerator: Accelerator) -> list[tuple[str, str]]:
 
 
 def _rows(spec: Spec, prefix: str) -> Iterator[tuple[str, str]]:
-    hidden = {"source", *(spec.hidden if isinstance(spec, DramSpec) else ())}
+    hidden = {"source", *(spec.absent if isinstance(spec, DramSpec) else ())}
     fields = [name for name in type(spec).model_fields if name not in hidden]
     if isinstance(spec, _PARTLY):
         fields = [name for name in fields if name in spec.model_dump()]  # others: see derived

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, Final, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     PlainSerializer,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simaccel.hardware.dram.part import DramPart
 from simaccel.hardware.dram.parts import PARTS
@@ -36,7 +31,7 @@ from simaccel.hardware.quantity import (
     Count,
     Cycles,
 )
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, empty_fields, unset_fields
 from simaccel.numbers import SHARED
 
 BANKED_MAPS: Final = ("bgil", "rbc")
@@ -120,33 +115,15 @@ class DramSpec(Spec):
     part: Annotated[DramPart | None, BeforeValidator(_find_part), PlainSerializer(_name)] = None
     map: Annotated[str, _validate_names(BANKED_MAPS)] | None = None
 
-    @model_validator(mode="after")
-    def _banks(self) -> Self:
+    def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.model == "banked" and self.part is None:
-            allowed = f"with model banked: {', '.join(PARTS)}"
-            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
-            detail = InitErrorDetails(type=error, loc=("part",), input=None)
-            raise ValidationError.from_exception_data(type(self).__name__, [detail])
-        needed = ("request_bytes", "requests_in_flight") if self.model == "requests" else ()
-        error = PydanticCustomError("impossible", "a number, with model requests")
-        details = [
-            InitErrorDetails(type=error, loc=(name,), input=None)
-            for name in needed
-            if getattr(self, name) is None
-        ]
-        if details:
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
-
-    @model_serializer(mode="wrap")
-    def _without_banks(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        for name in self.hidden:
-            found.pop(name, None)
-        return found
+            yield "part", f"with model banked: {', '.join(PARTS)}"
+        for name in ("request_bytes", "requests_in_flight"):
+            if self.model == "requests" and getattr(self, name) is None:
+                yield name, "a number, with model requests"
 
     @property
-    def hidden(self) -> frozenset[str]:
+    def absent(self) -> frozenset[str]:
         """Fields that say nothing: of a model with banks, where nobody speaks of them."""
         names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
         given = {name: getattr(self, name) for name in names}
@@ -238,10 +215,10 @@ class MemorySpec(DramSpec):
     fifo: bool = False
 
     @property
-    def hidden(self) -> frozenset[str]:
+    def absent(self) -> frozenset[str]:
         """Fields that say nothing."""
         absent = {"staging_bytes"} if self.staging_bytes is None else set()
-        return super().hidden | absent | (set() if self.fifo else {"fifo"})
+        return super().absent | absent | (set() if self.fifo else {"fifo"})
 
 
 class MemoriesSpec(Spec):
@@ -253,10 +230,10 @@ class MemoriesSpec(Spec):
     weight: MemorySpec | None = None
     cache: MemorySpec | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value is not None}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self)
 
     def by_class(self) -> dict[str, MemorySpec]:
         """Return the memories by the class of their tensors."""
@@ -286,23 +263,15 @@ class GroupsSpec(Spec):
     epilogues: bool = False
     start_cycles: Cycles = 0
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.start_cycles == 0:
-            del found["start_cycles"]
-        if not self.epilogues:
-            del found["epilogues"]
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "start_cycles", "epilogues")
 
-    @model_validator(mode="after")
-    def _one_after_the_other(self) -> Self:
+    def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.start_cycles and self.overlap:
             allowed = "0, or groups.overlap: false (groups that overlap start behind one another)"
-            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
-            details = [InitErrorDetails(type=error, loc=("start_cycles",), input=self.start_cycles)]
-            raise ValidationError.from_exception_data(type(self).__name__, details)
-        return self
+            yield "start_cycles", allowed
 
 
 _DRAM_WAYS: Final = ("dram_read", "dram_write")

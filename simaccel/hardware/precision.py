@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from simaccel.errors import suggest
 from simaccel.hardware.quantity import Count
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, empty_fields
 from simaccel.numbers import BITS, BYTE, PACKED_BITS, Element
 
 
@@ -45,10 +45,10 @@ class MultipliedAsSpec(Spec):
     int32: NumberName | None = None
     tf32: NumberName | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value is not None}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self)
 
     def bits(self, element: Element) -> int:
         """Return the bits of the number as which an element is multiplied.
@@ -81,10 +81,10 @@ class NarrowRatesSpec(Spec):
     bits8: Count = 1
     bits4: Count | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value is not None}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self)
 
     def rate_of(self, bits: Iterable[int]) -> int:
         """Return the MACs of a PE a cycle, of operands of so many bits.
@@ -110,10 +110,10 @@ class PrecisionSpec(Spec):
     cache: NumberName | None = None
     sums: NumberName | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value is not None}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self)
 
     @property
     def by_class(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from simaccel.hardware.quantity import Amount, Count, Cycles
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, unset_fields
 
 
 class InPasses(Protocol):
@@ -74,12 +74,10 @@ class SfuSpec(Spec):
     latency_cycles: Cycles = 0
     operations: OperationsSpec = OperationsSpec()
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.operations == OperationsSpec():
-            del found["operations"]
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "operations")
 
     def choose_form(self, separate: Form, merged: Form | None) -> Form:
         """Return a piece of work as this unit does it: merged where it has such a form, or not."""

@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from simaccel.hardware.dataflow import ConstraintText
 from simaccel.hardware.fold_grid import Stationarity
 from simaccel.hardware.levels import ROLES, Role
 from simaccel.hardware.precision import MultipliedAsSpec, NativeBits, cycles_per_mac
 from simaccel.hardware.quantity import BytesOrUnlimited, Count, Picojoules
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, empty_fields, unset_fields
 from simaccel.numbers import Element
 
 Fan = Literal["rows", "cols", "vectors", "lanes"]
@@ -35,10 +33,10 @@ class PeMemories(Spec):
     output: PeMemorySpec | None = None
     shared: PeMemorySpec | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        return {name: value for name, value in found.items() if value is not None}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self)
 
     def by_roles(self) -> dict[frozenset[Role], PeMemorySpec]:
         """Return the memories by the roles that they keep; a role without one bypasses the PE."""
@@ -88,14 +86,10 @@ class SpatialArraySpec(Spec):
     native_bits: NativeBits | None = None
     multiplied_as: MultipliedAsSpec = MultipliedAsSpec()
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        if self.native_bits is None:
-            found.pop("native_bits", None)
-        if self.multiplied_as == MultipliedAsSpec():
-            found.pop("multiplied_as", None)
-        return found
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return unset_fields(self, "native_bits", "multiplied_as")
 
     def cycles_per_mac(self, elements: Iterable[Element]) -> int:
         """Cycles of a MAC of such operands."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 
 class Spec(BaseModel):
@@ -18,3 +26,46 @@ class Spec(BaseModel):
 
     source: str = ""
     """Where the figures of this section come from."""
+
+    @property
+    def absent(self) -> Collection[str]:
+        """Fields that say nothing here: a document leaves them out."""
+        return ()
+
+    def _impossible(self) -> Iterator[tuple[str, str]]:
+        """Yield fields (``noc.shape``: inside of a section) that can't be, and what is allowed."""
+        return iter(())
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = dump(self)
+        absent = self.absent
+        return {name: value for name, value in found.items() if name not in absent}
+
+    @model_validator(mode="after")
+    def _require_possible(self) -> Self:
+        details = []
+        for field, allowed in self._impossible():
+            error = PydanticCustomError("impossible", "{allowed}", {"allowed": allowed})
+            path, value = tuple(field.split(".")), self
+            for name in path:
+                value = getattr(value, name)
+            details.append(InitErrorDetails(type=error, loc=path, input=value))
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+
+def empty_fields(spec: Spec) -> set[str]:
+    """Return the fields that are None."""
+    return {name for name in type(spec).model_fields if getattr(spec, name) is None}
+
+
+def unset_fields(spec: Spec, *names: str) -> set[str]:
+    """Return those of some fields that are None, or as they are where nobody says them."""
+    fields = type(spec).model_fields
+    return {
+        name
+        for name in names
+        if getattr(spec, name) == fields[name].get_default(call_default_factory=True)
+    }

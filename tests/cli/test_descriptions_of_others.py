@@ -67,6 +67,7 @@ def _up(path: Path, text: str) -> Path:
             "Stride { X: 1, Y: 2 } Dimensions { K: 24, C: 40, R: 2, S: 1, Y: 7, X: 28 }",
             24 * 14 * 28,
         ),
+        ("Stride { X: 1, Y: 1 } Dimensions { K: 24, C: 40, R: 3, S: 3, Y: 7, X: 9 }", 24 * 7 * 9),
     ],
 )
 def test_up_sampling_makes_its_true_output(tmp_path: Path, text: str, outputs: int) -> None:

@@ -159,6 +159,8 @@ def test_every_field_is_taken_harmless_or_named(
         ("Dataflow : ws\n", "", "Dataflow: got nothing; allowed: one of ws, os, is"),
         ("CALC", "MAYBE", "InterfaceBandwidth: got 'MAYBE'; allowed: one of CALC, USER"),
         ("CALC", "USER\nBandwidth: 3", None),
+        ("Dataflow : ws", "Dataflow : ws\ndataflow : os", "dataflow: got 'again'"),
+        ("SparsitySupport : false", "SparsitySupport : maybe", "'maybe'; allowed: true or false"),
     ],
 )
 def test_values_that_are_none_are_refused(
@@ -222,10 +224,13 @@ def test_the_dataflow_of_the_file_is_what_the_array_holds(
 @pytest.mark.parametrize(
     ("lines", "left"),
     [
-        ("SparsitySupport: false\nSparseRep: csr", []),
-        (
-            "SparsitySupport: true\nSparseRep: csr",
-            ["architecture_presets.SparsitySupport: None", "architecture_presets.SparseRep: 0"],
+        *((f"SparsitySupport: {off}\nSparseRep: csr", []) for off in ("false", "no", "0")),
+        *(
+            (
+                f"SparsitySupport: {on}\nSparseRep: csr",
+                ["architecture_presets.SparsitySupport: None", "architecture_presets.SparseRep: 0"],
+            )
+            for on in ("true", "Yes", "1")
         ),
         ("IfmapCustomLayout: False\nIfmapSRAMBankNum: 10", []),
         (
@@ -245,3 +250,13 @@ def test_switches_among_the_presets_are_switches(
     assert preset in alone
     text = f"{alone}\n[run_presets]\nInterfaceBandwidth: CALC\n"
     assert _left(tmp_path, text.replace(preset, preset + lines + "\n")) == left
+
+
+def test_memories_as_the_first_version_calls_them(tmp_path: Path) -> None:
+    text = SHIPPED.replace("CALC", "USER")
+    older = text.replace("SramSzkB", "SramSz")
+    assert older != text
+    found = [load_accelerator(_write(tmp_path, each)) for each in (text, older)]
+    assert found[0].buffer == found[1].buffer
+    assert found[0].memories == found[1].memories
+    assert _left(tmp_path, older) == _left(tmp_path, text)

@@ -291,3 +291,29 @@ def test_keys_of_nodes_are_accounted_for(tmp_path: Path) -> None:
     left = {one.name: one.macs for one in found.entries_of("not taken")}
     assert left["glb.dataspace.keep"] == left["glb.colour"] == 0
     assert left["glb.enabled"] is None
+
+
+def test_amounts_and_the_clock_may_be_variables(tmp_path: Path) -> None:
+    before = "variables: {version: 0.4, global_cycle_seconds: 4.0e-9, rows: 64, spare: 3}\n"
+    text = LISTED.replace("depth: 512", "depth: 2*rows*4").replace(
+        ", global_cycle_seconds: 2e-9", ""
+    )
+    found = load_accelerator(_write(tmp_path, before + text))
+    plain = load_accelerator(_write(tmp_path, LISTED))
+    assert found.buffer.capacity_bytes == plain.buffer.capacity_bytes
+    assert found.clock_hz == 250_000_000
+    left = [one.name for one in found.account.entries_of("not taken")]
+    assert [name for name in left if name.startswith("variables")] == ["variables.spare"]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ("spatial: {meshZ: 7}", "spatial.meshZ: got 7"),
+        ("attributes: {instances: 7}", "attributes.instances: got 'instances'"),
+    ],
+)
+def test_instances_of_containers_are_a_mesh(tmp_path: Path, after: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_accelerator(_write(tmp_path, LISTED.replace("spatial: {meshX: 7}", after)))
+    assert said in str(caught.value)

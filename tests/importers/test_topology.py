@@ -218,6 +218,13 @@ def test_columns_and_lines_that_are_no_layers_are_accounted_for(file: Path) -> N
     made.account.require_modelled()
 
 
+def test_strides_by_short_titles_are_two(file: Path) -> None:
+    header = HEADER.replace("Strides,", "Stride H, Stride W")
+    # ceil(13 / 2) x 12 positions of 9 x 8 x 16 products
+    made, _ = _account(file, header, "a,14,14,3,3,8,16,2,1")
+    assert made.macs == 7 * 12 * 9 * 8 * 16
+
+
 def test_titles_that_nobody_reads_are_named(file: Path) -> None:
     header = HEADER.replace("Channels", "Chanels").replace("Height", "Width", 1)
     made, found = _account(file, header, "a,34,18,3,3,16,24,1")
@@ -236,6 +243,7 @@ def test_titles_that_nobody_reads_are_named(file: Path) -> None:
         (("Layer,M,N,K,", "a,1,2,3,4,"), "column 5"),
         (("Layer,M,N,K,M", "a,1,2,3,4"), "column 5 (M)"),
         ((f"{HEADER} Stride Width", "e,8,8,3,3,2,4,1,1,2:4"), "column 10"),
+        ((f"{HEADER} Padding", "a,34,18,3,3,16,24,1,1"), "column 9 (Padding)"),
     ],
 )
 def test_what_changes_the_work_is_refused(file: Path, lines: tuple[str, ...], found: str) -> None:

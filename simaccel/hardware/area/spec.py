@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from simaccel.errors import SimaccelError
 from simaccel.hardware.area.tables import (
     MAC_UM2,
@@ -21,7 +19,7 @@ from simaccel.hardware.area.tables import (
 from simaccel.hardware.memory import BufferSpec
 from simaccel.hardware.quantity import SquareMicrometres
 from simaccel.hardware.spatial import SpatialArraySpec
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, empty_fields
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,11 +58,10 @@ class AreaSpec(Spec):
     buffer_um2_per_byte: SquareMicrometres | None = None
     sfu_um2_per_lane: SquareMicrometres | None = None
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
-        unread = set() if self.mac_um2 is None else {"number"}
-        return {n: value for n, value in found.items() if value is not None and n not in unread}
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
+        return empty_fields(self) | (set() if self.mac_um2 is None else {"number"})
 
     def areas(self, node: Node = NODE) -> UnitAreas:
         """Return all areas; ``node``: that of sections without one.

@@ -8,9 +8,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -26,7 +24,7 @@ from simaccel.hardware.energy.tables import (
     sram_pj_per_byte,
 )
 from simaccel.hardware.quantity import Amount, Picojoules
-from simaccel.hardware.spec import Spec
+from simaccel.hardware.spec import Spec, empty_fields, unset_fields
 from simaccel.numbers import SHARED
 
 _BY_NODE: Final = ("mac_pj", "sfu_pj_per_element", "buffer_pj_per_byte", "noc_pj_per_byte")
@@ -51,15 +49,11 @@ class EnergySpec(Spec):
     dram_pj_per_byte: Picojoules | None = None
     leakage_pj_per_cycle: Picojoules = 0.0
 
-    @model_serializer(mode="wrap")
-    def _without_absent(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = dump(self)
+    @property
+    def absent(self) -> set[str]:
+        """Fields that say nothing here."""
         unread = {"number"} if self.node is None else set()
-        if self.known:
-            unread.add("known")
-        if not self.leakage_pj_per_cycle:
-            unread.add("leakage_pj_per_cycle")
-        return {name: n for name, n in found.items() if n is not None and name not in unread}
+        return unread | empty_fields(self) | unset_fields(self, "known", "leakage_pj_per_cycle")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -1,7 +1,8 @@
 """Hugging Face's `config.json` of a transformer: its sizes, and what became of every key.
 
-Families: Llama, Mistral, Qwen, Gemma, Mixtral, GPT-2, BERT, T5 and ViT. What the model of a family
-has and simaccel's blocks don't (norms of Q and K, relative positions) is accounted for.
+Families: Llama, Mistral, Qwen, Gemma, Mixtral, GPT-2, BERT, T5 and ViT, and neighbours of these.
+What the model of a family has and simaccel's blocks don't (norms of Q and K, relative positions)
+is accounted for.
 """
 
 from __future__ import annotations

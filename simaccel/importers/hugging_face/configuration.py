@@ -58,6 +58,14 @@ class Configuration:
         self.faults.append(Fault(self.file, names[0], found, "a whole number"))
         return 1
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return what is true or false."""
+        given = self.get(name, default=default)
+        if type(given) is bool:
+            return given
+        self.faults.append(Fault(self.file, name, given, "true or false"))
+        return default
+
     def activation(self, *names: str, default: str) -> Activation:
         """Return what acts between the layers of a feed-forward network."""
         found = str(self.get(*names, default=default))

@@ -11,6 +11,7 @@ from typing import Any, Final
 from simaccel.errors import Fault
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.hugging_face.configuration import ACTIVATIONS, PART, Configuration
+from simaccel.importers.hugging_face.neighbours import ALIKE, NEIGHBOURS
 
 
 def _usual(config: Configuration) -> dict[str, Any]:
@@ -26,14 +27,14 @@ def _usual(config: Configuration) -> dict[str, Any]:
         "ff_size": config.size("intermediate_size"),
         "vocabulary": config.size("vocab_size"),
         "activation": config.activation("hidden_act", default="silu"),
-        "tied": bool(config.get("tie_word_embeddings", default=False)),
+        "tied": config.flag("tie_word_embeddings", default=False),
     }
 
 
 def _llama(config: Configuration, family: str) -> dict[str, Any]:
     found = _usual(config)
-    attention = bool(config.get("attention_bias", default=False))
-    feed = bool(config.get("mlp_bias", default=False))
+    attention = config.flag("attention_bias", default=False)
+    feed = config.flag("mlp_bias", default=False)
     found["biased"] = (*(("qkv", "o") if attention else ()), *(("ff",) if feed else ()))
     found["windows"] = _windows(config, found["layers"], used=family != "llama")
     return found
@@ -41,14 +42,14 @@ def _llama(config: Configuration, family: str) -> dict[str, Any]:
 
 def _qwen(config: Configuration, family: str) -> dict[str, Any]:
     sizes = _usual(config)
-    used = bool(config.get("use_sliding_window", default=False))
+    used = config.flag("use_sliding_window", default=False)
     first = config.size("max_window_layers", default=28)
     sizes["windows"] = _windows(config, sizes["layers"], used=used, first=first)
     config.taken.add("attention_bias")
     if family.startswith("qwen2"):
         sizes["biased"] = ("qkv",)
     else:
-        bias = bool(config.get("attention_bias", default=False))
+        bias = config.flag("attention_bias", default=False)
         sizes["biased"] = ("qkv", "o") if bias else ()
         config.left.append(
             AccountEntry("norms of Q and K", "not taken", "each head's own, in Qwen 3")
@@ -76,8 +77,8 @@ def _experts(config: Configuration, name: str) -> dict[str, int]:
 def _gemma(config: Configuration, family: str) -> dict[str, Any]:
     act = config.activation("hidden_activation", "hidden_act", default="gelu_pytorch_tanh")
     sizes = {**_usual(config), "activation": act, "scaled_embedding": True}
-    sizes["tied"] = bool(config.get("tie_word_embeddings", default=True))
-    if config.get("attention_bias", default=False):
+    sizes["tied"] = config.flag("tie_word_embeddings", default=True)
+    if config.flag("attention_bias", default=False):
         sizes["biased"] = ("qkv", "o")
     if family == "gemma":
         return sizes
@@ -125,19 +126,25 @@ def _windows(
     return windows[:period]
 
 
-def _gpt2(config: Configuration, _family: str) -> dict[str, Any]:
+def _read_alike(config: Configuration, family: str) -> dict[str, Any]:
+    return ALIKE[family](config, _llama(config, family))
+
+
+def _gpt2(config: Configuration, family: str) -> dict[str, Any]:
     hidden, heads = config.size("n_embd", "hidden_size"), config.size("n_head")
+    shares = family == "gpt_bigcode" and config.flag("multi_query", default=True)
+    config.taken |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}
     return {
         "hidden": hidden,
         "layers": config.size("n_layer"),
         "heads": heads,
-        "kv_heads": heads,
+        "kv_heads": 1 if shares else heads,
         "head_size": hidden // max(1, heads),
         "ff_size": config.size("n_inner", default=4 * hidden),
         "vocabulary": config.size("vocab_size"),
         "positions": config.size("n_positions"),
         "activation": config.activation("activation_function", default="gelu_new"),
-        "tied": bool(config.get("tie_word_embeddings", default=True)),
+        "tied": config.flag("tie_word_embeddings", default=True),
         **_OLDER,
     }
 
@@ -178,8 +185,8 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
         "vocabulary": config.size("vocab_size"),
         "positions": config.size("max_position_embeddings"),
         "activation": config.activation("hidden_act", "activation", default="gelu"),
-        "causal": bool(config.get("is_decoder", default=False)),
-        "tied": bool(config.get("tie_word_embeddings", default=True)),
+        "causal": config.flag("is_decoder", default=False),
+        "tied": config.flag("tie_word_embeddings", default=True),
         **_OLDER,
     }
 
@@ -212,7 +219,7 @@ def _t5(config: Configuration, family: str) -> dict[str, Any]:
         "decoder_layers": 0 if alone else decoder,
         "relative": config.size("relative_attention_num_buckets", default=32),
         "relative_each": family == "umt5",
-        "tied": bool(config.get("tie_word_embeddings", default=True)),
+        "tied": config.flag("tie_word_embeddings", default=True),
     }
 
 
@@ -226,7 +233,7 @@ def _vit(config: Configuration, family: str) -> dict[str, Any]:
     patches = (image // max(1, patch)) ** 2
     labels = config.get("id2label", default={})
     config.taken.add("num_labels")
-    bias = bool(config.get("qkv_bias", default=True))
+    bias = config.flag("qkv_bias", default=True)
     classes = len(labels) or config.size("num_labels", default=2)
     deit = family == "deit"
     if deit and "WithTeacher" in str(config.given.get("architectures")):
@@ -282,9 +289,11 @@ FAMILIES: Final[Mapping[str, Callable[[Configuration, str], dict[str, Any]]]] = 
     "mixtral": _mixtral,
     **dict.fromkeys(("qwen2", "qwen3", "qwen2_moe", "qwen3_moe"), _qwen),
     **dict.fromkeys(("gemma", "gemma2", "gemma3"), _gemma),
-    "gpt2": _gpt2,
-    **dict.fromkeys(("bert", "roberta", "distilbert", "xlm-roberta"), _bert),
+    **dict.fromkeys(("gpt2", "gpt_bigcode"), _gpt2),
+    **dict.fromkeys(("bert", "roberta", "distilbert", "xlm-roberta", "camembert"), _bert),
     **dict.fromkeys(("t5", "mt5", "umt5"), _t5),
     **dict.fromkeys(("vit", "deit"), _vit),
+    **dict.fromkeys(ALIKE, _read_alike),
+    **NEIGHBOURS,
 }
 """The reader of each family's sizes."""

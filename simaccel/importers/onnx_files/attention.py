@@ -1,7 +1,8 @@
 """Nodes that are an attention: L, softmax and A, of heads that may share keys and values.
 
 ONNX's own Attention (opset 23), and of ONNX Runtime's domain MultiHeadAttention,
-GroupQueryAttention, and Attention, whose weights make queries, keys and values of one input.
+GroupQueryAttention, and Attention (QAttention of quantised numbers), whose weights make queries,
+keys and values of one input.
 """
 
 from __future__ import annotations
@@ -152,11 +153,13 @@ def _read_projections(place: NodePlace) -> _AttentionInputs:
     factor = Factor(place.shaped_input(1), place.building.kind_of(place.node.input[1]))
     made = layers.product(place.building, f"{place.name}.QKV", place.shaped_input(0), factor)
     query, key, value = ((made, (batch, tokens, int(size))) for size in sizes)
-    past = place.network.shapes.get(place.node.input[4]) if len(place.node.input) > 4 else None  # noqa: PLR2004
+    quantised = place.node.op_type == "QAttention"  # scales stand behind the bias
+    at, inputs = 8 if quantised else 4, place.node.input
+    past = place.network.shapes.get(inputs[at]) if len(inputs) > at else None
     seen = tokens + (past[3] if past else 0)
     macs = batch * tokens * inner * columns
     turned = bool(place.attribute("do_rotary", 0))
-    left = {3: _MASK, 5: _MASK}
+    left = {5: _MASK} if quantised else {3: _MASK, 5: _MASK}
     return _AttentionInputs((query, key, value), heads, heads, (seen, seen), turned, left, macs)
 
 
@@ -187,6 +190,7 @@ _READ: Final[Mapping[tuple[str, str], Callable[[NodePlace], _AttentionInputs]]] 
     ("com.microsoft", "MultiHeadAttention"): _multi_head,
     ("com.microsoft", "GroupQueryAttention"): _group_query,
     ("com.microsoft", "Attention"): _read_projections,
+    ("com.microsoft", "QAttention"): _read_projections,
 }
 
 

@@ -379,8 +379,9 @@ class WorkloadBuilder:
 
     def kind_of(self, source: Source) -> Kind:
         """Return the kind of a tensor that comes from outside."""
-        if isinstance(source, SlotView) and not source.root.made:
-            return source.root.kind
+        view = self.view(source)
+        if view is not None and not view.root.made:
+            return view.root.kind
         return "weight" if isinstance(source, str) and source in self.constants else "input"
 
     def _add_viewed(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from simaccel.importers.onnx_files.constants import SMALL, Constants, Proto, graphs_of, rename
-from simaccel.importers.onnx_files.extensions import attribute_of, outputs_of
+from simaccel.importers.onnx_files.extensions import ALIKE, attribute_of, outputs_of
 from simaccel.lazy import np
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 _MOST_ROUNDS: Final = 20
+_WHOLE: Final = frozenset((6, 7, 9))
+"""ONNX's numbers of whole numbers of 32 and 64 bits, and of what is true or false."""
 _COMPUTED: Final = frozenset(
     (
         *("Abs", "Add", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Concat"),
@@ -84,6 +87,8 @@ class ConstantFolder:
         self.distinct: dict[str, int] = {}
         self.scales: dict[str, int] = {}
         self._types: dict[str, int] = {}
+        self._reads: Counter[str] = Counter()
+        self._originals: dict[str, str] = {}
         self._declared = self._forget(dims)
 
     def fold(self) -> tuple[dict[str, Shape], dict[str, int]]:
@@ -92,6 +97,7 @@ class ConstantFolder:
         shapes: dict[str, Shape] = {}
         for _ in range(_MOST_ROUNDS):
             shapes = self._infer()
+            self._reads = Counter(name for node in graph.node for name in node.input)
             before = {*self.values}, {*self.constants}
             left = [node for node in graph.node if not self._leaves(node, shapes)]
             taken = {name for node in graph.node for name in node.output} | {*shapes}
@@ -100,7 +106,7 @@ class ConstantFolder:
             if not grown and inlined == list(graph.node):
                 break
             del graph.node[:]
-            graph.node.extend(inlined)
+            graph.node.extend(self._with_originals(inlined))
             self._keep(shapes, *before)
         shapes |= {name: value.shape for name, value in self.values.items()}
         shapes = {name: kind[0] for name, kind in self._declared.items()} | shapes
@@ -145,7 +151,7 @@ class ConstantFolder:
         known = {info.name for info in self.model.graph.value_info}
         for node in nodes:
             unknown = [n for n in node.output if n and n not in shapes and n not in known]
-            if not unknown or not node.domain:
+            if not unknown or not (node.domain or node.op_type in ALIKE):
                 continue
             made = outputs_of(node, shapes, self._types) or [
                 self._declared.get(n) for n in node.output
@@ -169,6 +175,7 @@ class ConstantFolder:
             or (not inputs and kind != "Constant")
             or kind.startswith(_NEVER)
             or any(True for _ in graphs_of(node))
+            or (kind == "Transpose" and self._is_shared(inputs[0]))
         ):
             return False
         else:
@@ -180,8 +187,21 @@ class ConstantFolder:
         self.constants.update(names)
         if kind in _KEEPS:
             self._keep_stored(node, inputs, names, shapes)
+        if kind == "Identity":
+            self._originals[names[0]] = self._originals.get(inputs[0], inputs[0])
         self.folded[kind] = self.folded.get(kind, 0) + 1
         return True
+
+    def _is_shared(self, name: str) -> bool:
+        """Return whether others read a constant, too, of numbers that are no sizes."""
+        return self._reads[name] > 1 and self._types.get(name) not in _WHOLE
+
+    def _with_originals(self, nodes: Sequence[Proto]) -> Sequence[Proto]:
+        """Let nodes read the constants that others are the same as."""
+        for node in nodes:
+            for at, name in enumerate(node.input):
+                node.input[at] = self._originals.get(name, name)
+        return nodes
 
     def _keep_stored(
         self, node: Proto, inputs: list[str], names: list[str], shapes: Mapping[str, Shape]

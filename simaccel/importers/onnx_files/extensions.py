@@ -12,13 +12,15 @@ Shape = tuple[int, ...]
 Made = tuple[Shape, int]
 """A shape, and ONNX's number of the type of its elements."""
 _FLOAT: Final = 1
+_UINT8: Final = 2
 _INT32: Final = 6
-_ALIKE: Final = frozenset(
+ALIKE: Final = frozenset(
     (
         *("BiasGelu", "FastGelu", "Gelu", "QuickGelu", "QLinearSigmoid", "QLinearLeakyRelu"),
         *("QLinearSoftmax", "DequantizeLinear", "QuantizeLinear", "SkipLayerNormalization"),
         *("SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "BiasAdd"),
         *("LayerNormalization", "RotaryEmbedding", "QLinearAdd", "QLinearMul"),
+        *("GroupNormalization", "MeanVarianceNormalization"),
     )
 )
 """Kinds whose first output has the shape of the first input."""
@@ -45,15 +47,20 @@ def outputs_of(
     if not inputs or inputs[0] is None:
         return None
     if kind in _ATTENTIONS:
-        number = types.get(node.input[0], _FLOAT)
+        number = _type(node, types)
         return [(shape, number) if shape else None for shape in _infer_attention(node, inputs)]
-    if kind in _ALIKE:
+    if kind in ALIKE:
         made: Shape | None = _wide(inputs) if kind in {"QLinearAdd", "QLinearMul"} else inputs[0]
+    elif kind == "GatherBlockQuantized":
+        made = _infer_rows(node, inputs, types.get(node.input[0], _FLOAT))
     else:
         made = make(node, inputs) if make else None
     if made is None:
         return None
-    return [(made, _type(node, types))]
+    first: Made = (made, _type(node, types))
+    if kind in _SUMMED:  # the sum before the norm stands behind a mean and a deviation
+        return [first, None, first if kind.startswith("Embed") else None, first]
+    return [first]
 
 
 def _type(node: Proto, types: Mapping[str, int]) -> int:
@@ -82,15 +89,19 @@ def _wide(given: list[Shape | None]) -> Shape | None:
     return None if one is None or two is None else _broadcast(one, two)
 
 
-def _product(node: Proto, given: list[Shape | None]) -> Shape | None:
-    first, second = given[0], given[_SECOND.get(node.op_type, 1)]
+def _product(node: Proto, shapes: list[Shape | None]) -> Shape | None:
+    first, second = shapes[0], shapes[_SECOND.get(node.op_type, 1)]
     if first is None or second is None:
         return None
-    if attribute_of(node, "transA", 0):
-        first = (*first[:-2], first[-1], first[-2])
-    if attribute_of(node, "transB", 0):
-        second = (*second[:-2], second[-1], second[-2])
-    return _matmul(first, second)
+    return _matmul(_turn_factor(node, "A", first), _turn_factor(node, "B", second))
+
+
+def _turn_factor(node: Proto, which: str, shape: Shape) -> Shape:
+    """Return the shape of a factor with its batch first and its rows before its columns."""
+    if attribute_of(node, f"transBatch{which}", 0):
+        shape = (*shape[1:-1], shape[0], shape[-1])
+    turned = attribute_of(node, f"trans{which}", 0)
+    return (*shape[:-2], shape[-1], shape[-2]) if turned else shape
 
 
 def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | None]:
@@ -103,7 +114,7 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
         return []
     batch, tokens = asked[:2]
     new, size, columns = tokens, asked[-1] // heads, asked[-1]
-    if node.op_type == "Attention":
+    if node.op_type in {"Attention", "QAttention"}:
         sizes = attribute_of(node, "qkv_hidden_sizes") or [(inputs[1] or (0,))[-1] // 3] * 3
         return [(batch, tokens, int(sizes[2]))]
     if node.op_type == "GroupQueryAttention":
@@ -119,6 +130,20 @@ def _infer_attention(node: Proto, inputs: list[Shape | None]) -> list[Shape | No
     kept = None if past is not None else (batch, shared, new, columns // heads)
     keys = None if past is not None else (batch, shared, new, size)
     return [(batch, tokens, columns), keys, kept]
+
+
+def _infer_rows(node: Proto, inputs: list[Shape | None], number: int) -> Shape | None:
+    """Return the rows that are looked up in a table, whose bytes may have several numbers."""
+    table, ids = inputs[:2]
+    if table is None or ids is None or attribute_of(node, "gather_axis", 0):
+        return None
+    many = 8 // int(attribute_of(node, "bits", 4)) if number == _UINT8 else 1
+    return (*ids, *table[1:-1], table[-1] * many)
+
+
+def _infer_embedding(_node: Proto, given: list[Shape | None]) -> Shape | None:
+    """Return the rows of the words of an embedding, behind the tokens and their segments."""
+    return None if given[0] is None or given[2] is None else (*given[0], given[2][-1])
 
 
 def _columns(node: Proto, given: list[Shape | None]) -> Shape | None:
@@ -154,6 +179,7 @@ _SECOND: Final[Mapping[str, int]] = {"QGemm": 3, "QLinearMatMul": 3}
 _MADE: Final[Mapping[str, Callable[[Proto, list[Shape | None]], Shape | None]]] = {
     "MatMulNBits": _columns,
     "MatMulBnb4": _columns,
+    "EmbedLayerNormalization": _infer_embedding,
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), _pool_shape),
     **dict.fromkeys(("FusedMatMul", "FusedGemm", "QGemm", "DynamicQuantizeMatMul"), _product),
     **dict.fromkeys(("MatMulIntegerToFloat", "MatMulInteger16", "TransposeMatMul"), _product),
@@ -162,12 +188,21 @@ _PAST: Final[Mapping[str, int]] = {
     "Attention": 4,
     "GroupQueryAttention": 3,
     "MultiHeadAttention": 6,
+    "QAttention": 8,
 }
 """Attentions, and where keys of tokens before stand."""
 _ATTENTIONS: Final = frozenset(_PAST)
-_FLOATS: Final = frozenset(("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DequantizeLinear"))
+_SUMMED: Final = frozenset(
+    ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "EmbedLayerNormalization")
+)
+"""Norms of sums that they may make, too."""
+_FLOATS: Final = frozenset(
+    ("DynamicQuantizeMatMul", "MatMulIntegerToFloat", "DequantizeLinear", "QAttention")
+)
 """Kinds that make 32-bit floats."""
 _TYPED: Final[Mapping[str, int]] = {
+    "EmbedLayerNormalization": 2,
+    "GatherBlockQuantized": 2,
     "QGemm": 8,
     "QLinearAdd": 7,
     "QLinearMul": 7,

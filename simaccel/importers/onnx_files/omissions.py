@@ -50,13 +50,15 @@ HARMLESS: Final[Mapping[str, str]] = {
     "qk_matmul_output_mode": "says which of its products is an output",
 }
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
+_FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))
+"""Those of them that are a number in ONNX Runtime's nodes, too."""
 
 
 def unread_attributes(place: NodePlace) -> Iterator[AccountEntry]:
     """Yield an entry for each attribute of a node that is neither read nor harmless."""
     for one in place.node.attribute:
-        known = one.name in place.building.attributes
-        if not known and (place.node.domain or one.name not in HARMLESS):
+        harmless = _FACTORS if place.node.domain else HARMLESS
+        if one.name not in place.building.attributes and one.name not in harmless:
             name = f"{place.name}.{one.name}"
             yield AccountEntry(name, "not taken", "not read", "attribute")
 

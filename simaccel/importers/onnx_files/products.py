@@ -107,15 +107,15 @@ def matmul(place: NodePlace) -> AccountEntry:
 
 
 def fused_matmul(place: NodePlace) -> AccountEntry:
-    """Map ONNX Runtime's product whose factors may be transposed."""
+    """Map ONNX Runtime's product whose factors may be transposed, also with their batch."""
     first, second = place.shaped_input(0), place.shaped_input(1)
     lead = "abcdefgh"[: max(len(first[1]), len(second[1])) - 2]
-    left = "km" if place.attribute("transA", 0) else "mk"
-    right = "nk" if place.attribute("transB", 0) else "kn"
-    operands = [
-        (operand, lead[len(lead) - len(operand[1]) + 2 :] + own)
-        for operand, own in ((first, left), (second, right))
-    ]
+    operands = []
+    for operand, own, which in ((first, ("m", "k"), "A"), (second, ("k", "n"), "B")):
+        before = lead[len(lead) - len(operand[1]) + 2 :]
+        row, column = own[::-1] if place.attribute(f"trans{which}", 0) else own
+        batched = place.attribute(f"transBatch{which}", 0)  # rows stand before the batch
+        operands.append((operand, (row + before if batched else before + row) + column))
     sizes = whole_sizes(operands)
     place.makes(contraction(place.building, place.name, operands, f"{lead}mn"))
     return place.take_node("gemm", math.prod(sizes.values()))
@@ -125,7 +125,8 @@ def matmul_bits(place: NodePlace) -> AccountEntry:
     """Map a product whose weights have few bits, [N, K] in blocks that have scales."""
     inner, columns = place.attribute("K"), place.attribute("N")
     bits = place.attribute("bits", 4)
-    place.attribute("block_size")
+    for harmless in ("block_size", "quant_type", "accuracy_level"):
+        place.attribute(harmless)
     name = f"{place.name}.W"
     root = place.building.root(name, "weight", bits=bits)
     weights: Given = fresh(root, (columns, inner), (0, 1)), (columns, inner)

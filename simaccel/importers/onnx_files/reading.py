@@ -34,6 +34,8 @@ MAX_ONNX_BYTES: Final = 2**30
 _IR_VERSION: Final = 8
 """What a model is read as: constants are no inputs, as they had to be below IR version 4."""
 _STANDARD: Final = ("", "ai.onnx")
+_RUNTIME: Final = "com.microsoft"
+"""ONNX Runtime's domain."""
 _LONGEST: Final = 60
 """Letters of a name of the file in a message."""
 _NAME = re.compile(r"[^A-Za-z0-9_./:@-]|^[@-]")
@@ -87,9 +89,10 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
     try:
         model = onnx.load_model_from_string(data)
         if model.functions:
+            _fill_defaults(model)
             model = onnx.inliner.inline_local_functions(model)
         opset = _opset(model)
-        _plain_concats(model.graph)
+        _rename_nodes(onnx, model, opset)
         constants = take_constants(onnx, model, path.parent)
         model.ir_version = max(model.ir_version, _IR_VERSION)
         _check(path, onnx, model, dims)
@@ -169,17 +172,42 @@ def _check(path: Path, onnx: ModuleType, model: Proto, dims: Mapping[str, int]) 
         kind.ClearField("shape")
 
 
-def _plain_concats(graph: Proto) -> None:
-    """Make plain ones of ONNX Runtime's concatenations of quantised tensors.
+def _fill_defaults(model: Proto) -> None:
+    """Give calls of functions the attributes that they leave out, which onnx's inliner drops."""
+    defaults = {(made.domain, made.name): made.attribute_proto for made in model.functions}
+    for whole in (model.graph, *model.functions):
+        for node in (inner for graph in graphs_within(whole) for inner in graph.node):
+            names = {attribute.name for attribute in node.attribute}
+            usual = defaults.get((node.domain, node.op_type), ())
+            node.attribute.extend(default for default in usual if default.name not in names)
 
-    Their inputs are scale and zero point of what is made, then each tensor with its own two.
+
+def _rename_nodes(onnx: ModuleType, model: Proto, opset: int) -> None:
+    """Make ONNX's of what ONNX Runtime writes otherwise.
+
+    Its concatenations of quantised tensors, whose inputs are scale and zero point of what is made,
+    then each tensor with its own two, become plain ones. What it puts among ONNX's own kinds
+    without ONNX knowing it (norms, before the version that has them) is of its own domain.
     """
-    for node in graph.node:
-        if node.op_type == "QLinearConcat" and node.domain == "com.microsoft":
+    for node in (inner for graph in graphs_within(model.graph) for inner in graph.node):
+        node.domain = "" if node.domain in _STANDARD else node.domain
+        if node.op_type == "QLinearConcat" and node.domain == _RUNTIME:
             tensors = list(node.input[2::3])
             del node.input[:]
             node.input.extend(tensors)
             node.op_type, node.domain = "Concat", ""
+        elif not node.domain and not _is_known(onnx, node.op_type, opset):
+            node.domain = _RUNTIME
+    if _RUNTIME not in {opset_of.domain for opset_of in model.opset_import}:
+        model.opset_import.add(domain=_RUNTIME, version=1)
+
+
+def _is_known(onnx: ModuleType, kind: str, opset: int) -> bool:
+    """Return whether a version of ONNX's operators has a kind, and isn't about to lose it."""
+    try:
+        return not onnx.defs.get_schema(kind, opset).deprecated
+    except onnx.defs.SchemaError:
+        return False
 
 
 def _opset(model: Proto) -> int:

@@ -11,7 +11,7 @@ from simaccel.importers.onnx_files import layers
 from simaccel.importers.onnx_files.building import FilterWindow, Given, PendingOperator
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.reading import Shape
-from simaccel.importers.onnx_files.views import SlotView
+from simaccel.importers.onnx_files.views import SlotView, fresh
 
 UNARY: Final[Mapping[str, str]] = {
     "Relu": "relu",
@@ -287,3 +287,32 @@ def gather(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of weights."""
     place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
     return place.take_node("scale")
+
+
+def gather_blocks(place: NodePlace) -> AccountEntry:
+    """Map the rows that are looked up in a table of few bits, whose blocks have scales."""
+    bits, made = place.attribute("bits", 4), place.made
+    for harmless in ("gather_axis", "quantize_axis", "block_size"):
+        place.attribute(harmless)
+    rows = fresh(
+        place.building.root(f"{place.name}.I", "weight", bits=bits), made, range(len(made))
+    )
+    place.makes(place.building.vector(place.name, "scale", made, [(rows, made)]))
+    for number in (2, 3):
+        place.leaves(number, "scales and zero points of blocks are not moved")
+    return place.take_node("scale")
+
+
+def embed(place: NodePlace) -> AccountEntry:
+    """Map ONNX Runtime's embedding: rows of words and of positions, their sum, and its norm."""
+    made, building = place.made, place.building
+    place.attribute("mask_index_type")
+    positions: Given = None, (*(1,) * (len(made) - 2), *made[-2:])
+    rows: list[Given] = [(None, made), positions]
+    summed = building.vector(f"{place.name}.sum", "residual", made, rows)
+    place.leaves(4, "an embedding of segments: not read")
+    place.leaves(6, "a bias beside a gain: not read")
+    both: list[Given] = [(summed, made), place.shaped_input(5)]
+    place.makes(building.vector(place.name, "layer_norm", made, both, len(made) - 1))
+    place.makes(summed, 2)
+    return place.take_node("residual and layer_norm")

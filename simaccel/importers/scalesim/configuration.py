@@ -80,10 +80,12 @@ def read_scalesim(path: Path) -> tuple[dict[str, Any], FileAccount]:
         allowed = f"a SCALE-Sim configuration with a section [{_PRESETS}]; {suggest('', _KNOWN)}"
         raise InputError([Fault(file, "sections", sections, allowed)])
     reading = _Reading(file, {name: dict(parser[name]) for name in parser.sections()})
+    reading.require_once()
     document = reading.document(path)
+    entries = tuple(reading.entries())
     if reading.faults:
         raise InputError(reading.faults)
-    return document, FileAccount(file, tuple(reading.entries()))
+    return document, FileAccount(file, entries)
 
 
 class _Reading:
@@ -93,10 +95,28 @@ class _Reading:
         self.file, self.sections = file, sections
         self.faults: list[Fault] = []
 
+    def require_once(self) -> None:
+        """Note names that come again in another case, which are the same to the tool."""
+        for section, values in self.sections.items():
+            known: set[str] = set()
+            for key in values:
+                if key.lower() in known:
+                    allowed = "each name once, in whatever case"
+                    self.faults.append(Fault(self.file, f"{section}.{key}", "again", allowed))
+                known.add(key.lower())
+
     def text(self, section: str, name: str) -> str:
-        """Return a value, in whatever case its name is written."""
+        """Return a value, in whatever case its name is written, or as SCALE-Sim 1 calls it."""
         values = {key.lower(): value for key, value in self.sections.get(section, {}).items()}
-        return values.get(name.lower(), "").strip()
+        older = name.lower().removesuffix("kb") if name in _MEMORIES else name.lower()
+        return values.get(name.lower(), values.get(older, "")).strip()
+
+    def switch(self, section: str, name: str) -> bool:
+        """Return whether something is switched on, in any of the words that the tool takes."""
+        text = self.text(section, name).lower() or "false"
+        if text not in configparser.ConfigParser.BOOLEAN_STATES:
+            self.faults.append(Fault(self.file, f"{section}.{name}", text, "true or false"))
+        return configparser.ConfigParser.BOOLEAN_STATES.get(text, False)
 
     def choice(self, section: str, name: str, choices: tuple[str, ...], default: str = "") -> str:
         """Return one of the choices."""
@@ -182,7 +202,7 @@ class _Reading:
 
     def entries(self) -> Iterator[AccountEntry]:
         """Yield what became of each field."""
-        traced = self.text("run_presets", "UseRamulatorTrace").lower() == "true"
+        traced = self.switch("run_presets", "UseRamulatorTrace")
         for section, values in self.sections.items():
             taken, harmless = self._known_fields(section)
             kinds = [section] if section in _OFF else [*_OFF]
@@ -202,15 +222,16 @@ class _Reading:
         """Return the fields of a section that are taken, and those that change nothing."""
         harmless = dict(_HARMLESS.get(section, {}))
         if section == "run_presets":
-            if self.text(section, "UseRamulatorTrace").lower() != "true":
+            if not self.switch(section, "UseRamulatorTrace"):
                 harmless["UseRamulatorTrace"] = "off"
             return ["InterfaceBandwidth"], harmless
         if section != _PRESETS:
             return [], harmless
+        older = [name.removesuffix("kB") for name in _MEMORIES]
         if self.limits:
-            return [*_SIDES, *_MEMORIES, "Dataflow", "Bandwidth"], harmless
+            return [*_SIDES, *_MEMORIES, *older, "Dataflow", "Bandwidth"], harmless
         unlimited = "with CALC nothing waits for a memory (--set buffer.capacity_bytes=.. limits)"
-        harmless |= dict.fromkeys((*_MEMORIES, "Bandwidth"), unlimited)
+        harmless |= dict.fromkeys((*_MEMORIES, *older, "Bandwidth"), unlimited)
         return [*_SIDES, "Dataflow"], harmless
 
     def _disabled_fields(self, section: str, kind: str) -> Iterator[AccountEntry]:
@@ -219,7 +240,7 @@ class _Reading:
         Older files have them among the presets; in a section of their own are no others.
         """
         switches, missing = _OFF[kind]
-        on = {option.lower() for option in switches if self.text(section, option).lower() == "true"}
+        on = {option.lower() for option in switches if self.switch(section, option)}
         known = {name.lower() for name in (*switches, *_OF[kind])}
         for key in self.sections[section]:
             name, is_on = f"{section}.{key}", key.lower() in on

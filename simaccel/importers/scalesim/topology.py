@@ -63,8 +63,8 @@ _OPTIONAL_CONV: Final = {"stride_w": "Stride Width", "sparsity": "Sparsity", "gi
 _OPTIONAL_PRODUCT: Final = {"b": "Batch", "sparsity": "Sparsity", "given": "Estimate"}
 _ALIASES: Final = {
     "layer": "layername",
-    "strideheight": "strides",
-    "stride": "strides",
+    **dict.fromkeys(("strideheight", "strideh", "stride"), "strides"),
+    "stridew": "stridewidth",
     "numfilters": "numfilter",
     "sparsityratio": "sparsity",
 }
@@ -73,6 +73,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 _MOST_COLUMNS = 100
 _DIGITS = 18
 _CYCLES = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?")
+_COUNTS: Final = ("spars", "batch", "group", "repeat", "dilation")  # 1 is as good as nothing
 _DENSE = re.compile(r"([0-9]+):\1|1?")
 
 
@@ -330,12 +331,13 @@ def _account_columns(sheet: _Sheet, rows: list[_Row]) -> Iterator[AccountEntry]:
         name = f"column {at + 1}" + (f" ({title})" if title else "")
         if not (cells or title):
             continue
-        if all(map(_DENSE.fullmatch, cells)):
+        is_count = not title or title.lower().startswith(_COUNTS)
+        if not cells or (is_count and all(map(_DENSE.fullmatch, cells))):
             yield AccountEntry(name, "harmless", "nothing, or dense (1:1)", "column")
         elif at > first or not any(cell.isdecimal() or ":" in cell for cell in cells):
             yield AccountEntry(name, "not taken", "SCALE-Sim reads no such column", "column")
         else:
-            why = "SCALE-Sim's sparsity, or a batch: name it Batch, or take it out"
+            why = "sparsity, padding (it counts with the IFMAP), or a batch (name it Batch)?"
             yield AccountEntry(name, "not taken", why, "column", None)
 
 
@@ -348,8 +350,7 @@ def _name(sheet: _Sheet, row: _Row) -> str:
 
 def _estimate(sheet: _Sheet, row: _Row) -> float | None:
     """Read the cycles that are expected of a layer, of which there may be parts."""
-    text = sheet.cell(row, "given")
-    if not text:
+    if not (text := sheet.cell(row, "given")):
         return None
     if _CYCLES.fullmatch(text) and float(text) > 0:
         return int(text) if text.isdigit() else float(text)

@@ -3,7 +3,8 @@
 Taken over, as far as our levels go: the DRAM with its bandwidth, one buffer before the first
 fan-out, the PEs as rows and columns (`meshX`), the memories of a PE, and several MACs in a PE as
 lanes; roles that a constraint in the file bypasses. A bandwidth is words a cycle of `word-bits`; a
-clock comes from `global_cycle_seconds`, and is 1 GHz without it. Fan-outs take no time and energy
+clock comes from `global_cycle_seconds`, and is 1 GHz without it. Amounts may be products of whole
+numbers and of the file's `variables`. Fan-outs take no time and energy
 counts nothing: Timeloop asks Accelergy, whose tables aren't in the file. What has no counterpart
 is named in `source`; levels that would change the result are refused.
 """
@@ -237,10 +238,13 @@ class _Accelerator:
         return document
 
     def _clock(self) -> int:
-        names = [name for name in SECONDS if name in self.levels.macs.attributes]
+        variables = self.reading.variables
+        attributes = {**variables, **self.levels.macs.attributes}
+        names = [name for name in SECONDS if name in attributes]
         if not names:
             return _CLOCK_HZ
-        seconds = self.levels.macs.attributes[names[0]]
+        seconds = attributes[names[0]]
+        seconds = variables.get(seconds, seconds) if isinstance(seconds, str) else seconds
         with suppress(ValueError, TypeError):
             if _FASTEST <= float(seconds) <= 1:  # 1e-9 is text in YAML 1.1
                 return round(1 / float(seconds))
@@ -332,5 +336,9 @@ class _Accelerator:
                 yield AccountEntry(name, "harmless", "no part of the architecture")
             elif name == "sparse_optimizations":
                 yield AccountEntry(name, "not taken", "all is dense here", macs=None)
+            elif name == "variables" and self.reading.variables:
+                harmless = {**_HARMLESS, "version": "of the format"}
+                used = (*SECONDS, *self.reading.used)
+                yield from account_keys(self.reading.variables, used, harmless, within=name, macs=0)
             else:
                 yield AccountEntry(name, "not taken", LOOPS if name in _LOOPS else "not read")

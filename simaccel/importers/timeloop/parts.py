@@ -7,6 +7,7 @@ all that follows, and before both there were `arithmetic` and `storage`, innermo
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from simaccel.files.accounting import AccountEntry
 from simaccel.hardware.levels import ROLES, Role
 
 _RANGE: Final = re.compile(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]\Z")
+_WHOLE: Final = re.compile(r"[0-9]{1,13}")
 _STORAGES: Final = ("dram", "sram", "regfile", "buffer", "storage", "buffet", "reg")
 _COMPUTE: Final = ("mac", "compute", "alu")
 _NAMES: Final[Mapping[Role, tuple[str, ...]]] = {
@@ -74,6 +76,14 @@ class TimeloopReading:
     faults: list[Fault] = field(default_factory=list)
     left: dict[str, AccountEntry] = field(default_factory=dict)
     """What is not taken of nodes besides their attributes, by its path."""
+    used: set[str] = field(default_factory=set)
+    """Names of variables that amounts have."""
+
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Numbers that the file has names for."""
+        given = self.document.get("variables")
+        return given if isinstance(given, Mapping) else {}
 
     def refuse(self, path: str, value: object, allowed: str) -> None:
         """Note a fault."""
@@ -89,6 +99,9 @@ class TimeloopReading:
 
     def whole(self, path: str, value: object) -> int | None:
         """Return a whole number from 1, or None and a fault."""
+        if isinstance(value, str):
+            self.used.update(part.strip() for part in value.split("*"))
+        value = _evaluate(value, self.variables)
         if type(value) is int and 1 <= value <= MOST:
             return value
         self.refuse(path, value, "a whole number from 1")
@@ -151,6 +164,9 @@ class TimeloopReading:
                 where = (spread if node.get("tag") == "Parallel" else after).move_to(where.path, 1)
             else:
                 where = spread.enter(node).move_to(where.path, 1)
+                if "instances" in where.attributes:
+                    allowed = "spatial: {meshX: ..} for the instances of a container"
+                    self.refuse(f"{path}.attributes.instances", "instances", allowed)
                 self._account(node)
         return parts, where
 
@@ -163,6 +179,8 @@ class TimeloopReading:
             self.refuse(f"{where.path}.spatial", spatial, "a mapping such as {meshX: 14}")
             return where
         sizes = {}
+        for axis in {*spatial} - {"meshX", "meshY"}:
+            self.refuse(f"{where.path}.spatial.{axis}", spatial[axis], "meshX and meshY only")
         for axis in ("meshX", "meshY"):
             sizes[axis] = self.whole(f"{where.path}.spatial.{axis}", spatial.get(axis, 1)) or 1
         columns = (where.columns or 1) * sizes["meshX"]
@@ -301,6 +319,19 @@ class _Where:
 
     def move_to(self, path: str, count: int) -> _Where:
         return _Where(path, self.count * count, self.attributes, self.columns)
+
+
+def _evaluate(value: object, names: Mapping[str, Any]) -> object:
+    """Return a value; a text that is a product of whole numbers and variables as a number.
+
+    >>> _evaluate("16*rows", {"rows": 1024}), _evaluate("many", {})
+    (16384, 'many')
+    """
+    if not isinstance(value, str):
+        return value
+    texts = [str(names.get(part.strip(), part.strip())) for part in value.split("*")]
+    known = all(_WHOLE.fullmatch(text) for text in texts)
+    return math.prod(map(int, texts)) if known else value
 
 
 def roles(given: object) -> frozenset[Role]:

@@ -76,14 +76,15 @@ class DescribedLayer:
     """One layer: its kind, the sizes of its dimensions, and its stride of (Y, X).
 
     ``sizes`` has Y and X also where Y' and X' were declared. ``up``: how many times as
-    many rows and columns a TRCONV makes as it gets. ``node`` is where it was written.
+    many rows and columns a TRCONV makes as it gets; None of others, and of a TRCONV of one tap
+    that makes as many. ``node`` is where it was written.
     """
 
     name: str
     kind: LayerKind
     sizes: Mapping[str, int]
     stride: tuple[int, int] = (1, 1)
-    up: tuple[int, int] = (1, 1)
+    up: tuple[int, int] | None = None
     node: Layer | None = field(default=None, compare=False, repr=False)
 
     def stride_of(self, dim: str) -> int:
@@ -107,15 +108,15 @@ class DescribedLayer:
     @property
     def macs(self) -> int:
         """Multiply-accumulates, from dimensions and stride; of a TRCONV those of a CONV."""
-        return prod(replace(self, up=(1, 1)).shape().ranks.values())
+        return prod(replace(self, up=None).shape().ranks.values())
 
     def shape(self) -> Shape:
         """Return the layer as simaccel's operator."""
         sizes = self.sizes
         if not self.slides:
             return Product(m=sizes["M"], k=sizes["K"], n=sizes["N"], b=sizes.get("B", 1))
-        if self.up != (1, 1):
-            return self._up_sampling()
+        if self.up is not None:
+            return self._up_sampling(*self.up)
         p, q = self.outputs
         groups, outputs, inputs = sizes.get("G", 1), sizes.get("K", 1), sizes["C"]
         if self.kind == "DSCONV":
@@ -132,9 +133,9 @@ class DescribedLayer:
             stride=self.stride,
         )
 
-    def _up_sampling(self) -> Conv:
+    def _up_sampling(self, up: int, across: int) -> Conv:
         """Return a convolution with a filter for each phase of the stride."""
-        sizes, (up, across) = self.sizes, self.up
+        sizes = self.sizes
         return Conv(
             m=sizes["K"] * up * across,
             c=sizes["C"],
@@ -277,8 +278,8 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
     stride = _stride(kind, stride_node, evaluator)
     if sizes is None:
         return None
-    up = (1, 1)
-    if kind == "TRCONV":
+    up = None
+    if kind == "TRCONV" and (stride != (1, 1) or (sizes["R"], sizes["S"]) != (1, 1)):
         up = stride if stride_node else (sizes["R"], sizes["S"])
     layer = DescribedLayer(name=name, kind=kind, sizes=sizes, stride=stride, up=up, node=node)
     return layer if _fits(layer, dimensions, evaluator) else None
@@ -381,7 +382,7 @@ def _fits(layer: DescribedLayer, node: DimensionsNode, evaluator: Evaluator) -> 
     places = {OF_INPUT.get(entry.dim.text, entry.dim.text): entry for entry in node.entries}
     sizes = layer.sizes
     for dim, reach in SLIDING.items() if layer.slides else ():
-        up = layer.up["YX".index(dim)]
+        up = 1 if layer.up is None else layer.up["YX".index(dim)]
         if sizes[reach] > sizes[dim]:
             allowed = f"at most {dim}, {sizes[dim]}"
         elif sizes[reach] % up:

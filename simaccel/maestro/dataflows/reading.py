@@ -197,7 +197,7 @@ class _Reader:
         for directive, node in zip(self.dataflow, self.block.block.directives, strict=True):
             if isinstance(directive, DimMap) and isinstance(node, MapDirective):
                 self._map(directive, node)
-        if self.layer.up != (1, 1):
+        if self.layer.up is not None:
             note = "an analysis as a CONV, as the tool's: up-sampling is --workload's alone"
             self.notes.append(self._fault_at(self.block.block, "TRCONV", note))
         for depth, (maps, nodes) in enumerate(self._levels()):

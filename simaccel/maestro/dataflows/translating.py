@@ -83,7 +83,7 @@ class _Nest:
 
 def _group(described: DirectedLayer, operator: Einsum, array: SpatialArraySpec) -> Group:
     layer, pes = described.layer, array.rows * array.cols
-    if layer.up != (1, 1):
+    if layer.up is not None:
         raise NotDirectedError(
             f"layer {described.name}: directives don't say how a TRCONV up-samples"
         )

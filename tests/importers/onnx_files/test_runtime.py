@@ -1,0 +1,187 @@
+"""Models as ONNX Runtime and its tools write them, and weights and functions that several use."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from simaccel.analytic.orojenesis.distinct import distinct_bytes
+from simaccel.importers.onnx_files import load_onnx
+from tests.importers.onnx_files.models import Type, save
+
+FLOAT, UINT8, INT64 = TensorProto.FLOAT, TensorProto.UINT8, TensorProto.INT64
+node = helper.make_node
+
+
+def _floats(*shape: int, kind: Any = np.float32) -> Any:  # noqa: ANN401 - an array
+    return np.ones(shape, kind)
+
+
+def _own(kind: str, inputs: list[str], outputs: list[str], **how: Any) -> Any:  # noqa: ANN401
+    return node(kind, inputs, outputs, domain="com.microsoft", **how)
+
+
+CASES: dict[str, tuple[list[Any], dict[str, Type], Type, dict[str, Any], int, int | None]] = {
+    # nodes, inputs, output, constants, MACs, and bytes unless a form that is no view is stored
+    # blocks of a language model: the sum before the norm goes on to the next block
+    "sums behind norms": (
+        [
+            _own("SkipSimplifiedLayerNormalization", ["x", "s", "g"], ["n", "", "", "sum"]),
+            node("MatMul", ["n", "w"], ["h"]),
+            _own("SkipLayerNormalization", ["sum", "h", "g"], ["m", "", "", "sum2"]),
+            node("MatMul", ["m", "w"], ["h2"]),
+            node("Add", ["sum2", "h2"], ["y"]),
+        ],
+        {"x": (FLOAT, [2, 4, 8]), "s": (FLOAT, [2, 4, 8])},
+        (FLOAT, [2, 4, 8]),
+        {"g": _floats(8), "w": _floats(8, 8)},
+        2 * 8 * 64,
+        4 * (64 + 64 + 8 + 64 + 64),
+    ),
+    # a norm among ONNX's kinds that ONNX doesn't know
+    "norm of ONNX's domain": (
+        [
+            node("SimplifiedLayerNormalization", ["x", "g"], ["n"]),
+            node("MatMul", ["n", "w"], ["y"]),
+        ],
+        {"x": (FLOAT, [4, 8])},
+        (FLOAT, [4, 5]),
+        {"g": _floats(8), "w": _floats(8, 5)},
+        160,
+        4 * (32 + 8 + 40 + 20),
+    ),
+    "embedding": (
+        [
+            _own(
+                "EmbedLayerNormalization",
+                ["i", "", "words", "places", "", "g", "b"],
+                ["e", "mask"],
+            ),
+            node("MatMul", ["e", "w"], ["y"]),
+        ],
+        {"i": (INT64, [2, 4])},
+        (FLOAT, [2, 4, 5]),
+        {
+            "words": _floats(100, 8),
+            "places": _floats(16, 8),
+            **dict.fromkeys("gb", _floats(8)),
+            "w": _floats(8, 5),
+        },
+        8 * 40,
+        4 * (64 + 32 + 8 + 40 + 40),
+    ),
+    # 3 heads of 8: Q, K and V of 8 tokens, then scores of 4 x 4 for each of 2 samples
+    "quantised attention": (
+        [_own("QAttention", ["x", "w", "b", "s", "s"], ["y"], num_heads=3)],
+        {"x": (UINT8, [2, 4, 24])},
+        (FLOAT, [2, 4, 24]),
+        {"w": _floats(24, 72, kind=np.int8), "b": _floats(72), "s": np.array(1, np.float32)},
+        8 * 24 * 72 + 6 * 16 * 16,
+        None,
+    ),
+    "rows before the batch": (
+        [_own("FusedMatMul", ["a", "b"], ["y"], transBatchA=1)],
+        {"a": (FLOAT, [4, 2, 3, 8]), "b": (FLOAT, [2, 3, 8, 5])},
+        (FLOAT, [2, 3, 4, 5]),
+        {},
+        6 * 160,
+        4 * (192 + 240 + 120),
+    ),
+    # 100 rows of 32 numbers of 4 bits, two in a byte; 4 are looked up
+    "table of 4 bits": (
+        [
+            _own(
+                *("GatherBlockQuantized", ["t", "i", "s"], ["e"]),
+                gather_axis=0,
+                quantize_axis=1,
+                block_size=16,
+                bits=4,
+            ),
+            node("MatMul", ["e", "w"], ["y"]),
+        ],
+        {"i": (INT64, [4])},
+        (FLOAT, [4, 6]),
+        {"t": _floats(100, 16, kind=np.uint8), "s": _floats(100, 2), "w": _floats(32, 6)},
+        4 * 192,
+        4 * 16 + 4 * (192 + 24),
+    ),
+    "weights of 4 bits in a row": (
+        [_own("MatMulBnb4", ["x", "w", "s"], ["y"], K=64, N=16, block_size=32, quant_type=1)],
+        {"x": (FLOAT, [5, 64])},
+        (FLOAT, [5, 16]),
+        {"w": _floats(512, kind=np.uint8), "s": _floats(32)},
+        5 * 1024,
+        4 * 320 + 512 + 4 * 80,
+    ),
+    "weights read as they are and turned": (
+        [
+            node("Transpose", ["w"], ["t"], perm=[1, 0]),
+            node("MatMul", ["x", "t"], ["h"]),
+            node("MatMul", ["h", "w"], ["y"]),
+        ],
+        {"x": (FLOAT, [4, 6])},
+        (FLOAT, [4, 6]),
+        {"w": _floats(8, 6)},
+        2 * 4 * 48,
+        4 * (24 + 48 + 24),
+    ),
+    "weights of two names": (
+        [
+            node("Conv", ["x", "w"], ["h"], pads=[1] * 4),
+            node("Identity", ["w"], ["v"]),
+            node("Relu", ["h"], ["r"]),
+            node("Conv", ["r", "v"], ["y"], pads=[1] * 4),
+        ],
+        {"x": (FLOAT, [1, 8, 6, 6])},
+        (FLOAT, [1, 8, 6, 6]),
+        {"w": _floats(8, 8, 3, 3)},
+        2 * 36 * 576,
+        4 * (288 + 576 + 288),
+    ),
+    "groups of channels": (
+        [
+            node("GroupNormalization", ["x", "g", "g"], ["n"], num_groups=2),
+            node("Conv", ["n", "w"], ["y"]),
+        ],
+        {"x": (FLOAT, [1, 4, 6, 6])},
+        (FLOAT, [1, 3, 6, 6]),
+        {"g": _floats(2), "w": _floats(3, 4, 1, 1)},
+        36 * 12,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_others_write_has_its_macs_and_bytes(tmp_path: Path, case: str) -> None:
+    nodes, inputs, made, constants, macs, size = CASES[case]
+    own = {"com.microsoft": 1} if any(one.domain for one in nodes) else {}
+    path = save(tmp_path / "m.onnx", nodes, inputs, {"y": made}, constants, opset=18, domains=own)
+    workload = load_onnx(path).workload
+    workload.account.require_modelled()
+    assert workload.macs == macs
+    assert size is None or distinct_bytes(workload) == size
+
+
+def test_an_attribute_that_a_call_leaves_out_is_the_functions(tmp_path: Path) -> None:
+    inner = node("Conv", ["a", "b"], ["c"])
+    inner.attribute.add(name="strides", ref_attr_name="step", type=onnx.AttributeProto.INTS)
+    made = onnx.FunctionProto(domain="own", name="Stepped", input=["a", "b"], output=["c"])
+    made.node.append(inner)
+    made.attribute_proto.append(helper.make_attribute("step", [2, 2]))
+    made.opset_import.append(helper.make_opsetid("", 17))
+    infos = [
+        helper.make_tensor_value_info(name, FLOAT, shape)
+        for name, shape in (("x", [1, 3, 9, 9]), ("y", None))
+    ]
+    weights = numpy_helper.from_array(_floats(4, 3, 3, 3), "w")
+    call = node("Stepped", ["x", "w"], ["y"], domain="own")
+    graph = helper.make_graph([call], "g", infos[:1], infos[1:], [weights])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, functions=[made])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    assert load_onnx(path).workload.macs == 4 * 4 * 4 * 27
