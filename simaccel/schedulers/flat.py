@@ -230,7 +230,7 @@ def _kinds(
 ) -> Iterator[tuple[str, list[list[Family]]]]:
     """Yield each kind's name, and families: of a grid, and of others."""
     fit = [letter for letter in granularities if _may_fit(problem, letter, accelerator)]
-    fit = _different(problem, fit or granularities[-1:], accelerator)
+    fit = fit or list(granularities[-1:])
     whole = [(f"flat-{letter}", flat_tiles(problem, letter, accelerator), letter) for letter in fit]
     whole = whole or [("whole keys", _whole_keys(problem, accelerator), "")]
     online = [] if granularities else [("flash", flash_tiles(problem, accelerator), "")]
@@ -248,14 +248,6 @@ def _kinds(
                     all_of = cuts if pipelined or not inner else [*cuts, inner]
                     called = f"{name}{' pipelined' if pipelined else ''}"
                     yield called, all_of
-
-
-def _different(
-    problem: AttentionProblem, granularities: Sequence[str], accelerator: Accelerator
-) -> list[str]:
-    """Return the granularities of different rows: of one head samples and heads are the same."""
-    last = {tuple(_blocks(problem, one, accelerator)): one for one in granularities}
-    return [one for one in granularities if one in last.values()]
 
 
 def _inner(problem: AttentionProblem, granularity: str, accelerator: Accelerator) -> list[Family]:
