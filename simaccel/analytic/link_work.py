@@ -24,13 +24,14 @@ def merge_parts(moved: Mapping[Level, int], parts: Mapping[str, str]) -> dict[Le
 
     ``parts``: part -> tensor.
     """
-    found = Counter(moved)
+    merged = Counter(moved)
     for part, tensor in parts.items():
-        n = found.pop(("dram_read", part), 0)
-        found["dram_read", tensor] += n
-        found["buffer_write", tensor] += n
-        found["buffer_write", part] -= n
-    return {level: n for level, n in found.items() if n}
+        n = merged.pop(("dram_read", part), 0)
+        merged["dram_read", tensor] += n
+        merged["buffer_write", tensor] += n
+        merged["buffer_write", part] -= n
+        merged[HOPS_READ, tensor] += merged.pop((HOPS_READ, part), 0)
+    return {level: n for level, n in merged.items() if n}
 
 
 @dataclass(frozen=True)

@@ -156,11 +156,11 @@ class _Way:
     previous: PlacedGroup | LinkWork | None = None
 
     def __post_init__(self) -> None:
-        """Begin with the fill of its first group."""
+        """Begin with the fill of its first group; there is none if it has exchanges alone."""
         zero: Counter[str] = Counter()
-        first = next(part for part in self.own if isinstance(part, PlacedGroup))
-        fill = Counter({"fill": int(first.totals.path["fill"])})
-        self.ends = _Ends({ARRAY: zero, SFU: zero, _unit(first): fill}, zero, zero)
+        self.ends = _Ends({ARRAY: zero, SFU: zero}, zero, zero)
+        for first in [part for part in self.own if isinstance(part, PlacedGroup)][:1]:
+            self.ends.units[_unit(first)] = Counter({"fill": int(first.totals.path["fill"])})
 
 
 def first_core(part: PlacedGroup | LinkWork) -> int:

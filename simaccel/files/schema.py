@@ -14,6 +14,8 @@ from pydantic_core import ErrorDetails, core_schema
 from simaccel.errors import ABSENT, Fault, InputError, suggest
 from simaccel.files.documents import compose, read_text
 
+_FEW = 6
+"""Numbers of a list that a message shows, at most."""
 _LONGEST_INT = 2**64
 _COMMENT = re.compile(r"(?m)(^|\s)#.*$")
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|<<<\s*:.*|[$!]include\w*\b.*")
@@ -116,7 +118,9 @@ def _short(value: object) -> object:
             return _Words("an empty mapping")
         return _Words(f"a mapping of {', '.join(str(_short(key)) for key in list(value)[:9])}")
     if isinstance(value, list | tuple | set):
-        return _Words(f"a list of {len(value)} values")
+        few = 0 < len(value) <= _FEW and all(isinstance(number, int) for number in value)
+        numbers = f"[{', '.join(str(_short(number)) for number in value)}]" if few else ""
+        return _Words(numbers or f"a list of {len(value)} values")
     if isinstance(value, int) and abs(value) > _LONGEST_INT:
         return _Words(f"an integer of {value.bit_length()} bits")
     return value

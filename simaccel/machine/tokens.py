@@ -74,8 +74,9 @@ class Tokens(StatefulPart):
         return self.count, tuple(self.in_flight), waits, self.blamed, ages
 
     def skip(self, skip: SkippedPeriods) -> None:
-        """Let tokens be as old as before."""
+        """Let tokens be as old as before; one that came just now hasn't been noted yet."""
         self.posted = deque(cycle + skip.cycles for cycle in self.posted)
+        self.came += skip.cycles
 
     def take(self, needed: Callable[[], list[Tokens]]) -> simpy.Event | None:
         """Take a token, or give the event to wait for; the wait is booked to its root.

@@ -19,6 +19,7 @@ from simaccel.hardware import Accelerator
 from simaccel.mapping.space import IterationSpace
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
 from simaccel.schedulers import flat, flex, naive
+from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import problem_of
 from simaccel.schedulers.chains import OperatorChain, chain_families, chain_of, fusion_fault
 from simaccel.schedulers.epilogues import families_of
@@ -26,7 +27,7 @@ from simaccel.schedulers.near_ways import extra_cost, near_way
 from simaccel.schedulers.residency import best_held
 from simaccel.schedulers.resident_attention import GRANULARITIES, score
 from simaccel.schedulers.schedule_steps import ScheduleStep, Total, cheapest, value_of
-from simaccel.schedulers.sequences import finish_mapping, measure_groups
+from simaccel.schedulers.sequences import finish_mapping, measure_groups, unique
 from simaccel.schedulers.tree_search import TreeSearch
 from simaccel.search.accounts import SearchAccount, merge_accounts
 from simaccel.search.candidate_set import CandidateSet, ScoredTree
@@ -74,7 +75,9 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     bodies: list[Sequence[Group | ResidentScope]] = list(map(_body, ways))
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _other_bodies(workload, search, options)
-    return finish_mapping(workload, "best", best_held(workload, bodies, search), goal)
+    best = best_held(workload, bodies, search)
+    best = fastest_at_once(workload, unique([best, *bodies[:1]]), search)
+    return finish_mapping(workload, "best", best, goal)
 
 
 def _other_bodies(

@@ -11,9 +11,10 @@ from functools import partial
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Group, Mapping, ResidentScope
+from simaccel.schedulers.at_once import fastest_at_once
 from simaccel.schedulers.attention import AttentionProblem, problem_of
 from simaccel.schedulers.epilogues import chains, fuse_epilogue
-from simaccel.schedulers.residency import best_held
+from simaccel.schedulers.residency import best_held, has_room
 from simaccel.schedulers.resident_attention import (
     GRANULARITIES,
     Placed,
@@ -22,7 +23,7 @@ from simaccel.schedulers.resident_attention import (
     parts_of,
     units,
 )
-from simaccel.schedulers.sequences import best_of, finish_mapping
+from simaccel.schedulers.sequences import best_of, finish_mapping, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.accounts import BOUND, SearchAccount
 from simaccel.search.candidate_set import capacity
@@ -46,21 +47,31 @@ def schedule(
     """
     fronts = sequences(workload, search, choices)
     if search.accelerator.groups.resident:
-        return finish_mapping(workload, dataflow, best_held(workload, fronts, search), search.goal)
-    return finish_mapping(workload, dataflow, best_of(workload, fronts, search.goal), search.goal)
+        best = best_held(workload, fronts, search)
+    else:
+        best = best_of(workload, fronts, search.goal)
+    best = fastest_at_once(workload, unique([best, *fronts[:1]]), search)
+    return finish_mapping(workload, dataflow, best, search.goal)
 
 
 def sequences(
     workload: Workload, search: TreeSearch, choices: Sequence[AttentionChoice]
 ) -> list[Sequence[Group | ResidentScope]]:
-    """Return all operators with attentions by each choice, after the first by those that fit."""
+    """Return all operators with attentions by each choice, after the first by those that fit.
+
+    Of others none may be better where all that could be held between groups fits beside the first.
+    """
     first, *others = choices
-    found = [_sequence(workload, search, first)]
+    bodies = [_sequence(workload, search, first)]
     search.goal.asked.require_met()
-    for choice in others if not search.goal.is_over else ():
+    if search.goal.is_over or (
+        others and search.goal.objective != "edp" and has_room(workload, bodies[0], search)
+    ):
+        return bodies
+    for choice in others:
         with suppress(NothingFitsError):
-            found.append(_sequence(workload, search, choice))
-    return found
+            bodies.append(_sequence(workload, search, choice))
+    return bodies
 
 
 def _sequence(

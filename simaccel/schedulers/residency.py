@@ -16,21 +16,27 @@ from functools import cached_property
 from itertools import groupby
 
 from simaccel.analytic.family import family_of
+from simaccel.analytic.prediction import predict
 from simaccel.errors import SimaccelError
 from simaccel.mapping.cores import CoreCut, core_spreads, piece_of
 from simaccel.mapping.lifetimes import bytes_around, lives
 from simaccel.mapping.space import aliases_of, holding_tensor, space_of
-from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, ResidentScope, Tree
+from simaccel.mapping.tree import Group, Keep, ResidentScope, Tree
 from simaccel.schedulers.chains import OperatorChain
 from simaccel.schedulers.epilogues import epilogue, search_epilogue
-from simaccel.schedulers.resident_tensors import ResidentTensor, tenants, touches
+from simaccel.schedulers.resident_tensors import (
+    ResidentTensor,
+    remove_tiles,
+    tenants,
+    tight,
+    touches,
+)
 from simaccel.schedulers.sequences import best_of, measure_groups, preferred_sequence, unique
 from simaccel.schedulers.tree_search import OperatorCandidateSet, TreeSearch
 from simaccel.search.candidate_set import CandidateSet, capacity
 from simaccel.search.grid_search import Goal, search
-from simaccel.search.judge import Body
+from simaccel.search.judge import Body, mapping_of
 from simaccel.workload import Vector, Workload
-from simaccel.workload.names import tensor_of
 
 ALIVE = 6
 """Tensors that are weighed at once, at most; of more, those that live longest are left out."""
@@ -61,6 +67,27 @@ def best_held(workload: Workload, bodies: Sequence[Body], search: TreeSearch) ->
     """Return the best of some sequences of groups, each with what it holds; the first of equals."""
     found = [hold_between(workload, body, search) for body in unique(bodies)]
     return best_of(workload, found, search.goal)
+
+
+def has_room(workload: Workload, body: Body, search: TreeSearch) -> bool:
+    """Return whether all that could be held while fused groups run fits beside them.
+
+    Other ways to fuse the same operators, which are slower, then let nothing more be held.
+    """
+    mapping = mapping_of(workload, "", body)
+    predicted = {
+        group.name: group for group in predict(workload, mapping, search.accelerator).groups
+    }
+    for _, run in groupby(body, lambda part: _times(workload, part)):
+        places = list(_places(workload, list(run), search))
+        few = _weighable_tensors(tenants(workload, [place.group for place in places]), search.goal)
+        for at, place in enumerate(places):
+            alive = sum(tenant.n_bytes for tenant in few if tenant.first <= at <= tenant.last)
+            is_fused = len(place.group.operators) > 1 or bool(place.fixed)
+            taken = predicted[place.group.name].buffer_bytes
+            if is_fused and alive + taken > capacity(search.accelerator):
+                return False
+    return True
 
 
 def _times(workload: Workload, one: Group | ResidentScope) -> tuple[bool, int]:
@@ -237,35 +264,6 @@ class GroupPlace:
             for tree in (group.tree, tight(group.tree))
         ]
         return self.goal.candidates(self.group, families)
-
-
-def tight(tree: Tree) -> Tree:
-    """Return a tree with as few slots as it may have: one, or two where an iteration is early."""
-    most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
-    return tuple(
-        replace(node, slots=min(node.slots, most))
-        if isinstance(node, Keep)
-        else replace(node, branches=tuple(map(tight, node.branches)))
-        if isinstance(node, Fork | Part)
-        else node
-        for node in tree
-    )
-
-
-def remove_tiles(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
-    """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
-    nodes: list[Node] = []
-    for node in tree:
-        if isinstance(node, Keep) and tensor_of(node.tensor) in kept:
-            nodes += [
-                replace(node, tensor=out) for out, source in own.items() if source == node.tensor
-            ]
-        elif isinstance(node, Fork | Part):
-            inner = tuple(remove_tiles(branch, kept, own) for branch in node.branches)
-            nodes.append(replace(node, branches=inner))
-        else:
-            nodes.append(node)
-    return tuple(nodes)
 
 
 # -- what is held

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from simaccel.mapping.tree import Group
+from simaccel.mapping.tree import Fork, Group, Keep, Node, Part, Tree
 from simaccel.numbers import in_bytes
 from simaccel.workload import Operator, Workload
+from simaccel.workload.names import tensor_of
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,32 @@ def _in_place_outputs(
         if [operand.tensor for operand in operator.inputs].count(source) == 1:
             sources[made] = source
     return sources
+
+
+def tight(tree: Tree) -> Tree:
+    """Return a tree with as few slots as it may have: one, or two where an iteration is early."""
+    most = 2 if any(isinstance(node, Fork) and node.ahead for node in tree) else 1
+    return tuple(
+        replace(node, slots=min(node.slots, most))
+        if isinstance(node, Keep)
+        else replace(node, branches=tuple(map(tight, node.branches)))
+        if isinstance(node, Fork | Part)
+        else node
+        for node in tree
+    )
+
+
+def remove_tiles(tree: Tree, kept: set[str], own: dict[str, str]) -> Tree:
+    """Return a tree without the tiles of some tensors; ``own``: what was made over one of them."""
+    nodes: list[Node] = []
+    for node in tree:
+        if isinstance(node, Keep) and tensor_of(node.tensor) in kept:
+            nodes += [
+                replace(node, tensor=out) for out, source in own.items() if source == node.tensor
+            ]
+        elif isinstance(node, Fork | Part):
+            inner = tuple(remove_tiles(branch, kept, own) for branch in node.branches)
+            nodes.append(replace(node, branches=inner))
+        else:
+            nodes.append(node)
+    return tuple(nodes)

@@ -30,7 +30,7 @@ from simaccel.search.candidate_set import EXACT, PATIENCE, CandidateSet, ScoredT
 from simaccel.search.effort import Objective
 from simaccel.search.judge import Judge
 from simaccel.search.near_ties import GroupLosses, choose_near_tie, decides
-from simaccel.search.neighbours import neighbours
+from simaccel.search.neighbours import Limit, neighbours
 from simaccel.search.problems import Options, parts
 from simaccel.search.tree_constraints import NOTHING, TreeConstraints
 from simaccel.search.walk import GAP, CandidateWalk, StoppingRule
@@ -273,6 +273,8 @@ class _Climb:
     limit: float
     best: ScoredTree | None = None
     walks: list[CandidateWalk] = field(default_factory=list)
+    around: dict[tuple[int, tuple[int, ...]], CandidateSet | None] = field(default_factory=dict)
+    """Neighbours by what they are near to: a set, and numbers in it."""
 
     @property
     def below(self) -> float:
@@ -293,13 +295,11 @@ class _Climb:
         families = self.grid.family_of(ints(starts)).tolist()
         for family in dict.fromkeys(families):
             pairs = zip(starts, families, strict=True)
-            beam = [self.grid.family_of_one(number) for number, of in pairs if of == family]
+            source, beam = self.grid, [number for number, of in pairs if of == family]
             for _ in range(0 if self.goal.is_over or self.near >= self.goal.most_near else _ROUNDS):
-                limits = self.grid.limits[family]
-                near = neighbours(beam, limits, self.goal.accelerator)
-                if near is None:
+                candidates = self._neighbours(source, beam, self.grid.limits[family])
+                if candidates is None:
                     break
-                candidates = self.grid.with_family(near, limits)
                 enough = 1 if self.goal.patience else 1 - self.goal.gap
                 if candidates.bound(room) >= self.below * enough - self.goal.slack:
                     break
@@ -307,8 +307,17 @@ class _Climb:
                 walked = self._walk(candidates, room, self.goal.near)
                 if self.below >= before * (1 - (self.goal.gap - GAP) / 2):
                     break
-                numbers = _different(candidates, walked.numbers(), _STARTS)
-                beam = [candidates.family_of_one(number) for number in numbers]
+                source, beam = candidates, _different(candidates, walked.numbers(), _STARTS)
+
+    def _neighbours(
+        self, source: CandidateSet, beam: Sequence[int], limits: Sequence[Limit]
+    ) -> CandidateSet | None:
+        """Return the candidates near some of a set; in a smaller room they are often the same."""
+        key = id(source), tuple(beam)
+        if key not in self.around:
+            near = neighbours(list(map(source.family_of_one, beam)), limits, self.goal.accelerator)
+            self.around[key] = near and source.with_family(near, limits)
+        return self.around[key]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
         walk = CandidateWalk(candidates)

@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_read_is_one_fault(write: Write, text: bytes) -> N
     [
         ("", "nothing"),
         ("# only a comment", "nothing"),
-        ("- 1\n- 2", "a list of 2 values"),
+        ("- 1\n- 2", "[1, 2]"),
         ("just text", "'just text'"),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -264,3 +264,56 @@ def test_a_model_that_goes_by_cycles_takes_as_long(chunk: int) -> None:
         assert run.cycles == expected, (seed, products)
         compared += 1
     assert compared > 10 * DRAWS
+
+
+def test_a_token_that_came_in_the_cycle_of_a_skip_is_as_old_as_before() -> None:
+    """A drawn case, made small: core 3's W0 comes as core 0 ends a layer."""
+    on = accelerator(
+        array={
+            "rows": 3,
+            "cols": 4,
+            "overlap": "preload",
+            "edge_folds": "used",
+            "native_bits": 8,
+            "accumulator": {"bytes_per_element": 2, "capacity_bytes": "unlimited"},
+        },
+        buffer={
+            "capacity_bytes": 2048,
+            "read_bytes_per_second": "3 GB/s",
+            "write_bytes_per_second": "1 GB/s",
+        },
+        cores={
+            "count": 4,
+            "noc": {"topology": "bus", "link_bytes_per_cycle": 1, "hop_cycles": 2},
+        },
+        dma={"in_queues": "single"},
+        dram={"bandwidth_bytes_per_second": "8 GB/s", "in_flight_bytes": 64},
+        groups={"overlap": True},
+        noc={"collection": {"topology": "tree", "link_bytes_per_cycle": 4, "hop_cycles": 1}},
+    )
+    program = parse_program(
+        """program drawn
+  loop layer 5 from 0 step 1
+    operator o0 on cores 0-0
+      tile T0 1x1 x1 of T0[m=1,n=1] 4B
+      store T0
+    operator o3 on cores 3-3
+      tile T0 1x1 x1 of T0[m=1,k=1] 4B
+      tile W0 1x1 x1 of W0[k=1,n=1] 2B
+      tile T3 1x1 x1 of T3[m=1,n=1] 4B
+      load T0 queue 0
+      load W0 queue 1
+      compute T3 = T0 W0 over m=1 k=1 n=1 folds ws
+    operator o4
+      tile X 1x1 x1 of X[m=1,k=1] 1B
+      tile W0 1x1 x1 of W0[k=1,n=1] 2B
+      tile T4 1x1 x1 of T4[m=1,n=1] 1B
+      load X queue 0
+      load W0 queue 1
+      compute T4 = X W0 over m=1 k=1 n=1 folds os
+"""
+    )
+    run = Machine(on, program).run()
+    full = Machine(on, program, fast_forward=False).run()
+    assert run.events < full.events
+    assert replace(run, events=0) == replace(full, events=0)

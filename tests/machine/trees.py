@@ -4,7 +4,7 @@ Up to five loops, tiles at any depth, any slots, remainders, software pipelining
 in a loop of layers.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
@@ -50,12 +50,16 @@ _RATES = (
 
 @dataclass(frozen=True)
 class Case:
-    """A program, what it runs on, and the run without fast-forward."""
+    """A program, what it runs on, and the run without fast-forward.
+
+    ``verify`` returns what else is wrong with that run, of a program that a mapping makes.
+    """
 
     seed: int
     on: Accelerator
     program: Program
     run: Run
+    verify: Callable[[], str] | None = None
 
 
 def cases(seeds: Iterable[int], most_steps: int = MOST_STEPS) -> Iterator[Case]:

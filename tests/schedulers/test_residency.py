@@ -21,8 +21,7 @@ from simaccel.program.lowering import lower
 from simaccel.program.overlap import most_reserved_bytes
 from simaccel.program.text import parse_program, program_text
 from simaccel.schedulers import Options, make_mapping
-from simaccel.schedulers.residency import tight
-from simaccel.schedulers.resident_tensors import tenants
+from simaccel.schedulers.resident_tensors import tenants, tight
 from simaccel.workload import Conv, ModelDimensions, Tensor, Workload, attention
 from simaccel.workload.whole import IMAGE, NetworkNode, conv, link_nodes
 from tests.agreement import assert_counts

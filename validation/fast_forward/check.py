@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from simaccel.errors import SimaccelError
+from simaccel.experiment.check import TooLargeToCheckError
 from simaccel.hardware import Accelerator
 from simaccel.machine.machine import DeadlockError, Machine, Run
 from simaccel.program.program import Node, Operator, Program, ProgramError, ProgramLoop
@@ -62,6 +64,7 @@ def measure(seed: int, number: int) -> Outcome:
     kind, case = draw(seed, number)
     traced = number % TRACED == 0
     fast_events, fault = compare(case.on, case.program, case.run, traced=traced)
+    fault = fault or _verified(case)
     levels, operators, most_trips = extent(case.program)
     return Outcome(
         seed=case.seed,
@@ -74,6 +77,16 @@ def measure(seed: int, number: int) -> Outcome:
         traced=traced,
         fault=fault,
     )
+
+
+def _verified(case: Case) -> str:
+    """Return what is wrong with values, bound and bytes of a mapping's run; empty if nothing is."""
+    try:
+        return case.verify() if case.verify is not None else ""
+    except TooLargeToCheckError:
+        return ""
+    except SimaccelError as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def extent(program: Program) -> tuple[int, int, int]:

@@ -12,6 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
 
 from simaccel.hardware.chips import ChipAxis, Collective
 
@@ -25,7 +28,7 @@ class NoCommonDigitsError(Exception):
 def refine_digits(axis: ChipAxis, strides: Collection[int]) -> Iterator[ChipAxis]:
     """Yield the digits that an axis falls into at other strides, the most significant first.
 
-    >>> list(refined(ChipAxis(1, 64), {8, 1}))
+    >>> list(refine_digits(ChipAxis(1, 64), {8, 1}))
     [(8, 8), (1, 8)]
 
     Raises:
@@ -99,7 +102,8 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
 
     What is left to do behind the last of them is to take a part of what a chip has. Partial sums
     are scattered where the reader wants them cut, else reduced everywhere; then digits change
-    dimensions; then what is missing is gathered.
+    dimensions; then what is missing is gathered. Where the chips among which digits would change
+    don't have together what each of them is to have, all that is cut otherwise is gathered.
 
     >>> whole, cut = ChipLayout(((), ())), ChipLayout(((), (ChipAxis(1, 8),)))
     >>> [one.kind for one in moves(ChipLayout(((), ()), frozenset({ChipAxis(1, 8)})), cut)]
@@ -117,9 +121,19 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
     if chip_layout.partial:
         digits, chip_layout = _sort_digits(chip_layout.partial), ChipLayout(chip_layout.dims)
         yield LayoutStep("all_reduce", digits, chip_layout)
-    kept = [_common(own, its) for own, its in zip(chip_layout.dims, read.dims, strict=True)]
-    rest = {digit for dim, n in zip(chip_layout.dims, kept, strict=True) for digit in dim[n:]}
+    for moved in (_swap_then_gather(chip_layout, read), _gather(chip_layout, read)):
+        stages = [chip_layout, *(step.behind for step in moved), read]
+        if all(map(_have_together, stages, stages[1:], (*(step.digits for step in moved), ()))):
+            yield from moved
+            return
+
+
+def _swap_then_gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
+    """Return an all-to-all of digits that change dimensions, and a gather of those that go."""
+    kept = [_common(own, its) for own, its in zip(have.dims, read.dims, strict=True)]
+    rest = {digit for dim, n in zip(have.dims, kept, strict=True) for digit in dim[n:]}
     more = {digit for dim, n in zip(read.dims, kept, strict=True) for digit in dim[n:]}
+    steps: list[LayoutStep] = []
     if swapped := rest & more:
         dims = tuple(
             (
@@ -127,16 +141,47 @@ def moves(made: ChipLayout, read: ChipLayout) -> Iterator[LayoutStep]:
                 *_select_digits(its[n:], swapped),
                 *(digit for digit in own[n:] if digit not in swapped),
             )
-            for own, its, n in zip(chip_layout.dims, read.dims, kept, strict=True)
+            for own, its, n in zip(have.dims, read.dims, kept, strict=True)
         )
-        chip_layout = ChipLayout(dims)
-        yield LayoutStep("all_to_all", _sort_digits(swapped), chip_layout)
+        have = ChipLayout(dims)
+        steps.append(LayoutStep("all_to_all", _sort_digits(swapped), have))
     if gathered := rest - more:
-        dims = tuple(
-            tuple(digit for digit in dim if digit not in gathered) for dim in chip_layout.dims
-        )
-        chip_layout = ChipLayout(dims)
-        yield LayoutStep("all_gather", _sort_digits(gathered), chip_layout)
+        dims = tuple(tuple(digit for digit in dim if digit not in gathered) for dim in have.dims)
+        steps.append(LayoutStep("all_gather", _sort_digits(gathered), ChipLayout(dims)))
+    return steps
+
+
+def _gather(have: ChipLayout, read: ChipLayout) -> list[LayoutStep]:
+    """Return the gather of all digits behind those that both ways begin with."""
+    dims = tuple(own[: _common(own, its)] for own, its in zip(have.dims, read.dims, strict=True))
+    rest = _digits(have.dims) - _digits(dims)
+    return [LayoutStep("all_gather", _sort_digits(rest), ChipLayout(dims))] if rest else []
+
+
+def _have_together(before: ChipLayout, behind: ChipLayout, digits: Digits) -> bool:
+    """Return whether chips that differ in ``digits`` alone have together what each is to have.
+
+    >>> halves, sixths = ((ChipAxis(1, 2),),), ((ChipAxis(2, 3), ChipAxis(1, 2)),)
+    >>> _have_together(ChipLayout(halves), ChipLayout(sixths), ())  # chip 1 has no second sixth
+    False
+    """
+    pairs = list(zip(before.dims, behind.dims, strict=True))
+    shape = [math.prod(digit.size for dim in pair for digit in dim) for pair in pairs]
+    others = _digits((*before.dims, *behind.dims)) - set(digits)
+    members = _chips(digits)
+    for first in _chips(others):
+        there = np.zeros(shape, dtype=np.bool_)
+        for member in members:
+            there[before.box(shape, first + member)] = True
+        if not all(there[behind.box(shape, first + member)].all() for member in members):
+            return False
+    return True
+
+
+def _chips(digits: Iterable[ChipAxis]) -> list[int]:
+    """Return the numbers of chips that have any of some digits, and nought in all others."""
+    places = (range(0, one.stride * one.size, one.stride) for one in digits)
+    return [sum(chip) for chip in product(*places)]
 
 
 def _scatter_digits(made: ChipLayout, read: ChipLayout) -> tuple[Digits, ...] | None:

@@ -1,12 +1,18 @@
 """Which collectives bring a tensor from one layout to another, by hand."""
 
+import math
+from itertools import product
+from random import Random
+
 import pytest
 
 from simaccel.hardware.chips import ChipAxis
 from simaccel.mapping.chips.layout import ChipLayout, NoCommonDigitsError, moves, refine_digits
+from tests.draws import DRAWS
 
 HIGH, LOW = ChipAxis(4, 2), ChipAxis(1, 4)
 WHOLE = ChipLayout(((), ()))
+THIRD, HALF = ChipAxis(2, 3), ChipAxis(1, 2)
 ROWS, COLS = ChipLayout(((LOW,), ())), ChipLayout(((), (LOW,)))
 SUMS = ChipLayout(((), ()), frozenset({LOW}))
 
@@ -30,7 +36,10 @@ SUMS = ChipLayout(((), ()), frozenset({LOW}))
         (ChipLayout(((HIGH,), ()), frozenset({LOW})), WHOLE, ["all_reduce", "all_gather"]),
         (ChipLayout(((HIGH, LOW), ())), ChipLayout(((HIGH,), ())), ["all_gather"]),
         (ChipLayout(((HIGH, LOW), ())), ChipLayout(((HIGH,), (LOW,))), ["all_to_all"]),
-        (ChipLayout(((HIGH, LOW), ())), ChipLayout(((LOW,), ())), ["all_to_all", "all_gather"]),
+        # chip 4 h + l is to have parts 2 l and 2 l + 1 of eight: chips of one h have half of those
+        (ChipLayout(((HIGH, LOW), ())), ChipLayout(((LOW,), ())), ["all_gather"]),
+        (ChipLayout(((HIGH, LOW), ())), ChipLayout(((), (LOW,))), ["all_to_all", "all_gather"]),
+        (ROWS, ChipLayout(((HIGH, LOW), ())), ["all_gather"]),
         (ChipLayout(((), ()), frozenset({HIGH, LOW})), COLS, ["reduce_scatter", "all_reduce"]),
     ],
 )
@@ -38,6 +47,40 @@ def test_collectives_between_layouts(
     made: ChipLayout, read: ChipLayout, expected: list[str]
 ) -> None:
     assert [one.kind for one in moves(made, read)] == expected
+
+
+@pytest.mark.parametrize("seed", range(40 * DRAWS))
+def test_collectives_bring_what_the_reader_needs(seed: int) -> None:
+    """Element by element: chips hand on what they have within a collective, and nothing else."""
+    draw, shape = Random(seed), (24, 12)  # noqa: S311 - reproducible, not secret
+    digits = draw.choice([[THIRD, HALF], [ChipAxis(6, 2), THIRD, HALF]])
+    made, read = _layout(draw, digits, sums=True), _layout(draw, digits, sums=False)
+    chips = range(math.prod(one.size for one in digits))
+    layout, has = made, [_elements(made, shape, chip) for chip in chips]
+    for step in moves(made, read):
+        group = [
+            chip - sum(d.stride * (chip // d.stride % d.size) for d in step.digits)
+            for chip in chips
+        ]
+        joined = {one: set().union(*(has[c] for c in chips if group[c] == one)) for one in group}
+        layout = step.behind
+        has = [joined[group[chip]] & _elements(layout, shape, chip) for chip in chips]
+        assert all(has[chip] == _elements(layout, shape, chip) for chip in chips)
+    assert not layout.partial
+    assert all(has[chip] >= _elements(read, shape, chip) for chip in chips)
+
+
+def _layout(draw: Random, digits: list[ChipAxis], *, sums: bool) -> ChipLayout:
+    """Draw which dimension each digit cuts, in which order; 2 and 3: none, or sums lie over it."""
+    dims: dict[int, list[ChipAxis]] = {0: [], 1: [], 2: [], 3: []}
+    for digit in draw.sample(digits, len(digits)):
+        dims[draw.randrange(3 + sums)].append(digit)
+    return ChipLayout((tuple(dims[0]), tuple(dims[1])), frozenset(dims[3]))
+
+
+def _elements(layout: ChipLayout, shape: tuple[int, int], chip: int) -> set[tuple[int, int]]:
+    rows, cols = layout.box(shape, chip)
+    return set(product(range(rows.start, rows.stop), range(cols.start, cols.stop)))
 
 
 def test_digits_that_do_not_refine_one_another_are_refused() -> None:

@@ -1,0 +1,258 @@
+"""Groups at once: groups that don't depend on one another, on some of the cores each.
+
+In a window of consecutive groups those that make what another one reads are a strand. Where a
+window has several strands, cores are divided among them by the cycles that each takes on one core;
+strands that are more than cores come one after the other, the longest first to the core that has
+least to do. What a group does on its cores is searched for so many, with their part of the
+bandwidth of memories. The machine has the last word:
+what is not faster stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from simaccel.analytic.prediction import predict
+from simaccel.errors import SimaccelError
+from simaccel.hardware.core_share import one_core, share_bandwidth
+from simaccel.mapping.checks import faults
+from simaccel.mapping.cores import core_spreads
+from simaccel.mapping.tree import Group, ResidentScope
+from simaccel.schedulers.epilogues import epilogue, search_epilogue
+from simaccel.schedulers.sequences import measure_groups
+from simaccel.schedulers.tree_search import TreeSearch
+from simaccel.search.accounts import ignore_account
+from simaccel.search.judge import Body, Judge, mapping_of
+from simaccel.workload import Workload
+
+_LONGEST = 8
+"""Groups of a window, at most."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """An operator or some that are fused, which may have a place; ``element``: where in a body."""
+
+    group: Group
+    element: int
+
+
+Strand = list[int]
+"""Numbers of units."""
+
+
+def fastest_at_once(workload: Workload, bodies: Sequence[Body], search: TreeSearch) -> Body:
+    """Return the first of some sequences of groups, or one with groups at once that is faster.
+
+    Those are made of each of the sequences, one window after the other.
+    """
+    best, goal = bodies[0], search.goal
+    if not goal.is_shared or goal.objective != "cycles" or goal.asked or goal.is_over:
+        return best
+    least = measure_groups(workload, best, goal).value
+    for body, is_open in product(bodies, (False, True)):
+        divided = _Division(workload, body, search, is_open=is_open).best()
+        if divided.value < least:
+            best, least = divided.body, divided.value
+    return best
+
+
+def _units(workload: Workload, body: Body, *, is_open: bool) -> list[_Unit | None]:
+    """Return the units of a body; None for what is fused and shares a kept tensor with others.
+
+    ``is_open``: operators that follow an einsum tile by tile are units of their own.
+    """
+    units: list[_Unit | None] = []
+    for at, part in enumerate(body):
+        for group in (part,) if isinstance(part, Group) else part.groups:
+            names = group.operators
+            if len(names) == 1 or epilogue(workload, names) is not None:
+                each = [(name,) for name in names] if is_open else [names]
+                units += [_Unit(Group(operators=few, tree=()), at) for few in each]
+            else:
+                units.append(_Unit(group, at) if isinstance(part, Group) else None)
+    return units
+
+
+def _windows(workload: Workload, units: Sequence[_Unit | None]) -> Iterator[list[Strand]]:
+    """Yield the strands of each window; windows don't overlap."""
+    at = 0
+    while at < len(units):
+        window: list[Strand] = []
+        for stop in range(at + 2, min(len(units), at + _LONGEST) + 1):
+            groups = {n: unit.group for n in range(at, stop) if (unit := units[n]) is not None}
+            sections = {_section(workload, group) for group in groups.values()}
+            if len(groups) < stop - at or len(sections) > 1:
+                break
+            strands = _strands(workload, groups)
+            window = strands if len(strands) > 1 else window
+        if window:
+            yield window
+        at = max((n for strand in window for n in strand), default=at) + 1
+
+
+def _section(workload: Workload, group: Group) -> tuple[bool, int]:
+    name = group.operators[0]
+    return name in workload.once, workload.times(name)
+
+
+def _strands(workload: Workload, groups: Map[int, Group]) -> list[Strand]:
+    """Return groups in parts that hand nothing to one another's first operators, in their order.
+
+    What is fused behind a first operator waits for what it reads of others.
+    """
+    strands: list[tuple[Strand, set[str]]] = []
+    for number, group in groups.items():
+        operators = [workload.operator(name) for name in group.operators]
+        made = {operator.output.tensor for operator in operators}
+        uses = made | {operand.tensor for operand in operators[0].inputs}
+        joins = [strand for strand in strands if strand[1] & uses]
+        strands = [strand for strand in strands if strand not in joins]
+        joined = sorted(n for numbers, _ in joins for n in numbers)
+        strands.append(([*joined, number], made.union(*(tensors for _, tensors in joins))))
+    return sorted(strand for strand, _ in strands)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    body: Body
+    value: float
+
+
+@dataclass
+class _Division:
+    """Divides the cores among strands of a body; ``searches``: by the cores they are for."""
+
+    workload: Workload
+    body: Body
+    search: TreeSearch
+    is_open: bool
+    searches: dict[int, TreeSearch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the units."""
+        self.units = _units(self.workload, self.body, is_open=self.is_open)
+
+    def best(self) -> _Placed:
+        """Return the body with each window divided that is faster so."""
+        fastest, taken = _Placed(self.body, float("inf")), dict[int, Group]()
+        for window in _windows(self.workload, self.units):
+            more = self._divide(window)
+            body = more and self._replace({**taken, **more})
+            if not more or body is None or self.search.goal.is_over:
+                continue
+            if fastest.value == float("inf"):
+                fastest = _Placed(self.body, self._value(self.body))
+            if (value := self._value(body)) < fastest.value:
+                fastest, taken = _Placed(body, value), {**taken, **more}
+        return fastest
+
+    def _replace(self, placed: Map[int, Group]) -> Body | None:
+        """Return the body with some units in their places, and all else as it was.
+
+        What else an element has that is taken apart is on all cores; None if that can't be.
+        """
+        open_elements = {unit.element for n in placed if (unit := self.units[n]) is not None}
+        body: list[Group | ResidentScope] = []
+        for at, part in enumerate(self.body):
+            if at not in open_elements:
+                body.append(part)
+                continue
+            for number, unit in enumerate(self.units):
+                if unit is not None and unit.element == at:
+                    group = placed.get(number) or self._group_for(unit.group, self._cores)
+                    if group is None:
+                        return None
+                    body.append(group)
+        return tuple(body)
+
+    @property
+    def _cores(self) -> int:
+        return self.search.accelerator.cores.count
+
+    def _value(self, body: Body) -> float:
+        """Return what groups take together; infinite where they can't run."""
+        goal = self.search.goal
+        if faults(self.workload, mapping_of(self.workload, "", body), goal.accelerator):
+            return float("inf")
+        try:
+            return measure_groups(self.workload, body, goal).value
+        except SimaccelError:
+            return float("inf")
+
+    def _divide(self, strands: Sequence[Strand]) -> dict[int, Group] | None:
+        """Return the units of strands in places of their own; None if one can't be had so."""
+        cycles = [sum(map(self._cycles, strand)) for strand in strands]
+        if max(cycles) == float("inf"):
+            return None
+        placed: dict[int, Group] = {}
+        for strand, place in zip(strands, divide(cycles, self._cores), strict=True):
+            for number in strand:
+                unit = self.units[number]
+                group = unit and self._group_for(unit.group, len(place))
+                if group is None:
+                    return None
+                placed[number] = replace(group, place=place)
+        return placed
+
+    def _cycles(self, number: int) -> float:
+        """Return the least cycles of a unit on one core; infinite where it can't be on one."""
+        unit = self.units[number]
+        group = unit and self._group_for(unit.group, 1)
+        if group is None:
+            return float("inf")
+        alone = self.workload.select_operators(group.operators)
+        on = one_core(self.search.accelerator)
+        return predict(alone, mapping_of(alone, "", (group,)), on).bound_cycles
+
+    def _group_for(self, group: Group, count: int) -> Group | None:
+        """Return a group for so many cores; None where it is fused and cut for others."""
+        if group.tree:
+            return None if core_spreads(group) else group
+        search = self._search_for(count)
+        with suppress(SimaccelError):
+            if len(group.operators) == 1:
+                return search.group(self.workload, group.operators[0])
+            chain = epilogue(self.workload, group.operators)
+            best = chain and search_epilogue(search, chain).fastest()
+            return chain and best and replace(chain.group, tree=best.tree)
+        return None
+
+    def _search_for(self, count: int) -> TreeSearch:
+        if count == self._cores:
+            return self.search.quiet()
+        if count not in self.searches:
+            goal, cores = self.search.goal, self.search.accelerator.cores
+            on = share_bandwidth(self.search.accelerator, cores.count // count)
+            if count > 1:
+                noc = cores.noc.model_copy(update={"shape": None})
+                on = one_core(on, cores=cores.model_copy(update={"count": count, "noc": noc}))
+            goal = replace(goal, judge=Judge(on, goal.judge.each), note=ignore_account)
+            self.searches[count] = TreeSearch(goal)
+        return self.searches[count]
+
+
+def divide(cycles: Sequence[float], cores: int) -> list[range]:
+    """Return the cores of each of several strands that take so many cycles on one core.
+
+    >>> divide([600, 200], 4), divide([5, 4, 3], 2)
+    ([range(0, 3), range(3, 4)], [range(0, 1), range(1, 2), range(1, 2)])
+    """
+    if len(cycles) >= cores:
+        work = [0.0] * cores
+        places: list[range] = [range(0)] * len(cycles)
+        for at in sorted(range(len(cycles)), key=lambda at: -cycles[at]):
+            core = work.index(min(work))
+            work[core] += cycles[at]
+            places[at] = range(core, core + 1)
+        return places
+    counts = [1] * len(cycles)
+    for _ in range(cores - len(cycles)):
+        shares = [n / count for n, count in zip(cycles, counts, strict=True)]
+        counts[shares.index(max(shares))] += 1
+    ends = [sum(counts[: at + 1]) for at in range(len(counts))]
+    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]

@@ -1,0 +1,117 @@
+"""Random pods, drawn from a seed: a layer cut over chips, each of one or of several cores."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from simaccel.hardware import Accelerator
+from simaccel.hardware.chips import ChipsSpec
+from simaccel.hardware.load import with_values
+from simaccel.mapping.chips.sharding import Pod, replace_groups, shard
+from simaccel.mapping.tree import Group, Loop, Mapping
+from simaccel.workload import Workload
+from tests.drawn_machines import executes
+from tests.drawn_places import with_places
+from tests.drawn_trees import draw_core_noc
+from tests.machine.trees import draw_accelerator
+from tests.mapping.chips.feed_forward import feed_forward, spread
+
+Random = random.Random
+SHAPES = {2: (2,), 4: (2, 2), 6: (3, 2), 8: (2, 4)}
+_ALGORITHMS: dict[str, list[str | None]] = {
+    "ring": [None, "ring"],
+    "torus": [None, "ring"],
+    "all_to_all": [None],
+    "switch": [None, "halving_doubling"],
+}
+_RANKS = {"FF1": "mef", "act": "mf", "FF2": "mef", "norm": "m"}
+_TRIES = 8
+
+
+@dataclass(frozen=True)
+class DrawnPod:
+    """A workload, an accelerator of several chips, a mapping of all, and what a chip does of it.
+
+    Groups of a chip may have places on its cores, which the mapping of all doesn't say.
+    """
+
+    of: Workload
+    on: Accelerator
+    mapping: Mapping
+    pod: Pod
+
+
+def draw_pod(seed: int) -> DrawnPod | None:
+    """Draw a feed-forward layer, chips of one to three cores, and a legal cut over both."""
+    draw = Random(f"pod {seed}")
+    count = draw.choice(sorted(SHAPES))
+    sizes = {"m": 2 * count * draw.randint(1, 2), "f": count * draw.randint(1, 6)}
+    sizes["e"] = count * draw.randint(1, 3)
+    of = replace(feed_forward(**sizes), repeat=draw.choice([1, 1, 2, 5]))
+    on = _accelerator(draw, seed).model_copy(update={"chips": draw_chips(draw, count)})
+    for _ in range(_TRIES):
+        cuts = {name: _spread(draw, sizes, ranks, count) for name, ranks in _RANKS.items()}
+        mapping = _fitted(spread(of, **cuts), sizes["m"])
+        pod, _ = shard(of, mapping, on.chips)
+        if pod is not None and executes(on, pod.workload, pod.mapping):
+            placed = with_places(draw, pod.workload, on, pod.mapping)
+            return DrawnPod(of, on, mapping, replace(pod, mapping=placed))
+    return None
+
+
+def draw_chips(draw: Random, count: int) -> ChipsSpec:
+    """Draw chips on links of all topologies, algorithms and speeds."""
+    topology = draw.choice(sorted(_ALGORITHMS))
+    algorithm = draw.choice(_ALGORITHMS[topology])
+    if algorithm == "halving_doubling" and count & (count - 1):
+        algorithm = None
+    return ChipsSpec.model_validate(
+        {
+            "count": count,
+            "topology": topology,
+            "shape": SHAPES[count] if topology == "torus" else None,
+            "link_bytes_per_second": draw.choice(["1 GB/s", "7 GB/s", "unlimited"]),
+            "latency_cycles": draw.choice([0, 1, 13]),
+            "links_per_direction": draw.randint(1, 2),
+            "algorithm": algorithm,
+            "chunk_bytes": draw.choice([7, 64, 300, 4096]),
+            "pj_per_bit": 1.0,
+        }
+    )
+
+
+def _accelerator(draw: Random, seed: int) -> Accelerator:
+    fields = {
+        "buffer.capacity_bytes": "unlimited",
+        "groups.overlap": draw.random() < 0.75,
+        "cores.count": draw.choice([1, 1, 2, 3]),
+        "cores.noc.multicast": draw.random() < 0.5,
+    }
+    on = with_values(draw_accelerator(draw), fields, "drawn")
+    return on if on.cores.count == 1 else with_values(on, draw_core_noc(seed), "drawn")
+
+
+def _spread(draw: Random, sizes: dict[str, int], ranks: str, count: int) -> str:
+    kind, rank = draw.choice(["none", "all", "all", "two"]), draw.choice(ranks)
+    if kind == "none":
+        return ""
+    if kind == "all":
+        return f"{rank} {sizes[rank] // count}"
+    first, other = SHAPES[count][0], draw.choice(ranks)
+    one, left = f"{rank} {sizes[rank] // first}", {**sizes, rank: sizes[rank] // first}
+    rest = count // first
+    return f"{one}; {other} {left[other] // rest}" if left[other] % rest == 0 else one
+
+
+def _fitted(mapping: Mapping, m: int) -> Mapping:
+    """Return a mapping whose loops have tiles of at most two rows, as pieces may be small."""
+
+    def smaller(group: Group) -> Group:
+        tree = tuple(
+            replace(node, tile=min(node.tile, 1 + m % 2)) if isinstance(node, Loop) else node
+            for node in group.tree
+        )
+        return replace(group, tree=tree)
+
+    return replace_groups(mapping, smaller)

@@ -1,0 +1,69 @@
+"""Groups at once as searches write them: small products, which pieces leave an array half empty."""
+
+import pytest
+
+from simaccel.experiment.check import check
+from simaccel.hardware.load import with_values
+from simaccel.importers.accelerators import load_accelerator
+from simaccel.machine.machine import Machine
+from simaccel.mapping.checks import faults
+from simaccel.program.lowering import lower
+from simaccel.schedulers import best, flex, make_mapping
+from simaccel.schedulers.at_once import divide
+from simaccel.search.judge import Body
+from simaccel.workload import Workload
+from tests.trees import einsum, vector, workload
+
+EDGE = load_accelerator("edge", ["cores.count=2", "dram.bandwidth_bytes_per_second=200 GB/s"])
+
+
+def branches(k: int = 1024) -> Workload:
+    """Return two products of 8 rows and 32 columns, and their sum."""
+    return workload(
+        einsum("left", "L m n", "X m k", "V k n", m=8, k=k, n=32),
+        einsum("right", "R m n", "Y m k", "W k n", m=8, k=k, n=32),
+        vector("sum", "residual", "Z m n", "L m n", "R m n", m=8, n=32),
+        bits=dict.fromkeys("XYVWLRZ", 16),
+        weights=["V", "W"],
+    )
+
+
+def _apart(_workload: Workload, bodies: list[Body], _search: object) -> Body:
+    return bodies[0]
+
+
+def _cycles(of: Workload, dataflow: str) -> int:
+    mapping = make_mapping(of, EDGE, dataflow)
+    program = lower(of, mapping)
+    check(of, mapping, program)
+    return Machine(EDGE, program).run().cycles
+
+
+@pytest.mark.parametrize(("dataflow", "module"), [("best", best), ("flex", flex)])
+def test_small_products_run_at_once(
+    dataflow: str, module: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """32 columns are one strip of the array, so that a piece of the rows takes as many folds."""
+    of = branches()
+    places = {group.name: group.place for group in make_mapping(of, EDGE, dataflow).groups}
+    assert places == {"left": range(1), "right": range(1, 2), "sum": None}
+    together = _cycles(of, dataflow)
+    monkeypatch.setattr(module, "fastest_at_once", _apart)
+    assert together < 0.8 * _cycles(of, dataflow)
+
+
+def test_what_is_not_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little to do for each core all waits for the DRAM."""
+    of, slow = branches(k=32), with_values(EDGE, {"dram.bandwidth_bytes_per_second": 10**9}, "test")
+    found = make_mapping(of, slow, "flex")
+    assert not faults(of, found, slow)
+    monkeypatch.setattr(flex, "fastest_at_once", _apart)
+    apart = make_mapping(of, slow, "flex")
+    cycles = [Machine(slow, lower(of, one)).run().cycles for one in (found, apart)]
+    assert cycles[0] <= cycles[1]
+
+
+def test_cores_by_hand() -> None:
+    """Each strand has one; more go where cores have most to do. Too many strands share cores."""
+    assert divide([900, 200, 100], 5) == [range(3), range(3, 4), range(4, 5)]
+    assert divide([7, 5, 4], 2) == [range(1), range(1, 2), range(1, 2)]
