@@ -204,9 +204,9 @@ def test_table_1_moves_each_tensor_once_and_takes_the_formula_s_bytes(
             ("dram_write", "Z"): once,
         }
         formula = table_1_bytes(alone, heads, rows)
-        assert result.run.peak_buffer_bytes <= result.reserved_bytes <= formula
+        assert result.run.peak_buffer_bytes <= result.footprint_bytes <= formula
         if b * h >= 2 * heads:  # where a second tile comes, each has its second slot
-            assert result.reserved_bytes == formula
+            assert result.footprint_bytes == formula
 
 
 @pytest.mark.parametrize("shape", TINY)

@@ -83,8 +83,8 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
-        reserved = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
-        click.echo(f"{wanted.output}: {mapping.dataflow}, reserves {bytes_text(reserved)}")
+        footprint = estimate_of(workload, accelerator, mapping).prediction.buffer_bytes
+        click.echo(f"{wanted.output}: {mapping.dataflow}, footprint {bytes_text(footprint)}")
     wanted.say_given_up(asked)
 
 

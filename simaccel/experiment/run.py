@@ -74,7 +74,7 @@ class ExperimentResult:
         return self.run.cycles - self.prediction.bound_cycles
 
     @cached_property
-    def reserved_bytes(self) -> int:
+    def footprint_bytes(self) -> int:
         """The most of the buffer that is reserved at once, in bytes."""
         return most_reserved_bytes(self.program, self.accelerator)
 
@@ -236,7 +236,7 @@ def result_json(result: ExperimentResult) -> dict[str, Any]:
         "energy_by_tensor_pj": result.accelerator.energy_by_tensor(run.moved),
         **area_and_power(result.accelerator, energy, run.cycles),
         "peak_buffer_bytes": run.peak_buffer_bytes,
-        "reserved_buffer_bytes": result.reserved_bytes,
+        "footprint_bytes": result.footprint_bytes,
         "limit": {"name": result.limit.name, "share": result.limit.share},
         "operators": [_row_json(result, row) for row in result.rows],
         "memories": [

@@ -22,7 +22,7 @@ def estimate_table(predicted: Prediction, accelerator: Accelerator) -> Table:
     """Tabulate the predicted groups and their total: counts, bound, work of each resource."""
     table = make_table(
         ("operator",),
-        ("MACs", "DRAM", "buffer", "energy", "bound"),
+        ("MACs", "DRAM", "footprint", "energy", "bound"),
         ("busiest", "work of each resource, in % of that"),
     )
     for group in predicted.groups:
@@ -65,7 +65,7 @@ def _figures(predicted: Prediction | GroupPrediction, accelerator: Accelerator) 
         "bound_seconds": accelerator.seconds(predicted.bound_cycles),
         "macs": predicted.macs,
         "bytes": moved_tree(predicted.moved),
-        "buffer_bytes": predicted.buffer_bytes,
+        "footprint_bytes": predicted.buffer_bytes,
         "energy_pj": known_energies(predicted.energy_pj, accelerator),
         "energy_by_tensor_pj": accelerator.energy_by_tensor(predicted.moved),
     }

@@ -135,7 +135,7 @@ def granularity_rows(
         row_figures |= {
             "cycles": cycles,
             "utilisation": sum(each["macs"] for each in covered) / pes / cycles,
-            "footprint_bytes": result["reserved_buffer_bytes"],
+            "footprint_bytes": result["footprint_bytes"],
         }
         figures.append(row_figures)
     return figures
@@ -227,7 +227,7 @@ _TEXTS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "part": ("part", str),
     "limit": ("limit", lambda name: LIMITS[name]),
     "dram_bytes": ("DRAM", bytes_text),
-    "footprint_bytes": ("reserves", bytes_text),
+    "footprint_bytes": ("footprint", bytes_text),
     "macs_per_byte": ("MACs/B", lambda value: f"{value:,.1f}"),
     "most_macs_per_byte": ("at most", lambda value: f"{value:,.1f}"),
     "roof_macs_per_cycle": ("roof", lambda value: f"{value:,.1f}"),

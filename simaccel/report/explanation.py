@@ -116,7 +116,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSect
         PageSection(
             "directives: what each level needs, in bytes per cycle of computing (of what it has)",
             ("group",),
-            ("reserved", *_levels(explained), "buffer read", "write", "NoC in", "out"),
+            ("footprint", *_levels(explained), "buffer read", "write", "NoC in", "out"),
             (),
             tuple(map(_needs_row, explained)),
         ),
@@ -290,7 +290,7 @@ def _group_json(group: GroupExplanation) -> dict[str, Any]:
         **bound_json(group.prediction, group.run),
         "dram_bytes": group.dram_bytes,
         "dram_bound": {**floor_json(group.floor), "of_groups": list(group.together)},
-        "reserved_buffer_bytes": group.prediction.buffer_bytes,
+        "footprint_bytes": group.prediction.buffer_bytes,
         "dimensions": [_dimension_json(each) for each in group.dimensions],
         "reuse": [_reuse_json(each) for each in group.reuse],
         "needs": {each.level: _need_json(each) for each in group.needs},

@@ -45,7 +45,7 @@ _SHOWN: dict[str, tuple[str, Callable[[Any], str]]] = {
     "edp_js": ("EDP", edp_text),
     "area_mm2": ("area", area_text),
     "power_mw": ("power", power_text),
-    "buffer_bytes": ("reserved", bytes_text),
+    "footprint_bytes": ("footprint", bytes_text),
 }
 FIGURE_HEADS: Final = tuple(head for head, _ in _SHOWN.values())
 """Headings of the figures that people read."""

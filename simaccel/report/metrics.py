@@ -144,9 +144,9 @@ _ALL = (
     ),
     Metric(
         "footprint",
-        "reserved_buffer_bytes",
+        "footprint_bytes",
         "buffer in use (bytes)",
-        _plain("reserved_buffer_bytes"),
+        _plain("footprint_bytes"),
         bytes_text,
     ),
 )

@@ -32,7 +32,7 @@ COLUMNS: Final[Mapping[str, str]] = {
 HEADINGS: Final[Mapping[str, str]] = {
     "cycles": "cycles",
     "utilisation": "util.",
-    "footprint": "buffer",
+    "footprint": "footprint",
     "dram-bytes": "DRAM",
     "energy": "energy",
     "edp": "EDP",

@@ -270,7 +270,7 @@ def buffer_line(result: ExperimentResult) -> str:
     room = bytes_text(result.accelerator.buffer.capacity_bytes)
     return (
         f"buffer: peak {bytes_text(result.run.peak_buffer_bytes)}, "
-        f"reserved {bytes_text(result.reserved_bytes)} of {room}"
+        f"footprint {bytes_text(result.footprint_bytes)} of {room}"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from simaccel.experiment.precision import place_on
 from simaccel.hardware import Accelerator
 from simaccel.workload import Workload
 from simaccel.workload.language.graph import class_of
@@ -19,6 +20,7 @@ def experiment_title(
 ) -> str:
     """Return the title of an experiment, without the parameters that ``varied`` names."""
     last = [] if dataflow is None else [f"dataflow {dataflow}"]
+    workload = place_on(workload, accelerator)
     name, *sizes = _workload_words(workload, varied)
     sizes += ["elements of 2 bytes"] * any(tensor.assumed for tensor in workload.tensors.values())
     return ", ".join([f"{name} on {accelerator.name}", *sizes, *last])

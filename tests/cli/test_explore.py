@@ -25,9 +25,9 @@ def test_a_table_a_line_of_counts_and_files_of_all(cli: Call, tmp_path: Path) ->
     assert result.stdout.startswith("gemm on toy: 6 designs\n")
     assert "6 designs: 0 do not run, 0 outside the limits," in result.stdout
     rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
-    given = [(row["array"], row["axis_buffer_bytes"]) for row in rows]
+    given = [(row["array"], row["buffer_bytes"]) for row in rows]
     assert given == [(a, b) for a in ("2x2", "4x4") for b in ("1024", "2048", "4096")]
-    assert all(int(row["buffer_bytes"]) <= int(row["axis_buffer_bytes"]) for row in rows)
+    assert all(int(row["footprint_bytes"]) <= int(row["buffer_bytes"]) for row in rows)
     assert len(rows) == 6
     assert sum(row["best"] == "true" for row in rows) == 1
     table = pq.read_table(tmp_path / "a.parquet")

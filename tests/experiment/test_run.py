@@ -119,7 +119,7 @@ def test_ratios(figures: dict[str, Any], result: ExperimentResult) -> None:
     assert sum(bound["waiting_by_cause"].values()) == bound["waiting_cycles"] >= 0
     # groups of the toy overlap: the bound of one is the work of its busiest resource
     assert all("waiting_cycles" not in one["bound"] for one in figures["operators"])
-    assert figures["peak_buffer_bytes"] <= figures["reserved_buffer_bytes"] <= 1024
+    assert figures["peak_buffer_bytes"] <= figures["footprint_bytes"] <= 1024
     assert figures["events"] > 0
     assert figures["wall_seconds"] > 0
     assert figures["workload"] == result.workload.name

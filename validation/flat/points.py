@@ -122,7 +122,7 @@ def _run(point: Point) -> Row:
         "dram_bytes": sum(dram),
         "energy_pj": sum(energy.values()),
         "peak_buffer_bytes": result.run.peak_buffer_bytes,
-        "reserved_buffer_bytes": result.reserved_bytes,
+        "reserved_buffer_bytes": result.footprint_bytes,
         "operators": {one.name: one.cycles for one in result.run.operators},
     }
 

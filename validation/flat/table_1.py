@@ -58,7 +58,7 @@ def rows() -> list[Row]:
                     "granularity": granularity,
                     "seq_len": length,
                     "formula_bytes": 2 * (streamed + logits),
-                    "reserved_bytes": result.reserved_bytes,
+                    "reserved_bytes": result.footprint_bytes,
                     "peak_bytes": result.run.peak_buffer_bytes,
                     "cycles": result.run.cycles,
                     "utilisation": result.utilisation,

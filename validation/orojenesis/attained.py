@@ -51,7 +51,7 @@ def is_attained(workload: Workload, segment: Segment, number: int) -> bool:
     mapping = Mapping(workload=reference, dataflow="bound", body=(group,))
     result = simulate(workload, hw, mapping)
     moved = sum(n for (level, _), n in result.run.moved.items() if level.startswith("dram"))
-    fits = result.run.peak_buffer_bytes <= room == result.reserved_bytes
+    fits = result.run.peak_buffer_bytes <= room == result.footprint_bytes
     return moved == least and fits
 
 

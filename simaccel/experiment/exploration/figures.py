@@ -23,12 +23,12 @@ OBJECTIVES: Final = {
     "energy": "energy_pj",
     "edp": "edp_js",
     "dram-bytes": "dram_bytes",
-    "footprint": "buffer_bytes",
+    "footprint": "footprint_bytes",
     "area": "area_mm2",
     "power": "power_mw",
 }
 """What can be made small, and its figure; cycles are compared in seconds, as clocks may differ."""
-FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
+FRONTIER: Final = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
 """What the Pareto frontier weighs against each other."""
 
 
@@ -64,7 +64,7 @@ def figures_of(design: DesignPoint, records: Sequence[Record]) -> Figures:
         "seconds": seconds,
         **figures,
         "area_mm2": area_of(accelerator).mm2,
-        "buffer_bytes": max(record["buffer_bytes"] for record in records),
+        "footprint_bytes": max(record["footprint_bytes"] for record in records),
         **{name: sum_figure(name) for name in DRAM_FIGURES},
         "utilisation": sum_figure("ideal_cycles") / cycles,
     }

@@ -31,7 +31,7 @@ FIGURES: Final = (
     "area_mm2",
     "power_mw",
     "chip_power_mw",
-    "buffer_bytes",
+    "footprint_bytes",
     *DRAM_FIGURES,
     "utilisation",
 )
@@ -64,7 +64,7 @@ class FigureLimit:
 
 
 def read_limit(text: str) -> FigureLimit:
-    """Read a limit, such as ``area_mm2<=16`` or ``buffer_bytes<=1MiB``.
+    """Read a limit, such as ``area_mm2<=16`` or ``footprint_bytes<=1MiB``.
 
     Raises:
         InputError: it is none, or of a figure that isn't.

@@ -76,7 +76,7 @@ def _simulate_key(asked: RunKey) -> Record:
         "ideal_cycles": float(ideal_cycles(asked.workload, asked.accelerator)),
         "energy_pj": plain(energy_pj(run, asked.accelerator)),
         **_dram_bytes(result),
-        "buffer_bytes": result.reserved_bytes,
+        "footprint_bytes": result.footprint_bytes,
         "bound_cycles": result.prediction.bound_cycles,
         "limit": result.limit.name,
     }

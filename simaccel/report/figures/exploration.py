@@ -27,7 +27,7 @@ _LABELS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
     "seconds": ("time", seconds_text),
     "energy_pj": ("energy", energy_text),
     "area_mm2": ("area (mm2)", lambda mm2: f"{mm2:g}"),
-    "buffer_bytes": ("buffer reserved", bytes_text),
+    "footprint_bytes": ("footprint", bytes_text),
 }
 """What people read for a figure, and how its values are written."""
 _LOG_TICKS: Final = ((1.0, (1.0, 2.0, 5.0)), (2.5, (1.0, 3.0)), (math.inf, (1.0,)))
@@ -157,7 +157,7 @@ def _finish(figure: Figure, axes: Sequence[Axes], title: str) -> None:
         ax.grid(visible=True, linewidth=0.3, alpha=0.6)
         for axis, ends in ((ax.xaxis, ax.dataLim.intervalx), (ax.yaxis, ax.dataLim.intervaly)):
             _set_log_scale(
-                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["buffer_bytes"][0]
+                axis, *ends, of_bytes=axis.get_label_text() == _LABELS["footprint_bytes"][0]
             )
     named: dict[str, Any] = {}
     for ax in axes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,6 +158,7 @@ def _draw_edges(
     """
     makers, labelled = _makers(workload), set[str]()
     lanes, stubs = {band.number: band.right for band in bands.values()}, Counter[str]()
+    ends = {(bands[name].number, y): x for name, (x, y) in sorted(places.items(), key=_column)}
     for operator in workload.operators:
         for read in operator.inputs:
             for name in makers.get(read.tensor, []):
@@ -169,7 +170,8 @@ def _draw_edges(
                     stubs[operator.name] += 1
                 elif start[1] - end[1] > 1.5 * _ROW_INCHES:
                     lanes[band] += _LANE_INCHES
-                    _draw_detour(axes, start, end, lanes[band])
+                    free = [place[0] == ends[band, place[1]] for place in (start, end)]
+                    _draw_detour(axes, start, end, lanes[band], free)
                 else:
                     low, high = start[1] - _BOX_HEIGHT / 2, end[1] + _BOX_HEIGHT / 2
                     axes.annotate("", (end[0], high), (start[0], low), arrowprops=_ARROW)
@@ -177,8 +179,9 @@ def _draw_edges(
                     labelled.add(name)
                     size = bytes_text(workload.tensor_bytes(read.tensor))
                     text = f"{shorten_name(read.tensor, 12)} {size}"
-                    where = (start[0] + 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
-                    axes.text(*where, text, va="top", **_LABEL)
+                    side = -1 if end[0] > start[0] else 1
+                    where = (start[0] + side * 0.06, start[1] - _BOX_HEIGHT / 2 - 0.02)
+                    axes.text(*where, text, va="top", ha="left" if side > 0 else "right", **_LABEL)
             if workload.tensors[read.tensor].kind in _FROM_OUTSIDE and read.tensor not in makers:
                 size = bytes_text(workload.tensor_bytes(read.tensor))
                 text = f"{shorten_name(read.tensor, 12)} {size}"
@@ -193,12 +196,30 @@ def _draw_stub(axes: Axes, end: Place, text: str, side: int) -> None:
     axes.text(x + side * 0.05, high + 0.1, text, ha="left" if side > 0 else "right", **_LABEL)
 
 
-def _draw_detour(axes: Axes, start: Place, end: Place, lane: float) -> None:
-    """Draw an arrow that passes the rows between on the right of all boxes."""
-    xs = [start[0] + _BOX_WIDTH / 2, lane, lane]
-    axes.plot(xs, [start[1], start[1], end[1]], color="#666666", linewidth=0.6, zorder=0.5)
-    target = (end[0] + _BOX_WIDTH / 2, end[1])
-    axes.annotate("", target, (lane, end[1]), arrowprops=_ARROW, zorder=0.5)
+def _column(place: tuple[str, Place]) -> float:
+    return place[1][0]
+
+
+def _draw_detour(axes: Axes, start: Place, end: Place, lane: float, free: Sequence[bool]) -> None:
+    """Draw an arrow that passes the rows between on the right of all boxes.
+
+    ``free``: whether the way from the start, and that to the end, has no box of its row on it. One
+    that isn't leads below its row, or above.
+    """
+    (x, y), (last, low) = start, end
+    line: dict[str, Any] = {"color": "#666666", "linewidth": 0.6, "zorder": 0.5}
+    if free[0]:
+        xs, ys = [x + _BOX_WIDTH / 2, lane], [y, y]
+    else:
+        below, x = y - _BOX_HEIGHT / 2, x + _BOX_WIDTH * 3 / 8
+        xs, ys = [x, x, lane], [below, below - 0.2, below - 0.2]
+    if free[1]:
+        turn, target = (lane, low), (last + _BOX_WIDTH / 2, low)
+    else:
+        above, last = low + _BOX_HEIGHT / 2, last + _BOX_WIDTH * 3 / 8
+        turn, target = (last, above + 0.1), (last, above)
+    axes.plot([*xs, lane, turn[0]], [*ys, turn[1], turn[1]], **line)
+    axes.annotate("", target, turn, arrowprops=_ARROW, zorder=0.5)
 
 
 def _draw_box(

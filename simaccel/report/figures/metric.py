@@ -51,7 +51,7 @@ def draw_metric(rows: Sequence[ComparisonRow], title: str, metric: Metric) -> Fi
     elif top >= _TICKS:
         axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(visible=True, axis="y", linewidth=0.3, alpha=0.6)
-    if len(axes.get_legend_handles_labels()[1]) > 1:
+    if any(axes.get_legend_handles_labels()[1]):
         figure.legend(loc="outside lower center", ncols=4)
     return figure
 

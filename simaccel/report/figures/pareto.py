@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from simaccel.report.figures.comparison import looks
+from simaccel.report.figures.point_names import Place, axes_place, name_points
 from simaccel.report.figures.style import SINGLE_COLUMN_INCHES, new_figure
 from simaccel.report.pareto import FrontRow, figure_text
 from simaccel.report.titles import wrap_title
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 LABELS: Final = {
     "cycles": "cycles",
     "utilisation": "utilisation (% of peak MACs)",
-    "footprint": "buffer (bytes)",
+    "footprint": "footprint (bytes of the buffer)",
     "dram-bytes": "DRAM traffic (bytes)",
     "energy": "energy (J)",
     "edp": "energy-delay product (Js)",
@@ -30,6 +32,8 @@ _WIDTH, _HEIGHT, _ROW = 1.5 * SINGLE_COLUMN_INCHES, 2.6, 0.14
 _COLUMNS: Final = 6
 _NAMED: Final = 6
 """Points of a front that have figures beside them."""
+_ALONG: Final = 24
+"""Places along a piece of a front's line."""
 _KIB: Final = 1024
 
 
@@ -54,21 +58,40 @@ def draw_pareto(rows: Sequence[FrontRow], x: str, y: str, title: str) -> Figure:
         axes.plot(
             xs, ys, style.marker, color=style.colour, markersize=3, label=row.dataflow, linewidth=0
         )
-        for at in _labelled_points(len(points)):
-            axes.annotate(
-                f"{figure_text(x, points[at][0])}, {figure_text(y, points[at][1])}",
-                (xs[at], ys[at]),
-                xytext=(4, 4),
-                textcoords="offset points",
-                fontsize="x-small",
-                color=style.colour,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.4},
-            )
     _scales(axes, drawn, x, y)
+    _name_fronts(axes, drawn, x, y, {row.dataflow: look[row.dataflow].colour for row in drawn})
     figure.suptitle(wrap_title(title, 76), fontsize="medium", x=0.01, ha="left")
     if drawn:
         figure.legend(loc="outside lower center", ncols=_COLUMNS)
     return figure
+
+
+def _name_fronts(
+    axes: Axes, rows: Sequence[FrontRow], x: str, y: str, colours: Mapping[str, str]
+) -> None:
+    """Write both figures beside points of each front, from end to end, and none on its line."""
+    axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # what is written changes them no more
+    points, lines = list[tuple[str, Place]](), list[Place]()
+    looks_of = dict[str, str]()
+    for row in rows:
+        front = sorted((point[x], point[y]) for point in row.points)
+        places = [
+            axes_place(axes, _SCALE.get(x, 1.0) * first, _SCALE.get(y, 1.0) * second)
+            for first, second in front
+        ]
+        for (left, high), (right, low) in itertools.pairwise(places):
+            corner = (left, low) if _step_side(x) == "pre" else (right, high)
+            for end in ((left, high), (right, low)):
+                across, up = corner[0] - end[0], corner[1] - end[1]
+                lines += [
+                    (end[0] + across * at / _ALONG, end[1] + up * at / _ALONG)
+                    for at in range(1, _ALONG)
+                ]
+        for at in _labelled_points(len(front)):
+            text = f"{figure_text(x, front[at][0])}, {figure_text(y, front[at][1])}"
+            points.append((text, places[at]))
+            looks_of[text] = colours[row.dataflow]
+    name_points(axes, points, lines, len(points), looks_of)
 
 
 def _labelled_points(count: int) -> list[int]:
@@ -93,6 +116,8 @@ def _scales(axes: Axes, drawn: Sequence[FrontRow], x: str, y: str) -> None:
             _byte_ticks(axes, axis, 0 if wide or not values else max(values) - min(values))
         elif name != "utilisation" and wide:
             set_scale("log")
+        elif name == "cycles":
+            (axes.xaxis if axis == "x" else axes.yaxis).set_major_formatter("{x:,.0f}")
         elif name == "utilisation":
             (axes.set_xlim if axis == "x" else axes.set_ylim)(0, 102)
     axes.set_xlabel(LABELS[x])

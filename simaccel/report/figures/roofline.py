@@ -11,6 +11,7 @@ from simaccel.hardware import Accelerator, ArraySpec
 from simaccel.numbers import BITS, BYTE
 from simaccel.report.exhibits import Row, peak_bytes_per_cycle
 from simaccel.report.figures.comparison import looks
+from simaccel.report.figures.point_names import axes_place, name_points
 from simaccel.report.figures.style import (
     LIMIT_COLOUR,
     SERIES_COLOURS,
@@ -18,7 +19,7 @@ from simaccel.report.figures.style import (
     new_figure,
 )
 from simaccel.report.titles import wrap_title
-from simaccel.report.units import rate_text, short_name
+from simaccel.report.units import rate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,28 +27,20 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 1.8 * SINGLE_COLUMN_INCHES
 _HEIGHT: Final = 3.2
-_MOST_NAMES: Final = 10
+_MOST_NAMES: Final = 20
 _TERA: Final = 1e12
 _MINOR: Final = (2, 5)
-_NEAR: Final = 1.6
-"""By how much two slopes differ so that a name fits between them."""
-_LETTER, _LINE = 0.0105, 0.043
-"""Parts of the axes that a letter of a name is wide, and a line of them high."""
-_PLACES: Final = tuple(
-    (right, step * 0.5 * _LINE)
-    for step in (-1.6, 1.6, -3.6, 3.6, -5.6, 5.6, -7.6, 7.6)
-    for right in (True, False)
-)
-"""Where a name may stand beside its point: on which side, and how much higher."""
+_ALONG: Final = 96
+"""Places along a roof that names keep away from."""
 _ABOVE: Final = (0.65, 0.8, 0.35, 0.5)
-_BELOW: Final = (0.3, 0.72, 0.6, 0.5)
+_BELOW: Final = (0.4, 0.72, 0.6, 0.5)
 """Places of a roof's name along it, the first that is free."""
 _APART: Final = 0.12
 """Of the axes: a name so far from all points is free."""
 
 
 def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> Figure:
-    """Draw MACs per second over MACs per byte, the operators with most work by name.
+    """Draw MACs per second over MACs per byte, and the names of operators.
 
     A second axis counts operations. Beside the bandwidth of DRAM, the rate at which a systolic
     array takes its weights is a roof of its own.
@@ -66,18 +59,18 @@ def draw_roofline(rows: Sequence[Row], title: str, accelerator: Accelerator) -> 
     axes.plot([low, high], [peak * hertz] * 2, color=LIMIT_COLOUR, linewidth=0.9)
     axes.text(low, peak * 1.08 * hertz, " peak of the array", fontsize="x-small")
     loads = _loading_rate(accelerator)
-    for bytes_per_cycle, name, colour, line in (
-        (rate, "DRAM", LIMIT_COLOUR, "-"),
-        (loads, "weights into the array", SERIES_COLOURS[2], "--"),
+    for bytes_per_cycle, other, name, colour, line in (
+        (rate, loads, "DRAM", LIMIT_COLOUR, "-"),
+        (loads, rate, "weights into the array", SERIES_COLOURS[2], "--"),
     ):
         if bytes_per_cycle:
             label = f"{name} {rate_text(round(bytes_per_cycle * accelerator.clock_hz))}"
-            beside = _label_slope(rate, loads, below=line == "--") / bytes_per_cycle
+            below = bytes_per_cycle < (other or 0.0)
             draw = partial(_slope, axes, bytes_per_cycle * hertz, peak * hertz, label, colour, line)
-            draw(beside, [(row["macs_per_byte"], row["macs_per_cycle"] * hertz) for row in finite])
+            places = [(row["macs_per_byte"], row["macs_per_cycle"] * hertz) for row in finite]
+            draw(places, below=below)
     _points(axes, finite, [row["dataflow"] for row in rows], hertz)
-    roofs = [peak * hertz, *([rate * hertz] if rate else [])]
-    _name_points(axes, finite, hertz, roofs)
+    _name_points(axes, finite, hertz, peak, rate)
     axes.set_xlabel("operation intensity (MACs per byte moved with DRAM)")
     axes.set_ylabel("TMAC/s")
     second = axes.secondary_yaxis("right", functions=(_double_value, _halve_value))  # type: ignore[arg-type]
@@ -95,14 +88,6 @@ def _loading_rate(accelerator: Accelerator) -> float | None:
         return None
     given = accelerator.precision.weights
     return accelerator.array.cols * (2.0 if given is None else BITS[given] / BYTE)
-
-
-def _label_slope(rate: float | None, loads: float | None, *, below: bool) -> float:
-    """Return the slope that the name of a roof stands beside: of two near ones the outer one."""
-    slopes = [slope for slope in (rate, loads) if slope]
-    own = slopes[-1] if below else slopes[0]
-    near = max(slopes) < _NEAR * min(slopes)
-    return (min if below else max)(slopes) if near else own
 
 
 def _minor_text(value: float, _place: float) -> str:
@@ -126,15 +111,14 @@ def _slope(
     label: str,
     colour: str,
     line: str,
-    beside: float,
     points: Sequence[tuple[float, float]],
+    *,
+    below: bool,
 ) -> None:
-    """Draw the roof of a rate of bytes, as far as the peak; the name of a dashed one is below.
+    """Draw the roof of a rate of bytes, as far as the peak, and its name above it or ``below``.
 
-    ``beside``: how much steeper the slope is that the name stands beside. It stands apart from the
-    ``points``, as far as there is room.
+    The name stands apart from the ``points``, as far as there is room.
     """
-    below = line == "--"
     low, _ = axes.get_xlim()
     floor, _ = axes.get_ylim()
     start = max(low, floor / rate)
@@ -145,13 +129,13 @@ def _slope(
     away = [_nearest(axes, (x, x * rate), points) for x in along]
     middle = next((x for x, far in zip(along, away, strict=True) if far > _APART), None)
     middle = middle or along[away.index(max(away))]
-    there = axes.transData.transform([(start, start * rate), (peak / rate, peak)])
-    (x0, y0), (x1, y1) = there
+    slope = rate * (0.92 if below else 1.08)
     axes.text(
         middle,
-        middle * rate * beside * (0.92 if below else 1.08),
+        middle * slope,
         label,
-        rotation=math.degrees(math.atan2(y1 - y0, x1 - x0)),
+        rotation=math.degrees(math.atan(slope)),  # in data
+        transform_rotates_text=True,
         rotation_mode="anchor",
         ha="center",
         va="top" if below else "bottom",
@@ -164,9 +148,8 @@ def _nearest(
     axes: Axes, place: tuple[float, float], points: Sequence[tuple[float, float]]
 ) -> float:
     """Return how far the nearest of some points is from a place, in parts of the axes."""
-    x, y, _ = _place(axes, *place)
-    others = [_place(axes, *point) for point in points]
-    return min((math.hypot(x - left, y - up) for left, up, _ in others), default=1.0)
+    here = axes_place(axes, *place)
+    return min((math.dist(here, axes_place(axes, *point)) for point in points), default=1.0)
 
 
 def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: float) -> None:
@@ -189,51 +172,25 @@ def _points(axes: Axes, rows: Sequence[Row], dataflows: Sequence[str], hertz: fl
         )
 
 
-def _name_points(axes: Axes, rows: Sequence[Row], hertz: float, roofs: Sequence[float]) -> None:
-    """Write the names of the operators with most work beside their points, none over another.
+def _name_points(
+    axes: Axes, rows: Sequence[Row], hertz: float, peak: float, rate: float | None
+) -> None:
+    """Write names beside points, those first that lose most cycles against the peak.
 
-    ``roofs``: the peak, and the slope of the memory's; no name lies on either.
+    No name lies on the peak, or on the slope of the memory's ``rate`` in bytes per cycle.
     """
-    places: dict[str, tuple[float, float]] = {}
-    for row in sorted(rows, key=lambda row: -row["macs"]):
-        if row["operator"] not in places and len(places) < _MOST_NAMES:
-            point = (row["macs_per_byte"], row["macs_per_cycle"] * hertz)
-            places[row["operator"]] = _place(axes, *point)[:2]
-    peak, *slopes = roofs
-    roof = [_place(axes, at, y) for at in _ticks(axes) for y in (peak, *(n * at for n in slopes))]
-    taken: list[tuple[float, float, float]] = []
-    for name, (x, y) in places.items():
-        text = short_name(name, 18)
-        width = len(text) * _LETTER
-        for right, up in _PLACES:
-            left = x + 0.015 if right else x - 0.015 - width
-            box = (left, y + up, width)
-            free = not any(_do_overlap(box, other) for other in taken)
-            free = free and not any(_do_overlap(box, other, _LINE / 2) for other in roof)
-            if left >= 0 and left + width <= 1 and free:
-                taken.append(box)
-                axes.text(
-                    left, y + up, text, transform=axes.transAxes, va="center", fontsize="x-small"
-                )
-                break
+    lost = {id(row): row["macs"] * (1 / row["macs_per_cycle"] - 1 / peak) for row in rows}
+    points = [
+        (row["operator"], axes_place(axes, row["macs_per_byte"], row["macs_per_cycle"] * hertz))
+        for row in sorted(rows, key=lambda row: -lost[id(row)])
+    ]
+    lines = [axes_place(axes, at, peak * hertz) for at in _ticks(axes)]
+    if rate:
+        lines += [axes_place(axes, at, min(rate * at, peak) * hertz) for at in _ticks(axes)]
+    name_points(axes, points, lines, _MOST_NAMES)
 
 
 def _ticks(axes: Axes) -> list[float]:
-    """Return places along the logarithmic x axis, a letter apart."""
+    """Return places along the logarithmic x axis."""
     low, high = axes.get_xlim()
-    count = round(1 / _LETTER)
-    return [float(low * (high / low) ** (at / count)) for at in range(count + 1)]
-
-
-def _place(axes: Axes, x: float, y: float) -> tuple[float, float, float]:
-    """Return where a point is in parts of the axes, as a box without width."""
-    left, up = axes.transAxes.inverted().transform(axes.transData.transform((x, y)))
-    return float(left), float(up), 0.0
-
-
-def _do_overlap(
-    one: tuple[float, float, float], other: tuple[float, float, float], apart_by: float = _LINE
-) -> bool:
-    """Whether two names lie on each other: (left end, middle, width) of each."""
-    apart = one[0] + one[2] < other[0] or other[0] + other[2] < one[0]
-    return not apart and abs(one[1] - other[1]) < apart_by
+    return [float(low * (high / low) ** (at / _ALONG)) for at in range(_ALONG + 1)]

@@ -69,7 +69,7 @@ def test_figures_are_those_of_single_runs() -> None:
         assert one.figures["energy_pj"] == pytest.approx(3 * energy[0] + energy[1])
         assert one.figures["area_mm2"] == result_json(first)["area_mm2"]
         needed = [each.prediction.buffer_bytes for each in (first, second)]
-        assert one.figures["buffer_bytes"] == max(needed)
+        assert one.figures["footprint_bytes"] == max(needed)
 
 
 def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
@@ -87,7 +87,7 @@ def test_the_bound_of_a_design_is_that_of_the_mappings_that_run() -> None:
 
 def test_no_design_is_better_than_one_of_the_frontier() -> None:
     points = explored().points
-    names = ("seconds", "energy_pj", "area_mm2", "buffer_bytes")
+    names = ("seconds", "energy_pj", "area_mm2", "footprint_bytes")
     rows = [tuple((one.figures or {})[name] or 0 for name in names) for one in points]
     for one, row in zip(points, rows, strict=True):
         worse = any(all(map(le, other, row)) and other != row for other in rows)

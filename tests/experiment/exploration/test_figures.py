@@ -39,7 +39,7 @@ def _record(cycles: int, dram: float, mac: float, buffer: int) -> dict[str, Any]
         "dram_cache_bytes": 0,
         "dram_bound_bytes": 2 * cycles,
         "dram_compulsory_bytes": cycles,
-        "buffer_bytes": buffer,
+        "footprint_bytes": buffer,
         "limit": "array" if cycles > 60 else "sfu",
     }
 
@@ -59,7 +59,7 @@ def test_workloads_count_as_often_as_they_weigh() -> None:
     assert found["edp_js"] == pytest.approx(350e-12 * 350e-9)
     assert found["power_mw"] == pytest.approx(1.0)  # 350 pJ in 350 ns
     assert found["chip_power_mw"] == pytest.approx(0.6)
-    assert found["buffer_bytes"] == 700
+    assert found["footprint_bytes"] == 700
     assert found["dram_bytes"] == 3 * 350
     assert (found["dram_read_bytes"], found["dram_write_bytes"]) == (2 * 350, 350)
     assert (found["dram_bound_bytes"], found["dram_compulsory_bytes"]) == (2 * 350, 350)
@@ -85,7 +85,7 @@ def test_the_frontier_is_what_nothing_is_better_than(points: list[tuple[int | No
     [
         ("area_mm2<=16", 16.0, 16.1),
         ("power_mw < 450", 449.9, 450.0),
-        ("buffer_bytes<=1MiB", 2**20, 2**20 + 1),
+        ("footprint_bytes<=1MiB", 2**20, 2**20 + 1),
         ("utilisation>=0.5", 0.5, 0.49),
         ("cycles>1e3", 1001, 1000),
     ],
@@ -104,7 +104,10 @@ def test_a_limit_holds_from_one_side(text: str, holding: float, failing: float) 
         ("aera_mm2<=1", "got 'aera_mm2'; did you mean 'area_mm2'?"),
         ("power_mw<=much", "got 'much'; allowed: a number behind power_mw<="),
         ("power_mw<=nan", "got 'nan'; allowed: a number behind power_mw<="),
-        ("buffer_bytes<=1MB", "got '1MB'; allowed: a number, perhaps with a unit (64 KiB) behind"),
+        (
+            "footprint_bytes<=1MB",
+            "got '1MB'; allowed: a number, perhaps with a unit (64 KiB) behind",
+        ),
         ("<=4", "got '<=4'; allowed: FIGURE<=NUMBER"),
     ],
 )

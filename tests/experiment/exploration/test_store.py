@@ -26,7 +26,7 @@ RECORD: dict[str, object] = {
     "cycles": 12,
     "ideal_cycles": 30,
     **dict.fromkeys(DRAM_FIGURES, 8),
-    "buffer_bytes": 0,
+    "footprint_bytes": 0,
     "energy_pj": {"mac": 0.1},
     "bound_cycles": 9,
     "limit": "array",
