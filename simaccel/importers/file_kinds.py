@@ -57,10 +57,6 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
     "configuration": _CONFIGURATION,
     "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
     "MAESTRO's hardware": re.compile(rf"^\s*({_HARDWARE})\s*:", re.MULTILINE),
-    "Timeloop's others": re.compile(
-        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
-        re.MULTILINE | re.DOTALL,
-    ),
     "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
     "topology": _TOPOLOGY,
     "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
@@ -75,6 +71,10 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
         r'\A\s*\{(.*"(core_config|core_type|dram_config_path|icnt_config_path)"|'
         r'\s*"models"\s*:\s*\[\s*\{.*"(request_time|batch_size|trace_file)")\s*:',
         re.DOTALL,
+    ),
+    "Timeloop's others": re.compile(
+        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
+        re.MULTILINE | re.DOTALL,
     ),
 }
 """Files by what only they have, in the order in which they are asked."""

@@ -50,6 +50,7 @@ def _onnx(path: Path) -> None:
         (LAYERS, "description"),
         ("num_pes: 256\nl1_size_cstr: 100\n", "MAESTRO's hardware"),
         ("# a search\nmapper:\n  algorithm: random\n", "Timeloop's others"),
+        ("mapping:\n  nodes:\n  - !Compute {einsum: M, component: MAC}\n", "AccelForge"),
         ("sparse_optimizations:\n  targets:\n  - name: DRAM\n", "Timeloop's others"),
         ('{"num_cores": 4, "core_type": "systolic_ws", "core_width": 8}', "ONNXim"),
         ('{"models": [{"name": "opt-125m", "trace_file": "input.csv"}]}', "ONNXim"),
