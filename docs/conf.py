@@ -50,7 +50,7 @@ html_copy_source = False
 TREES = {
     "README": (
         ("Guide", ("docs/guide/README", "GUIDE")),
-        ("Model", ("docs/model", "docs/glossary", "docs/trust")),
+        ("Model", ("docs/model", "docs/glossary", "docs/trust", "docs/obstacles")),
         ("Evidence", ("validation/**", "benchmarks/README")),
         (
             "Inside",

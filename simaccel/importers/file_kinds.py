@@ -52,15 +52,11 @@ _ACCELFORGE: Final = "tensor_accesses|iteration_space_shape|rank_sizes|bits_per_
 _ZIGZAG: Final = "operational_array|memory_operand_links|loop_dims"
 _HARDWARE: Final = "num_pes|l1_size_cstr|l2_size_cstr|noc_bw_cstr"
 _OTHERS: Final = "mapper|mapping|constraints|architecture_constraints|mapspace_constraints"
-_COMPONENTS: Final = "components|compound_components|mapspace"
+_COMPONENTS: Final = "components|compound_components|mapspace|sparse_optimizations"
 _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
     "configuration": _CONFIGURATION,
     "config": re.compile(r'\A\s*\{.*"(model_type|architectures)"\s*:', re.DOTALL),
     "MAESTRO's hardware": re.compile(rf"^\s*({_HARDWARE})\s*:", re.MULTILINE),
-    "Timeloop's others": re.compile(
-        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
-        re.MULTILINE | re.DOTALL,
-    ),
     "layout": re.compile(r"\A[^\n]*intraline", re.IGNORECASE),
     "topology": _TOPOLOGY,
     "Stream": re.compile(rf"^\s*({_STREAM}):|^type: aie2?p?\.", re.MULTILINE),
@@ -72,9 +68,13 @@ _TEXTS: Final[dict[Look, re.Pattern[str]]] = {
     ),
     "LLMCompass": re.compile(r'\A\s*\{.*"compute_chiplet(_count)?"\s*:', re.DOTALL),
     "ONNXim": re.compile(
-        r'\A\s*\{(.*"(core_config|dram_config_path|icnt_config_path)"|\s*"models"\s*:\s*\[\s*\{.*'
-        r'"(request_time|batch_size)")\s*:',
+        r'\A\s*\{(.*"(core_config|core_type|dram_config_path|icnt_config_path)"|'
+        r'\s*"models"\s*:\s*\[\s*\{.*"(request_time|batch_size|trace_file)")\s*:',
         re.DOTALL,
+    ),
+    "Timeloop's others": re.compile(
+        rf"\A(?!.*^(arch|architecture|problem|kind)\s*:).*?^({_OTHERS}|{_COMPONENTS})\s*:",
+        re.MULTILINE | re.DOTALL,
     ),
 }
 """Files by what only they have, in the order in which they are asked."""

@@ -65,6 +65,8 @@ def test_json_says_what_csv_says(cli: Call) -> None:
         assert str(bounds["compulsory_bytes"]) == csv_of_run["dram_compulsory_bytes"]
     assert estimated["bound"]["cycles"] == ran["bound"]["cycles"] == explored["bound_cycles"]
     assert estimated["bytes"] == ran["bytes"]
+    kept = [found["footprint_bytes"] for found in (ran, compared, explored, estimated)]
+    assert len({*kept}) == 1
 
 
 def test_tables_have_the_same_heads_and_the_same_limit(cli: Call) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 
 from simaccel.hardware import Accelerator
 from simaccel.mapping.tree import Do, Group, Keep, Loop, Tree
 from simaccel.workload import Conv, conv2d
+from validation.silicon.booked import remembered
 from validation.silicon.kernels import BUFFER, cycles_of
 
 
@@ -26,7 +26,7 @@ def conv_cycles(on: Accelerator, conv: Conv) -> int:
     return _cycles(on, conv, 2, loops, {"I": 1, "W": 1, "O": 1})
 
 
-@cache
+@remembered
 def streamed_conv_cycles(
     on: Accelerator, conv: Conv, *, n_bytes: int = 1, merged: bool = False
 ) -> int:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from simaccel.experiment.run import simulate
 from simaccel.hardware import Accelerator
+from simaccel.importers.accelerators import load_accelerator
 from simaccel.mapping.space import mergeable
 from simaccel.mapping.tree import (
     Do,
@@ -28,6 +29,7 @@ from simaccel.mapping.tree import (
 )
 from simaccel.workload import Einsum, Operator, Vector, Workload, operand
 from simaccel.workload.einsum import Tensor
+from validation.silicon.booked import book, remembered
 
 BUFFER = "buffer"
 HEADS_AT_ONCE = 4
@@ -57,9 +59,18 @@ def cycles_of(workload: Workload, on: Accelerator, *groups: Group) -> int:
     """Return the cycles of a workload's groups on the machine."""
     reference = WorkloadReference(workload.name, workload.fingerprint)
     mapping = Mapping(workload=reference, dataflow="kernels", body=groups)
-    return simulate(workload, on, mapping).run.cycles
+    result = simulate(workload, on, mapping)
+    book(result.limit.name, result.run.cycles)
+    return result.run.cycles
 
 
+@cache
+def loaded(name: str, *settings: str) -> Accelerator:
+    """Return a shipped accelerator with settings."""
+    return load_accelerator(name, list(settings))
+
+
+@remembered
 def gemm_cycles(  # noqa: PLR0913 - sizes, and how they are stored
     on: Accelerator,
     m: int,
@@ -203,7 +214,7 @@ def _keep(name: str) -> Keep:
     return Keep(name, BUFFER, 1)
 
 
-@cache
+@remembered
 def streamed_gemm_cycles(
     on: Accelerator,
     sizes: tuple[int, int, int],
@@ -297,7 +308,7 @@ def _attention(heads: int, rows: int, keys: int, width: int, kind: str) -> Workl
     return Workload("kernel", operators, tensors)
 
 
-@cache
+@remembered
 def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_bytes: int) -> int:
     """Return the cycles of a kernel that makes as many elements as it reads of each operand.
 
@@ -320,14 +331,14 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
     return _vector_cycles(on, operators, kinds | dict.fromkeys(last[1:], "input"), n_bytes)
 
 
-@cache
+@remembered
 def copy_cycles(on: Accelerator, elements: int, *, n_bytes: int) -> int:
     """Return the cycles of a copy from DRAM to a memory of the chip; ``on``: with `COPIES`."""
     copy = _cast("copy", {"e": elements}, "x", "y")
     return _vector_cycles(on, [copy], {"x": "input", "y": "cache"}, n_bytes)
 
 
-@cache
+@remembered
 def reduction_cycles(on: Accelerator, rows: int, columns: int, *, n_bytes: int) -> int:
     """Return the cycles of a kernel that makes one number of each row, in one pass."""
     mean = Vector(

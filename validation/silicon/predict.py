@@ -11,6 +11,7 @@ where a row isn't one that the model can say; a line on standard error says wher
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from typing import Final
 import click
 
 from simaccel.errors import SimaccelError
+from validation.silicon.booked import open_books
 from validation.silicon.columns import Read, Row, like, of, read_row, whole
 from validation.silicon.coral import model as coral
 from validation.silicon.gemmini import model as gemmini
@@ -69,7 +71,9 @@ SETS: Final[Mapping[str, Predicted]] = {
     ),
     "tpu_v4_layernorm": Predicted(tpu_v4.predict_layernorm, _wholes("B", "S", "D")),
     "tpu_v4_copy": Predicted(
-        tpu_v4.predict_copy, _wholes("rows", "cols"), {"dtype": of(tpu_v4.COPIED)}
+        tpu_v4.predict_copy,
+        _wholes("rows", "cols"),
+        {"dtype": of(tpu_v4.COPIED), "event": of(("copy-done",))},
     ),
     "tpu_v5e_gemm": Predicted(
         tpu_v5e.predict,
@@ -144,6 +148,16 @@ def predict_each(name: str, rows: Sequence[Mapping[str, str]]) -> list[float | s
             (found[number],) = chosen.rows([row])
         except _FAULTS as error:
             found[number] = str(error).replace("\n", "; ")
+    return found
+
+
+def limits_each(name: str, rows: Sequence[Mapping[str, str]]) -> list[Counter[str]]:
+    """Return the cycles of each row's kernels by what limits them; rows that are predicted."""
+    found = []
+    for row in rows:
+        with open_books() as books:
+            SETS[name].rows([read_row(row, SETS[name].needed)])
+        found.append(books)
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +19,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from simaccel.errors import SimaccelError
+from simaccel.units import LIMITS
 from validation.bound.readme import write_figures
 from validation.silicon.measured import MEASURED, Measured, measured_rows
-from validation.silicon.predict import predict_each
+from validation.silicon.predict import limits_each, predict_each
 
 HERE: Final = Path(__file__).parent
 _WORST: Final = 10
+_Said = tuple[str, float, float, Counter[str]]
+"""Label, measured, predicted, cycles by limit."""
 _PANELS: Final = 6
 
 
@@ -35,6 +39,8 @@ class Errors:
     measured: np.ndarray
     predicted: np.ndarray
     labels: Sequence[str]
+    limits: Sequence[str]
+    """What limits the kernels of a row that take most of its cycles, as the machine books it."""
 
     @property
     def errors(self) -> np.ndarray:
@@ -47,6 +53,16 @@ class Errors:
         shares = (np.median(size), size.mean(), np.quantile(size, 0.9), size.max())
         cells = " | ".join(f"{share:.1%}" for share in shares)
         return f"| {self.of.title} | {len(size)} ({self.of.rows}) | {cells} |"
+
+    def by_limit(self) -> list[str]:
+        """Write the errors by what the machine books, what most rows have first."""
+        lines = []
+        for limit, count in Counter(self.limits).most_common():
+            errors = self.errors[[one == limit for one in self.limits]]
+            size = np.abs(errors)
+            shares = f"{np.median(size):.1%} | {np.median(errors):+.1%} | {size.max():.1%}"
+            lines.append(f"| {limit} | {count} | {shares} |")
+        return lines
 
     def worst(self) -> list[str]:
         """Write the rows with the largest errors."""
@@ -61,32 +77,33 @@ class Errors:
 def held(of: Measured) -> Errors:
     """Predict a set and write its rows, or sums of them, with what was predicted."""
     rows = [row for row in measured_rows(of) if of.part(row)]
-    said: list[tuple[str, float, float]] = []
-    for row, value in zip(rows, predict_each(of.set, rows), strict=True):
+    said: list[_Said] = []
+    values, books = predict_each(of.set, rows), limits_each(of.set, rows)
+    for row, value, booked in zip(rows, values, books, strict=True):
         label = " ".join(row[name] for name in of.labels)
         if isinstance(value, str):
             raise SimaccelError(f"{of.file}: {label}: {value}")
-        said.append((label, float(row[of.column]), value))
+        said.append((label, float(row[of.column]), value, booked))
     if of.added:
         said = _added(said)
-    with (
-        (HERE / of.file).with_name(f"{of.name}.csv").open("w", newline="", encoding="utf-8") as out
-    ):
+    limits = [LIMITS[booked.most_common(1)[0][0]] for *_, booked in said]
+    path = (HERE / of.file).with_name(f"{of.name}.csv")
+    with path.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([" ".join(of.labels), of.column, "predicted", "error"])
-        for label, measured, value in said:
+        writer.writerow([" ".join(of.labels), of.column, "predicted", "error", "limit"])
+        for (label, measured, value, _), limit in zip(said, limits, strict=True):
             shown = f"{measured:.6g}", f"{value:.6g}", f"{value / measured - 1:.4f}"
-            writer.writerow([label, *shown])
-    labels, figures = [row[0] for row in said], np.array([row[1:] for row in said])
-    return Errors(of, figures[:, 0], figures[:, 1], labels)
+            writer.writerow([label, *shown, limit])
+    labels, figures = [row[0] for row in said], np.array([row[1:3] for row in said])
+    return Errors(of, figures[:, 0], figures[:, 1], labels, limits)
 
 
-def _added(rows: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    sums: dict[str, tuple[float, float]] = {}
-    for label, measured, value in rows:
-        old = sums.get(label, (0.0, 0.0))
-        sums[label] = old[0] + measured, old[1] + value
-    return [(label, *both) for label, both in sums.items()]
+def _added(rows: Sequence[_Said]) -> list[_Said]:
+    sums: dict[str, _Said] = {}
+    for label, measured, value, booked in rows:
+        _, old, sum_, books = sums.get(label, (label, 0.0, 0.0, Counter[str]()))
+        sums[label] = label, old + measured, sum_ + value, books + booked
+    return list(sums.values())
 
 
 def others(rows: Sequence[Mapping[str, str]]) -> str:
@@ -131,6 +148,10 @@ def write_pages(sets: Sequence[Errors]) -> None:
                 f"| {', '.join(one.of.labels)} | measured ({one.of.unit}) | predicted | error |",
                 "| --- | --- | --- | --- |",
                 *one.worst(),
+                "",
+                "| what the machine books most | rows | median | bias (median) | worst |",
+                "| --- | --- | --- | --- | --- |",
+                *one.by_limit(),
             )
         )
         write_figures(one.of.name, table, (HERE / one.of.file).with_name("README.md"))

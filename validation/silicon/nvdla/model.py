@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
 from simaccel.workload import Conv
 from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.kernels import streamed_gemm_cycles
+from validation.silicon.kernels import loaded, streamed_gemm_cycles
 
 Row = Mapping[str, str]
 _IMAGES: Final = {"AlexNet": 16}
@@ -37,7 +35,7 @@ SHAPES: Final = {
 
 def predict(rows: Sequence[Row]) -> list[float]:
     """Return the cycles of each layer: columns network, kind, C, H, W, K, R, S, strides, P, Q."""
-    on = load_accelerator("nvdla_2048")
+    on = loaded("nvdla_2048")
     return [_cycles(on, row) for row in rows]
 
 
@@ -57,15 +55,10 @@ def predict_networks(rows: Sequence[Row]) -> list[float]:
             f"buffer.capacity_bytes={row['conv_buffer_kib']} KiB",
             f"dram.bandwidth_bytes_per_second={row['dram_gb_per_s']} GB/s",
         )
-        on = _sized(settings)
+        on = loaded("nvdla_2048", *settings)
         cycles = sum(_cycles(on, layer) for layer in layers)
         found.append(1 / on.seconds(round(cycles)))
     return found
-
-
-@cache
-def _sized(settings: tuple[str, ...]) -> Accelerator:
-    return load_accelerator("nvdla_2048", list(settings))
 
 
 def _cycles(on: Accelerator, row: Row) -> float:

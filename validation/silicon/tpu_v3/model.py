@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
+from simaccel.units import SFU
 from simaccel.workload import Conv
+from validation.silicon.booked import START, book
 from validation.silicon.convolutions import conv_cycles
-from validation.silicon.kernels import gemm_cycles, vector_cycles
+from validation.silicon.kernels import gemm_cycles, loaded, vector_cycles
 from validation.silicon.networks import resnet
 
 Sizes = tuple[int, ...]
@@ -47,7 +47,7 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[int]:
         ValueError: one that the model doesn't know.
 
     """
-    on = load_accelerator("tpu_v3_core")
+    on = loaded("tpu_v3_core")
     return [_cycles(on, row["workload"]) for row in rows]
 
 
@@ -57,6 +57,7 @@ def _cycles(on: Accelerator, workload: str) -> int:
         return _block(on, *_BERT[workload])
     if workload in _RESNETS:
         layers = sum(_conv_layer(_inside(on), layer) for layer in resnet(int(workload[6:])))
+        book(START, on.groups.start_cycles)
         return on.groups.start_cycles + layers
     count, cycles = _KINDS.get(kind, (0, None))
     sizes = tuple(int(size) for size in text.split("x") if size.isascii() and size.isdigit())
@@ -91,17 +92,14 @@ def _attention(on: Accelerator, sizes: Sizes) -> int:
     scores = gemm_cycles(inside, tokens, width, tokens, batch=heads, kept="C")
     attend = gemm_cycles(inside, tokens, tokens, width, batch=heads, kept="A")
     softmax = FUSED_SOFTMAX_PASSES * -(-heads * tokens * tokens // on.sfu.lanes)
+    book(SFU, softmax)
+    book(START, on.groups.start_cycles)
     return on.groups.start_cycles + scores + softmax + attend
 
 
 def _inside(on: Accelerator, more: Sequence[str] = ()) -> Accelerator:
     """Return the core as a kernel of a compiled network sees it: it need not be started."""
-    return _loaded(on.name, ("groups.start_cycles=0", *more))
-
-
-@cache
-def _loaded(name: str, changes: tuple[str, ...]) -> Accelerator:
-    return load_accelerator(name, list(changes))
+    return loaded(on.name, "groups.start_cycles=0", *more)
 
 
 def _conv(on: Accelerator, sizes: Sizes) -> int:
@@ -139,11 +137,11 @@ def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
     """
     rows = _TOKENS
     inside = _inside(on, ["memories.weight.bandwidth_bytes_per_second=unlimited"])
-    projections = 4 * gemm_cycles(inside, rows, width, width)
+    projections = sum(gemm_cycles(inside, rows, width, width) for _ in range(4))
     feed_forward = gemm_cycles(inside, rows, width, hidden) + gemm_cycles(
         inside, rows, hidden, width
     )
-    norms = 2 * _rows(inside, rows * width, LAYER_NORM_PASSES)
+    norms = sum(_rows(inside, rows * width, LAYER_NORM_PASSES) for _ in range(2))
     gelu = _rows(inside, rows * hidden, 1)
     attention = _attention(on, (heads, rows, width // heads))
     return projections + feed_forward + norms + gelu + attention

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
-from validation.silicon.kernels import NUMBERS, streamed_gemm_cycles
+from validation.silicon.kernels import NUMBERS, loaded, streamed_gemm_cycles
 
 
 def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """Return the seconds of each GEMM: columns kernel, M, K, N, and dtype (bf16 without)."""
-    on = load_accelerator("tpu_v5e")
+    on = loaded("tpu_v5e")
     return [_seconds(on, row) for row in rows]
 
 

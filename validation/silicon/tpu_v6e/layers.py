@@ -9,15 +9,15 @@ values, which XLA makes one product. Of fewer than 313 tokens the source has no 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
+from validation.silicon.booked import remembered
 from validation.silicon.kernels import (
     COPIES,
     ON_CHIP,
     copy_cycles,
+    loaded,
     streamed_gemm_cycles,
     vector_cycles,
 )
@@ -57,7 +57,7 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
     return found
 
 
-@cache
+@remembered
 def _nanoseconds(layer: str, tokens: int) -> float:
     """Return the time of one operator inside a program that is started once."""
     on = _inside()
@@ -77,6 +77,5 @@ def _on_chip_cycles(elements: int, passes: int) -> int:
     return vector_cycles(_inside(ON_CHIP), elements, reads=1, passes=passes, n_bytes=2)
 
 
-@cache
 def _inside(settings: tuple[str, ...] = ()) -> Accelerator:
-    return load_accelerator("tpu_v6e", ["groups.start_cycles=0", *settings])
+    return loaded("tpu_v6e", "groups.start_cycles=0", *settings)

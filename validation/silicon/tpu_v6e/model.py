@@ -10,12 +10,11 @@ cache holds (the source's README), while it works.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
-from validation.silicon.kernels import ON_CHIP, attention_cycles, vector_cycles
+from validation.silicon.booked import START, book, remembered
+from validation.silicon.kernels import ON_CHIP, attention_cycles, loaded, vector_cycles
 
 HEADS: Final = 32
 WIDTH: Final = 128
@@ -33,13 +32,14 @@ def predict(rows: Sequence[Mapping[str, str]]) -> list[float]:
         ValueError: a prefill of no token, a decode of no key.
 
     """
-    on = load_accelerator("tpu_v6e")
+    on = loaded("tpu_v6e")
     return [1e9 * on.seconds(_attention(on, row)) for row in rows]
 
 
 def _attention(on: Accelerator, row: Mapping[str, str]) -> int:
     chunk, keys, batch = (int(row[name]) for name in ("chunk", "kv", "batch"))
     inside, start = _inside(), on.groups.start_cycles
+    book(START, start)
     if row["phase"] == "decode":
         if keys < 1:
             raise ValueError("decode without keys; allowed: kv from 1")
@@ -64,11 +64,10 @@ def _decode(batch: int, keys: int) -> int:
     return written + _kernel(_inside(VMEM), batch, 1, keys, on_chip=True)
 
 
-@cache
 def _inside(*settings: str) -> Accelerator:
-    return load_accelerator("tpu_v6e", ["groups.start_cycles=0", *settings])
+    return loaded("tpu_v6e", "groups.start_cycles=0", *settings)
 
 
-@cache
+@remembered
 def _kernel(on: Accelerator, batch: int, rows: int, keys: int, *, on_chip: bool = False) -> int:
     return attention_cycles(on, batch * HEADS, rows, keys, WIDTH, on_chip=on_chip)

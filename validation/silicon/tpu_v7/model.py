@@ -9,12 +9,10 @@ that there, and as bf16 on a v6e (no row has it).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Final
 
 from simaccel.hardware import Accelerator
-from simaccel.importers.accelerators import load_accelerator
-from validation.silicon.kernels import NUMBERS, streamed_gemm_cycles
+from validation.silicon.kernels import NUMBERS, loaded, streamed_gemm_cycles
 
 CHIPS: Final = {"v6e": "tpu_v6e", "v7 chiplet": "tpu_v7_chiplet"}
 V6E_HOST: Final = "groups.start_cycles=197000"
@@ -33,11 +31,10 @@ def _microseconds(row: Mapping[str, str]) -> float:
     return 1e6 * on.seconds(streamed_gemm_cycles(on, sizes, n_bytes=n_bytes, number=number))
 
 
-@cache
 def _accelerator(chip: str, *, host: bool) -> Accelerator:
     settings = []
     if not host:
         settings.append("groups.start_cycles=0")
     elif chip == "tpu_v6e":
         settings.append(V6E_HOST)
-    return load_accelerator(chip, settings)
+    return loaded(chip, *settings)

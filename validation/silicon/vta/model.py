@@ -9,12 +9,11 @@ quantisation); it stands in the same module as the GEMM unit, which waits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Final
 
-from simaccel.importers.accelerators import load_accelerator
+from validation.silicon.booked import remembered
 from validation.silicon.convolutions import streamed_conv_cycles
-from validation.silicon.kernels import ON_CHIP, vector_cycles
+from validation.silicon.kernels import ON_CHIP, loaded, vector_cycles
 from validation.silicon.networks import resnet
 
 _ALU_PASSES: Final = 4
@@ -31,11 +30,11 @@ def predict_unpipelined(rows: Sequence[Mapping[str, str]]) -> list[float]:
     return [_cycles(row["network"], _UNPIPELINED) for row in rows]
 
 
-@cache
+@remembered
 def _cycles(network: str, settings: tuple[str, ...] = ()) -> float:
-    on = load_accelerator("vta_16", list(settings))
+    on = loaded("vta_16", *settings)
     _, *layers = resnet(int(network.removeprefix("resnet").partition("_")[0]))
-    inside = load_accelerator("vta_16", list(ON_CHIP))
+    inside = loaded("vta_16", *ON_CHIP)
     return sum(
         streamed_conv_cycles(on, layer)
         + vector_cycles(inside, layer.m * layer.p * layer.q, reads=1, passes=_ALU_PASSES, n_bytes=1)
