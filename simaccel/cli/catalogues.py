@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,8 +21,10 @@ from simaccel.report.units import cycles_text
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from simaccel.files.catalogue import PublishedEntry
     from simaccel.hardware import Accelerator
-    from simaccel.workload import Workload
+    from simaccel.workload import Network, Workload
+    from simaccel.workload.attention import Model
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -108,11 +110,15 @@ def workload() -> None:
     """Workloads: list the catalogue, or show the operators of one."""
 
 
+def _describe_entry(entry: Model | Network, figures: Mapping[str, object]) -> dict[str, object]:
+    names = {"name": entry.name, "aliases": list(entry.aliases)}
+    return {**names, **figures, "source": entry.source}
+
+
 @workload.command("list", cls=Command)
 @json_option
 def list_workloads(as_json: bool) -> None:
     """List the models and networks of the catalogue and where their sizes are published."""
-    from simaccel.files.catalogue import PublishedEntry
     from simaccel.report.catalogues import (
         fields_table,
         models_table,
@@ -124,28 +130,12 @@ def list_workloads(as_json: bool) -> None:
     from simaccel.workload import MODELS, NETWORKS, PLUGGED, TRANSFORMERS
 
     if as_json:
-        models = [
-            {
-                "name": model.name,
-                "aliases": list(model.aliases),
-                **vars(model.dimensions),
-                "source": model.source,
-            }
-            for model in MODELS
-        ]
+        models = [_describe_entry(model, vars(model.dimensions)) for model in MODELS]
         transformers = [
             {**vars(transformer), **transformer_figures(transformer)}
             for transformer in TRANSFORMERS
         ]
-        networks = [
-            {
-                "name": network.name,
-                "aliases": list(network.aliases),
-                **network_figures(network),
-                "source": network.source,
-            }
-            for network in NETWORKS
-        ]
+        networks = [_describe_entry(network, network_figures(network)) for network in NETWORKS]
         plugged = [
             {"name": name, "plugin": package} for name, package in PLUGGED.plugin_names().items()
         ]

@@ -4,36 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 import click
 
 from simaccel.cli.choices import OBJECTIVES, PATIENCE, STATIONARITIES, STRATEGIES, WITHIN
 from simaccel.cli.faults import fault, require_none
 from simaccel.errors import Fault, suggest
-
-if TYPE_CHECKING:
-    from simaccel.search.effort import Effort, Objective, Strategy
+from simaccel.search.effort import Effort, Objective, Strategy
 
 MAPSPACE: Final[Strategy] = "ruby-s"
 """What is searched where nothing is given."""
-FIELDS = (
-    "mapspace",
-    "objective",
-    "within",
-    "stationarity",
-    "constraints",
-    "patience",
-    "budget_seconds",
-    "seed",
-    "tensor_parallel",
-    "data_parallel",
-    "expert_parallel",
-    "sequence_parallel",
-    "spread",
-)
-"""Of `Sought`, in the order of `SEARCH_OPTIONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +101,6 @@ class SearchOptions:
 
     def effort(self) -> Effort:
         """Return the effort of a search."""
-        from simaccel.search.effort import Effort
-
         names = ("objective", "patience", "budget_seconds", "seed")
         given = {name: getattr(self, name) for name in names}
         return Effort(**{name: value for name, value in given.items() if value is not None})
@@ -160,27 +140,14 @@ def take_sought(given: dict[str, Any]) -> SearchOptions:
     return SearchOptions(**{name: given.pop(name) for name in FIELDS if name in given})
 
 
-class _Stationarities(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """One stationarity, or a list with commas, which only `compare` takes."""
+class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
+    """One value of a pattern, or a list with commas, which only `compare` takes."""
 
-    name = "stationarity"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read it; click says what is allowed."""
-        names = [name.strip() for name in value.split(",")]
-        if len(names) > 1 and (ctx is None or ctx.command.name != "compare"):
-            self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
-        for name in names:
-            if name not in STATIONARITIES or names.count(name) > 1:
-                allowed = ", ".join(map(repr, STATIONARITIES))
-                self.fail(f"{name!r} is not one of {allowed}, each once.", param, ctx)
-        return ",".join(names)
-
-
-class Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stubs only
-    """A degree of parallelism, or a list with commas, which only `compare` takes."""
-
-    name = "degree"
+    def __init__(self, name: str, pattern: str, allowed: str, *, once: bool = False) -> None:
+        self.name = name
+        self.pattern = pattern
+        self.allowed = allowed
+        self.once = once
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Read it; click says what is allowed."""
@@ -188,11 +155,18 @@ class Degrees(click.ParamType):  # type: ignore[type-arg]  # generic in its stub
         if len(texts) > 1 and (ctx is None or ctx.command.name != "compare"):
             self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)
         for text in texts:
-            if not re.fullmatch("[1-9][0-9]{0,3}", text):
-                self.fail(f"{text!r} is not a whole number from 1 to 9999.", param, ctx)
+            if not re.fullmatch(self.pattern, text) or (self.once and texts.count(text) > 1):
+                self.fail(f"{text!r} is not {self.allowed}.", param, ctx)
         return ",".join(texts)
 
 
+DEGREES = ListedValues("degree", "[1-9][0-9]{0,3}", "a whole number from 1 to 9999")
+_STATIONARITIES = ListedValues(
+    *("stationarity", "|".join(STATIONARITIES)),
+    f"one of {', '.join(map(repr, STATIONARITIES))}, each once",
+    once=True,
+)
+FIELDS = tuple(field.name for field in fields(SearchOptions))
 SEARCH_OPTIONS = (
     click.option(
         "--mapspace",
@@ -215,7 +189,7 @@ SEARCH_OPTIONS = (
     ),
     click.option(
         "--stationarity",
-        type=_Stationarities(),
+        type=_STATIONARITIES,
         metavar="ws|os|is",
         help="The operand that a systolic array holds (default: the best; for mapspaces use "
         "--constrain); for `compare` a list.",
@@ -245,20 +219,20 @@ SEARCH_OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="Seed of a random search (default 0)."),
     click.option(
         "--tensor-parallel",
-        type=Degrees(),
+        type=DEGREES,
         metavar="N",
         help="For transformers on several chips: chips that share a layer (default: all that"
         " data parallelism leaves).",
     ),
     click.option(
         "--data-parallel",
-        type=Degrees(),
+        type=DEGREES,
         metavar="N",
         help="For transformers on several chips: groups of chips that share a batch (default 1).",
     ),
     click.option(
         "--expert-parallel",
-        type=Degrees(),
+        type=DEGREES,
         metavar="N",
         help="For mixtures of experts on several chips: groups of chips that share the "
         "experts (default 1).",

@@ -12,7 +12,7 @@ import click
 from simaccel.cli.choices import LENGTHS
 from simaccel.cli.generate import generates
 from simaccel.cli.pipeline import pipelines
-from simaccel.cli.search_options import Degrees
+from simaccel.cli.search_options import DEGREES
 
 if TYPE_CHECKING:
     from simaccel.cli.experiment_options import ExperimentOptions
@@ -57,7 +57,7 @@ def pipeline_options(command: Callable[..., None]) -> Callable[..., None]:
     stages = click.option(
         "--pipeline-parallel",
         "stages",
-        type=Degrees(),
+        type=DEGREES,
         metavar="N",
         help="For transformers (--scope model) on several chips: cut the layers into N "
         "stages, each on a group of chips.",

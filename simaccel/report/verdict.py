@@ -354,7 +354,13 @@ class BandwidthUse:
         return self.used / self.limit
 
     def text(self) -> str:
-        """Say it."""
+        """Say it; of a part that has bytes from before its first cycle no more than the limit.
+
+        >>> BandwidthUse(48e9, 50e9).text(), BandwidthUse(51e9, 50e9).text()
+        ('48.0 of 50.0 GB/s (96%)', '50.0 GB/s (100%, and some before)')
+        """
+        if self.used > self.limit:
+            return f"{rate_text(round(self.limit))} (100%, and some before)"
         used, limit = rate_text(round(self.used)), rate_text(round(self.limit))
         number, unit = used.split()
         if limit.endswith(f" {unit}"):
