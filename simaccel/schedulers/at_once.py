@@ -142,8 +142,8 @@ class _Division:
         fastest, taken = _Placed(self.body, float("inf")), dict[int, Group]()
         for window in _windows(self.workload, self.units):
             more = self._divide(window)
-            body = more and self._replace({**taken, **more})
-            if not more or body is None or self.search.goal.is_over:
+            body = None if more is None else self._replace({**taken, **more})
+            if more is None or body is None or self.search.goal.is_over:
                 continue
             if fastest.value == float("inf"):
                 fastest = _Placed(self.body, self._value(self.body))
@@ -193,7 +193,7 @@ class _Division:
         for strand, place in zip(strands, divide(cycles, self._cores), strict=True):
             for number in strand:
                 unit = self.units[number]
-                group = unit and self._group_for(unit.group, len(place))
+                group = None if unit is None else self._group_for(unit.group, len(place))
                 if group is None:
                     return None
                 placed[number] = replace(group, place=place)
@@ -202,7 +202,7 @@ class _Division:
     def _cycles(self, number: int) -> float:
         """Return the least cycles of a unit on one core; infinite where it can't be on one."""
         unit = self.units[number]
-        group = unit and self._group_for(unit.group, 1)
+        group = None if unit is None else self._group_for(unit.group, 1)
         if group is None:
             return float("inf")
         alone = self.workload.select_operators(group.operators)
@@ -218,8 +218,9 @@ class _Division:
             if len(group.operators) == 1:
                 return search.group(self.workload, group.operators[0])
             chain = epilogue(self.workload, group.operators)
-            best = chain and search_epilogue(search, chain).fastest()
-            return chain and best and replace(chain.group, tree=best.tree)
+            if chain is not None:
+                best = search_epilogue(search, chain).fastest()
+                return None if best is None else replace(chain.group, tree=best.tree)
         return None
 
     def _search_for(self, count: int) -> TreeSearch:

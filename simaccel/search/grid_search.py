@@ -316,7 +316,8 @@ class _Climb:
         key = id(source), tuple(beam)
         if key not in self.around:
             near = neighbours(list(map(source.family_of_one, beam)), limits, self.goal.accelerator)
-            self.around[key] = near and source.with_family(near, limits)
+            candidates = None if near is None else source.with_family(near, limits)
+            self.around[key] = candidates
         return self.around[key]
 
     def _walk(self, candidates: CandidateSet, room: int, stopping: StoppingRule) -> CandidateWalk:
