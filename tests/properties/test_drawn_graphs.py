@@ -32,7 +32,7 @@ from validation import searches
 Node = onnx.NodeProto
 EDGE, SPATIAL = load_accelerator("edge"), load_accelerator("eyeriss_like")
 GRAPHS, ROWS = 8 * DRAWS, 500 * DRAWS
-CHUNKS = 2
+CHUNKS, PARTS = 2, 10
 EFFORT = Options(effort=Effort(patience=50, exhaustive=50))
 QUICK = replace(searches.QUICK, effort=Effort(patience=5, exhaustive=5))
 
@@ -94,10 +94,10 @@ def test_values_of_random_graphs(chunk: int) -> None:
 
 
 @pytest.mark.usefixtures("shared")
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", range(PARTS))
 def test_values_of_many_small_graphs(chunk: int) -> None:
     """Of dataflows that have the same mapping of a graph one is searched."""
-    for seed in range(chunk, ROWS, CHUNKS):
+    for seed in range(chunk, ROWS, PARTS):
         of = workload_of(drawn_row(seed))
         _all_right(of, dict.fromkeys(plain_dataflow(name, of) for name in DATAFLOWS), QUICK)
 
