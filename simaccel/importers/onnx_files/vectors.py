@@ -50,6 +50,7 @@ REDUCTIONS: Final = (
     *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"),
 )
 """Nodes that make one element of many: a pass over all of them."""
+_INDICES: Final = "indices of rows: not moved"
 _COERCED: Final = 13
 """The opset from which softmax goes over one axis; before, over all dimensions from it on."""
 
@@ -286,6 +287,7 @@ def resize(place: NodePlace) -> AccountEntry:
 def gather(place: NodePlace) -> AccountEntry:
     """Map the rows that are looked up in a table of weights."""
     place.makes(place.building.vector(place.name, "scale", place.made, [(None, place.made)]))
+    place.leaves(1, _INDICES)
     return place.take_node("scale")
 
 
@@ -298,6 +300,7 @@ def gather_blocks(place: NodePlace) -> AccountEntry:
         place.building.root(f"{place.name}.I", "weight", bits=bits), made, range(len(made))
     )
     place.makes(place.building.vector(place.name, "scale", made, [(rows, made)]))
+    place.leaves(1, _INDICES)
     for number in (2, 3):
         place.leaves(number, "scales and zero points of blocks are not moved")
     return place.take_node("scale")
@@ -310,6 +313,7 @@ def embed(place: NodePlace) -> AccountEntry:
     positions: Given = None, (*(1,) * (len(made) - 2), *made[-2:])
     rows: list[Given] = [(None, made), positions]
     summed = building.vector(f"{place.name}.sum", "residual", made, rows)
+    place.leaves(0, _INDICES)
     place.leaves(4, "an embedding of segments: not read")
     place.leaves(6, "a bias beside a gain: not read")
     both: list[Given] = [(summed, made), place.shaped_input(5)]
