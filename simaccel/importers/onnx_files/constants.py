@@ -32,13 +32,15 @@ class Constants:
     """Constants of a model's graphs: values by name, and others as (typed) tensors.
 
     ``sparse``: names of those that are stored without their zeros. ``folded``: nodes that were
-    constants, by kind.
+    constants, by kind. ``missing``: of small ones without a value the files beside that should
+    have it.
     """
 
     values: dict[str, npt.NDArray[np.generic]] = field(default_factory=dict)
     without_values: list[Proto] = field(default_factory=list)
     sparse: tuple[str, ...] = ()
     folded: dict[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
@@ -69,6 +71,7 @@ def take_constants(onnx: ModuleType, model: Proto, folder: Path) -> Constants:
                 if graph is main:
                     taken.values[tensor.name] = value
                 continue
+            taken.missing += _files_of(tensor)
             name = tensor.name
             if graph is not main and name in names:
                 name = f"{name}.{number}"
@@ -103,6 +106,13 @@ def constant_value(onnx: ModuleType, tensor: Proto, folder: Path) -> npt.NDArray
     except Exception:  # noqa: BLE001 - files without values have whatever they have instead
         return None
     return ndarray if ndarray.size == count else None
+
+
+def _files_of(tensor: Proto) -> tuple[str, ...]:
+    """Return the file beside the model that a small constant is in, if it is in one."""
+    if math.prod(tensor.dims) > SMALL:
+        return ()
+    return tuple(entry.value for entry in tensor.external_data if entry.key == "location")
 
 
 def _bytes_from_file(tensor: Proto, folder: Path) -> bytes | None:

@@ -261,7 +261,9 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
         return "no such kind of node", 0 if not domain and kind not in UNCOUNTED else None
     unknown = [name for name in (*place.node.input, *place.node.output[:1]) if name]
     unknown = [name for name in unknown if name not in place.network.shapes]
-    why = f"{unknown[0]} has no shape that is known" if unknown else ""
+    files = ", ".join(dict.fromkeys(place.network.missing))
+    known = f"without {files}, which can't be read" if files else "that is known"
+    why = f"{unknown[0]} has no shape {known}" if unknown else ""
     why = "channels stand last" if attribute_of(place.node, "channels_last", 0) else why
     return why, None if kind in MULTIPLY else 0
 

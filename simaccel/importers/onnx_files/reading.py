@@ -51,6 +51,7 @@ class OnnxGraph:
     ``sparse``: names of constants that are stored without their zeros. ``dead``: nodes that no
     output depends on, which ``nodes`` hasn't. ``distinct``: of constants that repeat others, how
     many elements differ; ``scales``: elements of the scales and zero points of blocks.
+    ``missing``: files beside the model that small constants are in, and that can't be read.
     """
 
     nodes: list[Any]
@@ -65,6 +66,7 @@ class OnnxGraph:
     dead: tuple[Any, ...] = ()
     distinct: dict[str, int] = field(default_factory=dict)
     scales: dict[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
     def readers(self, name: str) -> int:
         """Return how often a tensor is read, by nodes or as an output of the graph."""
@@ -125,6 +127,7 @@ def read_network(path: Path, dims: Mapping[str, int]) -> OnnxGraph:
         dead,
         folder.distinct,
         folder.scales,
+        constants.missing,
     )
 
 
