@@ -39,7 +39,7 @@ def undominated_rows(rows: _Rows) -> _Ints:
     Of equal rows the first stays, and none that is infinite in the last column of two. In the order
     of the columns.
 
-    >>> undominated(np.array([[3, 1], [1, 3], [2, 3], [1, 3]])).tolist()
+    >>> undominated_rows(np.array([[3, 1], [1, 3], [2, 3], [1, 3]])).tolist()
     [1, 0]
     """
     order = np.lexsort(rows.T[::-1])

@@ -208,7 +208,7 @@ def chosen_lengths(first: int, count: int, most: int) -> list[int]:
 def sum_between(places: Sequence[int], values: Sequence[Fraction]) -> Fraction:
     """Return the sum over all whole numbers from the first to the last place, evenly between.
 
-    >>> summed([1, 3, 4], [Fraction(1), Fraction(5), Fraction(6)])
+    >>> sum_between([1, 3, 4], [Fraction(1), Fraction(5), Fraction(6)])
     Fraction(15, 1)
     """
     total = values[-1]

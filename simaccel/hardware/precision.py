@@ -90,7 +90,7 @@ class NarrowRatesSpec(Spec):
         """Return the MACs of a PE a cycle, of operands of so many bits.
 
         >>> rates = NarrowRatesSpec(bits8=2, bits4=4)
-        >>> [rates.of(bits) for bits in ((8, 8), (4, 8), (4, 4), (8, 16))]
+        >>> [rates.rate_of(bits) for bits in ((8, 8), (4, 8), (4, 4), (8, 16))]
         [2, 2, 4, 1]
         """
         widest = max(bits)

@@ -93,7 +93,7 @@ def _grid(edges: Sequence[Sequence[int]], boxes: Sequence[Box]) -> npt.NDArray[n
 def merge_intervals(spans: Sequence[Interval]) -> tuple[Interval, ...]:
     """Join intervals that touch or overlap.
 
-    >>> merged([(4, 6), (0, 2), (2, 3)])
+    >>> merge_intervals([(4, 6), (0, 2), (2, 3)])
     ((0, 3), (4, 6))
     """
     intervals: list[Interval] = []

@@ -45,9 +45,9 @@ class CoreDependence:
     def needed_rounds(self, ended: int) -> int:
         """Return how often it has to have ended when who waits for it has ``ended`` times.
 
-        >>> CoreDependence("A", now=True).needed(2)
+        >>> CoreDependence("A", now=True).needed_rounds(2)
         3
-        >>> CoreDependence("A", now=False, own_trips=2).needed(3)
+        >>> CoreDependence("A", now=False, own_trips=2).needed_rounds(3)
         1
         """
         return (ended // self.own_trips + self.now) * self.trips

@@ -101,7 +101,7 @@ def _run_seconds(searches: Sequence[SearchForecast]) -> float:
 def _rough_seconds(seconds: float) -> str:
     """Write seconds that are known roughly.
 
-    >>> _about(0.042), _about(2.71), _about(163.5)
+    >>> _rough_seconds(0.042), _rough_seconds(2.71), _rough_seconds(163.5)
     ('0.042 s', '2.7 s', '160 s')
     """
     return f"{float(f'{seconds:.2g}'):,g} s"

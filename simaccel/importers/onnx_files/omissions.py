@@ -68,7 +68,7 @@ def hidden_nodes(node: Proto) -> str:
 
     >>> from onnx import helper
     >>> body = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"])], "b", [], [])
-    >>> hidden(helper.make_node("Loop", ["n"], ["y"], body=body))
+    >>> hidden_nodes(helper.make_node("Loop", ["n"], ["y"], body=body))
     'control flow, which hides 1 node: 1 Conv'
     """
     counts = Counter(inner.op_type for inner in _inner_nodes(node))

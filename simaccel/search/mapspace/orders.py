@@ -76,7 +76,7 @@ def undominated_orders(
     then nothing moves more bytes, whatever the sizes of the tiles and the other levels do.
 
     >>> product = (Dependence(frozenset({0})), Dependence(frozenset({0, 1})))
-    >>> undominated(np.array([[0, 1], [1, 0]]), product).tolist()
+    >>> undominated_orders(np.array([[0, 1], [1, 0]]), product).tolist()
     [0]
     """
     kinds = [moves(tuple(order), tensors) for order in orders.tolist()]

@@ -51,7 +51,7 @@ class Passes:
         The first operation of a function is its pass.
 
         >>> softmax = Passes(passes=3, reads=(3,), writes=2, functions=("exp",))
-        >>> softmax.priced({"exp": 10}).passes
+        >>> softmax.with_operations({"exp": 10}).passes
         12
         """
         more, in_rows = (
