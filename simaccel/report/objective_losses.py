@@ -25,9 +25,9 @@ _BEST: Final[dict[Objective, str]] = {
     "dram-bytes": "the fewest bytes",
     "footprint": "the smallest",
 }
-
-
 _SMALL: Final = 0.001
+_SEEN: Final = 0.0001
+"""Shares below are not told: a hundredth of a percent decides nothing."""
 
 
 def given_up_json(gave: Sequence[ObjectiveLosses], objective: Objective) -> dict[str, Any]:
@@ -88,7 +88,8 @@ def _shares(total: ObjectiveLosses, result: ExperimentResult) -> Iterator[str]:
     for name, more, of in every:
         if more and not math.isnan(of) and of > more:
             share = more / (of - more)
-            yield f"{'-' if share < 0 else '+'}{_text(abs(share))} {name}"
+            if abs(share) >= _SEEN:
+                yield f"{'-' if share < 0 else '+'}{_text(abs(share))} {name}"
 
 
 def _text(share: float) -> str:
