@@ -76,8 +76,19 @@ def _schedule(workload: Workload, accelerator: Accelerator, options: Options) ->
     if not goal.is_over and (goal.objective == "edp" or accelerator.groups.resident):
         bodies += _other_bodies(workload, search, options)
     best = best_held(workload, bodies, search)
-    best = fastest_at_once(workload, unique([best, *bodies[:1]]), search)
+    apart = _unfused_bodies(workload, search) if goal.is_shared else []
+    best = fastest_at_once(workload, unique([best, *bodies[:1], *apart]), search)
     return finish_mapping(workload, "best", best, goal)
+
+
+def _unfused_bodies(
+    workload: Workload, search: TreeSearch
+) -> list[Sequence[Group | ResidentScope]]:
+    """Return the operators of `flex`, unfused: at once on some cores they may be the fastest."""
+    quiet = search.quiet()
+    with suppress(SimaccelError):  # not all of them fit
+        return flex.sequences(workload, quiet, flex.choices(workload, quiet))[:1]
+    return []
 
 
 def _other_bodies(
