@@ -92,7 +92,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     SFU: Unit(
         "compute",
         NamedCause("SFU", "SFU", "the SFU", "#F0E442", "..", "rail_response"),
-        "softmax takes no cycles; its port use stays",
+        "passes take no cycles; its port use stays",
     ),
     LINK: Unit(
         "movement",
