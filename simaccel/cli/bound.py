@@ -26,30 +26,38 @@ ARRAY_UNITS = ("array",)
 
 @click.command(cls=Command)
 @click.option(
-    "--workload", "name", required=True, metavar="NAME|FILE", help="As for `simaccel run`."
+    "--workload",
+    "name",
+    required=True,
+    metavar="NAME|FILE",
+    help="Workload, as for `simaccel run`.",
 )
 @workload_options
-@click.option("--imperfect", is_flag=True, help="Every tile size, not only divisors of the ranks.")
+@click.option("--imperfect", is_flag=True, help="Also tile sizes that do not divide their ranks.")
 @click.option(
     "--uneven",
     is_flag=True,
-    help="Each tensor kept at its own depth, ranks cut twice (two factors only; windows included).",
+    help="Also keep each tensor at a loop depth of its own, and cut ranks twice "
+    "(only for products of two tensors, convolutions among them).",
 )
 @click.option(
-    "--bypass", is_flag=True, help="Tensors may bypass the buffer, with one access per MAC."
+    "--bypass",
+    is_flag=True,
+    help="Also let tensors bypass the buffer, with one DRAM access per MAC.",
 )
 @click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
 @click.option(
     "--halo",
     default="exact",
     metavar="READING",
-    help=f"The elements that sliding windows load: {', '.join(HALOS)} (default exact).",
+    help="How elements that sliding windows share are counted: "
+    f"{', '.join(HALOS)} (default exact).",
 )
 @click.option(
     "--fuse",
     default=UNFUSED,
-    metavar="WHAT",
-    help=f"Operators that share loops: {', '.join(FUSIONS)} (default {UNFUSED}).",
+    metavar="HOW",
+    help=f"How operators are fused: {', '.join(FUSIONS)} (default {UNFUSED}).",
 )
 @click.option(
     "--buffer",
@@ -58,8 +66,10 @@ ARRAY_UNITS = ("array",)
 )
 @click.option("--hw", metavar="NAME|FILE", help="Also draw the performance of this accelerator.")
 @set_option
-@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - is the output.")
-@click.option("--plot", metavar="FILE", help="Draw the figures, as .png, .svg or .pdf.")
+@click.option(
+    "--csv", "table", metavar="FILE", help="Write the points as CSV; - is standard output."
+)
+@click.option("--plot", metavar="FILE", help="Draw the figures (.png, .svg or .pdf).")
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping for --buffer; - prints it.")
 @force_option
 @json_option

@@ -14,7 +14,7 @@ from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SW
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
-from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
+from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -49,7 +49,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
     "--sweep",
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
-    help="Vary one parameter as well: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
+    help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
     f"array=16,32x64; one of {', '.join(SWEPT)}.",
 )
 @click.option(
@@ -72,7 +72,10 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
     help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
 )
 @click.option(
-    "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
+    "--csv",
+    "table",
+    metavar="FILE",
+    help="Write the rows to this file as CSV; - is standard output.",
 )
 @click.option(
     "--each",
@@ -102,7 +105,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
 @pipeline_options
 @dry_run_option
 @force_option
-@jobs_options(AT_A_TIME)
+@jobs_options(JOBS_HELP)
 @fast_forward_option
 @json_option
 @click.pass_context

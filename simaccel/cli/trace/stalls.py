@@ -56,8 +56,8 @@ def stalls(
     """Show the cycles of each engine by cause, its waits, and the gain without each cause.
 
     The operator that costs most comes first. If it waits for DRAM, a search looks for a dataflow
-    that moves fewer bytes. A window (--from, --to) has accounts of its own; gains are always
-    those of the whole run.
+    that moves fewer bytes. With --from or --to the tables are of that window; the gains are
+    always those of the whole run.
     """
     window(start, end)  # what the run needs not say
     with sound(file) as opened:
