@@ -66,9 +66,7 @@ ARRAY_UNITS = ("array",)
 )
 @click.option("--hw", metavar="NAME|FILE", help="Also draw the performance of this accelerator.")
 @set_option
-@click.option(
-    "--csv", "table", metavar="FILE", help="Write the points as CSV; - is standard output."
-)
+@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - prints it.")
 @click.option("--plot", metavar="FILE", help="Draw the figures (.png, .svg or .pdf).")
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping for --buffer; - prints it.")
 @force_option
@@ -170,7 +168,7 @@ def _room(buffer: str | None, output: str | None) -> int | None:
     from simaccel.hardware.quantity import parse_quantity
 
     if buffer is None:
-        require_none([fault("-o", output, "a --buffer that it is for")] if output else [])
+        require_none([fault("-o", output, "together with --buffer")] if output else [])
         return None
     try:
         return parse_quantity(buffer, "B")
@@ -193,6 +191,6 @@ def _mapping_of(report: BoundReport) -> str:
         raise InputError([fault("--buffer", report.room, allowed)])
     mapping = report.found.mapping(chosen)
     if mapping is None:
-        allowed = "a buffer that all tensors use: what passes it by has no mapping"
+        allowed = "a buffer that all tensors use: tensors that bypass it have no mapping"
         raise InputError([Fault("command line", "--buffer", report.room, allowed)])
     return mapping_text(mapping)

@@ -75,7 +75,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
     "--csv",
     "table",
     metavar="FILE",
-    help="Write the rows to this file as CSV; - is standard output.",
+    help="Write the rows to this file as CSV; - prints it.",
 )
 @click.option(
     "--each",
@@ -254,13 +254,13 @@ def _require_together(
     """Refuse options that don't go together."""
     faults = []
     if pareto is not None and exhibit is not None:
-        faults.append(fault("--exhibit", exhibit, "nothing beside --pareto"))
+        faults.append(fault("--exhibit", exhibit, "nothing with --pareto"))
     if target is not None and exhibit != "bandwidth":
         faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
     if dry_run and (pareto is not None or exhibit == "bandwidth"):
-        faults.append(fault("--dry-run", "given", "nothing beside --pareto or --exhibit bandwidth"))
+        faults.append(fault("--dry-run", "given", "nothing with --pareto or --exhibit bandwidth"))
     if each is not None and (pareto is not None or exhibit is not None):
-        faults.append(fault("--each", each, "nothing beside --pareto or --exhibit"))
+        faults.append(fault("--each", each, "nothing with --pareto or --exhibit"))
     require_none(faults)
 
 
@@ -395,5 +395,5 @@ def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
         return
     faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]
     if sweep_texts:
-        faults.append(fault("--each", each, "nothing beside --sweep"))
+        faults.append(fault("--each", each, "nothing with --sweep"))
     require_none(faults)

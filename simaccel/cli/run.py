@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--csv",
     "table",
     metavar="FILE",
-    help="Write a row for each operator as CSV; - is standard output.",
+    help="Write a row for each operator as CSV; - prints it.",
 )
 @force_option
 @several_runs_options
@@ -216,7 +216,7 @@ def _search_mapspace(
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
-        report.refuse_given(jobs, "nothing where a mapping is given")
+        report.refuse_given(jobs, "nothing with a mapping")
         return inputs
     if not (asked.searches() or jobs.given_options() or report.given_options()):
         return inputs

@@ -62,7 +62,7 @@ class SearchReport:
         if self.plot is None:
             return
         if not any(account.curve for account in self.accounts):
-            require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
+            require_none([fault("--plot", self.plot, "nothing if there is no search")])
         from simaccel.report.figures.convergence import draw_convergence
 
         shown = [account for account in self.accounts if not account.left_out]

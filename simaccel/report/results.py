@@ -160,7 +160,7 @@ def dataflow_reason(result: ExperimentResult) -> str:
     """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
     if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
-        why += "; what groups hand on goes through DRAM"
+        why += "; tensors between groups go through DRAM"
     return f" (default: {why})"
 
 
@@ -183,7 +183,7 @@ def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
         return f"{text}; without that limit {gain:.2f} x as fast"
     behind = next_limit(result, limit)
     return (
-        f"{text}; to free that alone gains nothing: {behind.text} "
+        f"{text}; without that limit alone it takes as long: {behind.text} "
         f"({short_share_text(behind.share)}) is next"
     )
 

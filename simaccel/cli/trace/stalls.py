@@ -195,11 +195,11 @@ def _show_what_if(
     whole = analysis.diagnosis.total.cycles == trace.cycles
     where = operator or "the whole run"
     also = "" if whole else ", not only of this window"
-    show("", f"what if, for {where}{also}: the same program again with something infinitely fast")
+    show("", f"what if, for {where}{also}: the same program with a resource infinitely fast")
     part = analysis.diagnosis.part(operator)
     show(what_if_table(analysis.what_if, part.name))
     if not any("array" in freed.resources for freed in analysis.what_if.freed):
-        show("array and SFU are not freed: where memory takes no time, nothing else would either")
+        show("array and SFU are left out: as the memory takes no time, the run would take none")
     if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
         show(
             "a negative saving is real: what comes sooner shares buffer ports and DRAM with what "

@@ -20,7 +20,7 @@ from simaccel.report.units import bytes_text
     "--output",
     metavar="PAGE",
     required=True,
-    help="HTML file to write; - is standard output.",
+    help="HTML file to write; - prints it.",
 )
 @click.option(
     "--what-if/--no-what-if",
