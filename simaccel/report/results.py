@@ -164,10 +164,10 @@ def dataflow_reason(result: ExperimentResult) -> str:
     return f" (default: {why})"
 
 
-def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
-    """Return the answer: time, utilisation, what limits, and what freeing that gains.
+def answer_line(result: ExperimentResult) -> str:
+    """Return the answer: time, utilisation, the limit, and the speedup without that limit.
 
-    ``with_gain``: the program is run once more, without what limits it.
+    For the speedup the program runs once more.
     """
     run, limit = result.run, result.limit
     text = (
@@ -176,7 +176,7 @@ def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
         f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result)} "
         f"({_SHARES.get(limit.name, 'busy')} {short_share_text(limit.share)} of the time)"
     )
-    gain = gain_without(result, limit) if with_gain else None
+    gain = gain_without(result, limit)
     if gain is None:
         return text
     if gain >= _WORTH_A_CHANGE:

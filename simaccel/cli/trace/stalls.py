@@ -202,8 +202,8 @@ def _show_what_if(
         show("array and SFU are left out: as the memory takes no time, the run would take none")
     if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
         show(
-            "a negative saving is real: what comes sooner shares buffer ports and DRAM with what "
-            "is more urgent"
+            "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
+            "with more urgent ones"
         )
     again = analysis.what_if.base.cycles
     if again != trace.cycles:
