@@ -193,9 +193,9 @@ def advice(program: Sequence[Row]) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """Give the figures as Markdown."""
     programs = by_program(rows)
-    within = [spearman(*columns(one)) for one in programs]
+    within = [spearman(*columns(program)) for program in programs]
     within = [one for one in within if not np.isnan(one)]
-    said = [advice(one) for one in programs]
+    said = [advice(program) for program in programs]
     told = {name: said.count(name) for name in (*_ADVICE, "none")}
     asked = len(said) - told["none"]
     intro = (
@@ -223,18 +223,18 @@ def summary(rows: Sequence[Row]) -> str:
 
 def _line(rows: Sequence[Row], name: str) -> list[str]:
     """Return the line of a cause."""
-    mine = [row for row in rows if row["cause"] == name]
-    booked, saved = columns(mine)
-    more = sum(row["saved"] > row["booked"] + SMALL for row in mine)
-    less = sum(row["saved"] < row["booked"] - SMALL for row in mine)
+    cause_rows = [row for row in rows if row["cause"] == name]
+    booked, saved = columns(cause_rows)
+    more = sum(row["saved"] > row["booked"] + SMALL for row in cause_rows)
+    less = sum(row["saved"] < row["booked"] - SMALL for row in cause_rows)
     return [
         name,
-        f"{len(mine):,}",
+        f"{len(cause_rows):,}",
         f"{spearman(booked, saved):.2f}",
         f"{np.mean(booked):.1%}",
         f"{np.mean(saved):.1%}",
-        f"{more / len(mine):.0%}",
-        f"{less / len(mine):.0%}",
+        f"{more / len(cause_rows):.0%}",
+        f"{less / len(cause_rows):.0%}",
         f"{min(saved):.1%}",
     ]
 

@@ -95,7 +95,7 @@ def faults_of(run: Run, predicted: Prediction) -> list[str]:
         differ = sorted({level for level, _ in set(moved.items()) ^ set(predicted.moved.items())})
         found.append(f"bytes of {' and '.join(map(' '.join, differ))}")
     for unit in _UNITS:
-        busy = sum(one.engines[unit].busy for one in run.operators)
+        busy = sum(operator.engines[unit].busy for operator in run.operators)
         if busy != predicted.resources[unit]:
             found.append(f"{unit}: busy for {busy}, {predicted.resources[unit]} expected")
     for name, work in predicted.resources.items():
@@ -175,15 +175,15 @@ def draw_gaps(found: Sequence[Gap], path: Path) -> None:
 
     figure, (above, below) = plt.subplots(2, 1, figsize=(5.5, 6.5), layout="constrained")
     for name, (marker, colour) in STYLES.items():
-        chosen = [one for one in found if one.waits == name]
+        chosen = [gap for gap in found if gap.waits == name]
         if chosen:
-            x = np.array([one.cycles for one in chosen], dtype=float)
+            x = np.array([gap.cycles for gap in chosen], dtype=float)
             label = f"{name if name == 'computes' else f'waits: {name}'} ({len(chosen):,})"
             style = {"s": 14, "marker": marker, "color": colour, "alpha": 0.6, "linewidths": 0}
-            above.scatter(x, [100 * one.gap for one in chosen], label=label, **style)
+            above.scatter(x, [100 * gap.gap for gap in chosen], label=label, **style)
     above.set(xscale="log", xlabel="simulated cycles", ylabel="gap: above the bound (%)")
     above.legend(frameon=False, fontsize=7)
-    gaps = np.sort([100 * one.gap for one in found])
+    gaps = np.sort([100 * gap.gap for gap in found])
     below.step(gaps, 100 * np.arange(1, len(gaps) + 1) / len(gaps), where="post", color="#0072B2")
     for share in (50, 95):
         below.axhline(share, color="grey", linewidth=0.6, linestyle="--")

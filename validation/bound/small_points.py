@@ -222,9 +222,9 @@ def _softmax(rng: random.Random, _: Sequence[str]) -> Drawn:
     merged = row_merges(vector)
     space = space_of(workload, Group(operators=("softmax",), tree=(), merged=merged))
     seen = space.operators[0]
-    loops = _loops(rng, [one for one in space.sizes.items() if one[0] != vector.axis])
+    loops = _loops(rng, [size for size in space.sizes.items() if size[0] != vector.axis])
     # a row that is cut takes statistics first and is read again
-    loops += _loops(rng, [one for one in space.sizes.items() if one[0] == vector.axis])
+    loops += _loops(rng, [size for size in space.sizes.items() if size[0] == vector.axis])
     kept = [Keep(view.name, slots=rng.randint(1, 3)) for view in seen.inputs]
     tree: Tree = (*loops, *kept, Do("softmax", "sfu"))
     return shape, workload, Group(operators=("softmax",), tree=tree, merged=merged)

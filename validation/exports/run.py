@@ -108,9 +108,9 @@ def _compare(
     entries = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
     _require_equal(file, Counter(arrows), Counter(_arrows(entries, shown, part.start)))
     samples: Counters = defaultdict(list)
-    for one in entries:
-        for series, value in one["args"].items() if one["ph"] == "C" else ():
-            samples[f"{one['name']} {series}"].append((one["ts"], value))
+    for entry in entries:
+        for series, value in entry["args"].items() if entry["ph"] == "C" else ():
+            samples[f"{entry['name']} {series}"].append((entry["ts"], value))
     _require_equal(file, _rounded(counters), _rounded(samples))
     n_samples = sum(map(len, samples.values()))
     return f"{len(events):,} slices, {len(arrows):,} arrows, {n_samples:,} counter values"
@@ -128,11 +128,13 @@ def _arrows(
     entries: list[dict[str, Any]], shown: list[Event], first: int
 ) -> Iterator[tuple[str, int, str, int]]:
     """Give lane and start of the two slices around the ends of each arrow."""
-    lanes = {one["tid"]: one["args"]["name"] for one in entries if one["name"] == "thread_name"}
+    lanes = {
+        entry["tid"]: entry["args"]["name"] for entry in entries if entry["name"] == "thread_name"
+    }
     starts: dict[str, list[int]] = defaultdict(list)
     for event in shown:
         starts[event.lane].append(max(event.start, first))
-    ends = [one for one in entries if one["ph"] in ("s", "f")]
+    ends = [entry for entry in entries if entry["ph"] in ("s", "f")]
     for pair in zip(ends[::2], ends[1::2], strict=True):
         (giver, left), (waiter, reached) = (
             (lane, starts[lane][bisect(starts[lane], one["ts"]) - 1])

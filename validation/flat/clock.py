@@ -75,11 +75,14 @@ def draw(found: Sequence[Row], path: Path) -> None:
         panels = figure.subplots(1, 2, sharey=True)
         columns = ("closed form", *(label for label, _, _ in READINGS))
         for axes, platform in zip(panels, paper.PLATFORMS, strict=True):
-            mine = [row for row in found if row["platform"] == platform]
-            lines = {one: [(row["seq_len"], row[one]) for row in mine] for one in columns}
+            platform_rows = [row for row in found if row["platform"] == platform]
+            lines = {
+                column: [(row["seq_len"], row[column]) for row in platform_rows]
+                for column in columns
+            }
             curves(axes, lines, dashed=("closed form",))
             axes.set_xscale("log", base=2)
-            axes.set_xticks(paper.LENGTHS, [SHORT[one] for one in paper.LENGTHS])
+            axes.set_xticks(paper.LENGTHS, [SHORT[length] for length in paper.LENGTHS])
             finish(axes, f"{MODEL}, {platform}", "tokens")
         panels[0].set_ylabel("L and A: speedup over flex")
         panels[0].legend(fontsize="x-small")

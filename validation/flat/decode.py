@@ -78,7 +78,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
         }
         curves(axes, lines)
         axes.set(xscale="log", ylim=(0.8, 1.3), ylabel="speedup over flex")
-        axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+        axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
         axes.minorticks_off()
         axes.legend()
         finish(axes, f"a decode step of {MODEL}", "tokens in the cache")

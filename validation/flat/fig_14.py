@@ -82,13 +82,13 @@ def text(found: Sequence[Row]) -> str:
     """Return a granularity's number of points, and its best."""
     lines = []
     for granularity in reversed(GRANULARITIES):
-        mine = [row for row in found if row["granularity"] == granularity]
-        top = max(mine, key=lambda row: row["at_most"])
-        least = min(row["buffer_bytes"] for row in mine)
+        granularity_rows = [row for row in found if row["granularity"] == granularity]
+        top = max(granularity_rows, key=lambda row: row["at_most"])
+        least = min(row["buffer_bytes"] for row in granularity_rows)
         lines.append(
             (
                 granularity.upper(),
-                len(mine),
+                len(granularity_rows),
                 f"{least / 1e6:.2f} MB",
                 f"{top['at_most']:.3f} at {top['buffer_bytes'] / 1e6:.2f} MB",
             )
@@ -113,10 +113,10 @@ def draw(found: Sequence[Row], path: Path) -> None:
         figure = new_figure(SINGLE_COLUMN_INCHES * 1.4, 3.0)
         axes = figure.subplots()
         for granularity in reversed(GRANULARITIES):
-            mine = [row for row in found if row["granularity"] == granularity]
-            xs = [row["buffer_bytes"] for row in mine]
+            granularity_rows = [row for row in found if row["granularity"] == granularity]
+            xs = [row["buffer_bytes"] for row in granularity_rows]
             label = f"FLAT-{granularity.upper()}"
-            axes.plot(xs, [row["at_most"] for row in mine], ".", ms=3, label=label)
+            axes.plot(xs, [row["at_most"] for row in granularity_rows], ".", ms=3, label=label)
         run = [row for row in found if row["machine"] != ""]
         places = [row["buffer_bytes"] for row in run]
         axes.plot(places, [row["machine"] for row in run], "k-", linewidth=0.8, label="machine")

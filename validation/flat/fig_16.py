@@ -125,7 +125,7 @@ def _fit(cells: Sequence[Row]) -> str:
                     name,
                     f"{sum(off) / len(off):.1%}",
                     f"{max(off):.1%}",
-                    f"{sum(one <= 0.1 for one in off)} of {len(off)}",
+                    f"{sum(error <= 0.1 for error in off)} of {len(off)}",
                     f"{average:.2f} (paper {theirs:.2f})",
                 )
             )
@@ -200,10 +200,10 @@ def draw(cells: Sequence[Row], path: Path) -> None:
         figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
         panels = figure.subplots(2, 3, sharey="row", sharex=True)
         for line, platform in enumerate(("edge", "cloud")):
-            mine = [row for row in cells if row["platform"] == platform]
-            _models(panels[line][0], mine)
+            platform_cells = [row for row in cells if row["platform"] == platform]
+            _models(panels[line][0], platform_cells)
             for column, base, crossings in ((1, "flex-2", "twice"), (2, "flex", "four times")):
-                _ways(panels[line][column], mine, base)
+                _ways(panels[line][column], platform_cells, base)
                 panels[line][column].set_title(f"machine, logits cross DRAM {crossings}")
             panels[line][0].set_title("paper (marks) and closed form (lines)")
             panels[line][0].set_ylabel(f"{platform}: speedup over flex")
@@ -233,8 +233,8 @@ def _ways(axes: Axes, cells: Sequence[Row], base: str) -> None:
     for way, colour, mark in zip(FUSED, SERIES_COLOURS, SERIES_MARKERS, strict=False):
         means, lengths = [], []
         for length in paper.LENGTHS:
-            mine = [row for row in ran(cells) if row["seq_len"] == length]
-            found = [speedup(row, way, base) for row in mine]
+            seq_len_rows = [row for row in ran(cells) if row["seq_len"] == length]
+            found = [speedup(row, way, base) for row in seq_len_rows]
             fit = [one for one in found if one is not None]
             if fit:
                 means.append(geometric_mean(fit))

@@ -119,13 +119,13 @@ def _machine(row: Row, way: str) -> str:
 def _stated(found: Sequence[Row]) -> str:
     lines = []
     for platform, model in CASES:
-        mine = [row for row in found if row["platform"] == platform]
+        platform_rows = [row for row in found if row["platform"] == platform]
         line = [
             f"{model} {platform}",
             f"{stated()['fig_17', f'less bandwidth {model} {platform}']:.0%}",
         ]
         for more, less in _PAIRS:
-            shares = [one for row in mine if (one := saved(row, more, less)) is not None]
+            shares = [one for row in platform_rows if (one := saved(row, more, less)) is not None]
             line.append(f"{sum(shares) / len(shares):.0%}")
         lines.append(line)
     head = ("mean reduction against flex", "paper", "closed form", "machine: flat")
@@ -138,17 +138,17 @@ def draw(found: Sequence[Row], path: Path) -> None:
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
         panels = figure.subplots(1, 2)
         for axes, (platform, model) in zip(panels, CASES, strict=True):
-            mine = [row for row in found if row["platform"] == platform]
+            platform_rows = [row for row in found if row["platform"] == platform]
             formulas = {
                 f"{flow}, closed form": [
-                    (row["seq_len"], row[f"closed_form_{flow}"] / 1e9) for row in mine
+                    (row["seq_len"], row[f"closed_form_{flow}"] / 1e9) for row in platform_rows
                 ]
                 for flow in ("flex", "flat")
             }
             ran = {
                 f"{way}, machine": [
                     (row["seq_len"], row[f"{way}_bytes_per_second"] / 1e9)
-                    for row in mine
+                    for row in platform_rows
                     if row[f"{way}_bytes_per_second"] != ""
                 ]
                 for way in WAYS
@@ -159,7 +159,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
                 paper.PLATFORMS[platform].dram_bytes_per_second / 1e9, color="black", linewidth=0.5
             )
             axes.set(xscale="log", yscale="log")
-            axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+            axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
             axes.minorticks_off()
             finish(axes, f"{model}, {platform}; black: the platform's", "tokens")
         panels[0].set_ylabel("GB/s")

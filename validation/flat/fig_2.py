@@ -30,9 +30,9 @@ def rows() -> list[Row]:
     for batch in BATCHES:
         whole = network("resnet50", batch=batch, scope="layers")
         layers = {
-            tuple(sorted(one.ranks.items())): one.name
-            for one in whole.operators
-            if isinstance(one, Einsum) and one.name != "fc1000"
+            tuple(sorted(operator.ranks.items())): operator.name
+            for operator in whole.operators
+            if isinstance(operator, Einsum) and operator.name != "fc1000"
         }
         for name in layers.values():
             about = {"model": "resnet50", "batch": batch, "kind": "CONV"}

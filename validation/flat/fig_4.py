@@ -66,14 +66,14 @@ def draw(found: Sequence[Row], path: Path) -> None:
         figure = new_figure(SINGLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
         for model in paper.FIG_4:
-            mine = [row for row in found if row["model"] == model]
-            sizes = [(row["seq_len"], row["workload_bytes"] / 2**20) for row in mine]
+            model_rows = [row for row in found if row["model"] == model]
+            sizes = [(row["seq_len"], row["workload_bytes"] / 2**20) for row in model_rows]
             curves(axes, {model: sizes}, first=list(paper.FIG_4).index(model))
         factor = {"MB": 1, "GB": 1000}
         marks = [(row["seq_len"], row["paper"] * factor[row["unit"]]) for row in found]
         axes.plot(*zip(*marks, strict=True), "kx", label="paper")
         axes.set(xscale="log", yscale="log", ylabel="MiB")
-        axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+        axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
         axes.minorticks_off()
         axes.legend()
         finish(axes, "between L and A, one sample", "tokens")

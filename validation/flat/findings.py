@@ -48,7 +48,10 @@ def _baseline(cells: Sequence[Row]) -> str:
     edge, cloud = (_gains(_of(cells, one), "best", "flex-2") for one in ("edge", "cloud"))
     tiled = replace(paper.CALIBRATED, spilled=0)
     other = read(HERE / "clock.csv")
-    slow = {one: [row["four at 360 MHz"] for row in _of(other, one)] for one in paper.PLATFORMS}
+    slow = {
+        platform: [row["four at 360 MHz"] for row in _of(other, platform)]
+        for platform in paper.PLATFORMS
+    }
     edge_form, cloud_form = (
         geometric_mean(
             paper.gains(platform, model, length, tiled)[0]
@@ -74,13 +77,16 @@ def _baseline(cells: Sequence[Row]) -> str:
 
 def _rows(cells: Sequence[Row]) -> str:
     fits = {
-        one: sum(row["table-1_cycles"] != "" for row in _of(cells, one)) for one in paper.PLATFORMS
+        platform: sum(row["table-1_cycles"] != "" for row in _of(cells, platform))
+        for platform in paper.PLATFORMS
     }
     streamed = [row for row in cells if row["flat_cycles"] != ""]
     gains = {id(row): speedup(row, "flat", "flex") or 0.0 for row in streamed}
     slower = [row for row in streamed if gains[id(row)] < 1]
     worst = min(streamed, key=lambda row: gains[id(row)])
-    where = " and ".join(f"{len(_of(slower, one))} on {one}" for one in paper.PLATFORMS)
+    where = " and ".join(
+        f"{len(_of(slower, platform))} on {platform}" for platform in paper.PLATFORMS
+    )
     return (
         "**Where whole rows can't fit.** Table 1 as it stands (K and V of a head whole, two "
         f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and "

@@ -89,15 +89,15 @@ def draw(found: Sequence[Row], path: Path) -> None:
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
-        mine = [row for row in found if row["seq_len"] == LENGTHS[0]]
+        seq_len_rows = [row for row in found if row["seq_len"] == LENGTHS[0]]
         for at, column in enumerate(("formula_bytes", "reserved_bytes", "peak_bytes")):
-            places = [place + 0.27 * at for place in range(len(mine))]
+            places = [place + 0.27 * at for place in range(len(seq_len_rows))]
             label = column.removesuffix("_bytes")
-            sizes = [row[column] / 2**20 for row in mine]
+            sizes = [row[column] / 2**20 for row in seq_len_rows]
             axes.bar(places, sizes, 0.25, label=label, color=SERIES_COLOURS[at])
         axes.set_xticks(
-            [place + 0.27 for place in range(len(mine))],
-            [row["granularity"].upper() for row in mine],
+            [place + 0.27 for place in range(len(seq_len_rows))],
+            [row["granularity"].upper() for row in seq_len_rows],
         )
         axes.set(yscale="log", ylabel="MiB", title=f"{MODEL}, {LENGTHS[0]} tokens, batch {BATCH}")
         axes.legend()

@@ -40,7 +40,9 @@ def crossing_twice(workload: Workload) -> Workload:
         Vector("normalise", "scale", softmax.ranks, (between,), softmax.output),
     )
     operators = [
-        part for one in workload.operators for part in (split if one is softmax else (one,))
+        part
+        for operator in workload.operators
+        for part in (split if operator is softmax else (operator,))
     ]
     tensors = {**workload.tensors, "T": replace(workload.tensors["S"], name="T")}
     return replace(workload, operators=tuple(operators), tensors=tensors)
@@ -116,7 +118,7 @@ def _half_tiles(workload: Workload, accelerator: Accelerator) -> Iterator[tuple[
         NothingFitsError: none does.
 
     """
-    logit = next(one for one in workload.operators if one.macs)
+    logit = next(operator for operator in workload.operators if operator.macs)
     sizes, side = logit.ranks, accelerator.systolic.rows
     length, d = sizes["q"], sizes["d"]
     width = workload.tensors["T"].bytes_per_element

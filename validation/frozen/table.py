@@ -117,8 +117,8 @@ def _by(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> str:
     head = ["", "points", "faster", "same", "slower", "cycles: mean ratio", "least", "most"]
     rows = []
     for name in ("all", *names):
-        mine = [one for one in pairs if name in ("all", key(one))]
-        ratios = [one.cycles for one in mine]
+        mine = [pair for pair in pairs if name in ("all", key(pair))]
+        ratios = [pair.cycles for pair in mine]
         counts = [sum(r < 1 for r in ratios), sum(r == 1 for r in ratios)]
         rows.append(
             [
@@ -130,7 +130,7 @@ def _by(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> str:
                 f"{min(ratios):.3f}",
                 f"{max(ratios):.3f}",
                 *(
-                    _mean(one.ratio(figure) for one in mine)
+                    _mean(pair.ratio(figure) for pair in mine)
                     for figure in ("dram_bytes", "buffer_bytes", "energy_uj")
                 ),
             ]

@@ -104,11 +104,11 @@ def trees(count: int, seed: int) -> Judgements:
     on, of, draw = load_accelerator("edge"), drawn_workload(seed), random.Random(seed)  # noqa: S311
     legal, fused, refused, wrong = 0, 0, 0, []
     for number in range(count):
-        one = draw_mapping(draw, of, on)
-        found = judged(of, one, on)
+        mapping = draw_mapping(draw, of, on)
+        found = judged(of, mapping, on)
         legal += found.legal
         refused += found.refused
-        fused += found.legal and any(len(group.operators) > 1 for group in one.groups)
+        fused += found.legal and any(len(group.operators) > 1 for group in mapping.groups)
         if found.wrong:
             wrong.append(f"graph {seed}, tree {number}: {found.wrong}")
     return Judgements(count, legal, fused, refused, tuple(wrong))

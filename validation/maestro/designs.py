@@ -61,8 +61,13 @@ def explore() -> tuple[list[Row], list[Row], list[str]]:
             )
             points += _points(layer, name, found)
             best += [
-                {"layer": layer, "dataflow": name, "objective": one, **vars(found.best(one))}
-                for one in OBJECTIVES
+                {
+                    "layer": layer,
+                    "dataflow": name,
+                    "objective": objective,
+                    **vars(found.best(objective)),
+                }
+                for objective in OBJECTIVES
             ]
     return points, best, told
 

@@ -35,7 +35,7 @@ def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]
 
 def _row(task: tuple[Case, int]) -> Row:
     case, bandwidth = task
-    found: Row = {
+    row: Row = {
         "network": case.network,
         "layer": case.directed.name,
         "count": case.count,
@@ -53,11 +53,11 @@ def _row(task: tuple[Case, int]) -> Row:
     try:
         mapping = case.mapping(workload, accelerator)
     except SimaccelError as error:
-        return found | {"refused": str(error)}
+        return row | {"refused": str(error)}
     result = simulate(workload, accelerator, mapping)
     cycles = int(figures["runtime_cycles"] or 0)
     run, bound = result.run, result.prediction.bound_cycles
-    return found | {
+    return row | {
         "machine_cycles": run.cycles,
         "analysis_cycles": cycles,
         "analysis_over_machine": round(cycles / run.cycles, 4),

@@ -101,15 +101,15 @@ def draw_fig_11(rows: Sequence[Row], path: Path) -> None:
     }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         for at, dataflow in enumerate(DATAFLOWS):
-            some = [row for row in rows if row["dataflow"] == dataflow]
-            places = [operators.index(row["operator"]) + 0.16 * at for row in some]
-            axes.bar(places, [row[name] for row in some], 0.15, color=COLOURS[dataflow])
+            dataflow_rows = [row for row in rows if row["dataflow"] == dataflow]
+            places = [operators.index(row["operator"]) + 0.16 * at for row in dataflow_rows]
+            axes.bar(places, [row[name] for row in dataflow_rows], 0.15, color=COLOURS[dataflow])
             if name != "bandwidth_mean":
-                most = [row[f"{name}_most"] for row in some]
+                most = [row[f"{name}_most"] for row in dataflow_rows]
                 axes.plot(places, most, "_", color="black", markersize=8)
         axes.set(yscale="log", ylabel=label)
         bare(axes)
-    handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[one]) for one in DATAFLOWS]
+    handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[dataflow]) for dataflow in DATAFLOWS]
     handles.append(plt.Line2D([], [], marker="_", linestyle="", color="black"))
     panels[0].legend(
         handles,
@@ -133,13 +133,22 @@ def draw_fig_12(rows: Sequence[Row], path: Path) -> None:
     )
     parts = {"mac": "#444444", "l1": "#56B4E9", "l2": "#D55E00"}
     for axes, operator in zip(panels, operators, strict=True):
-        some = [row for row in rows if row["operator"] == operator]
-        below = [0.0] * len(some)
+        operator_rows = [row for row in rows if row["operator"] == operator]
+        below = [0.0] * len(operator_rows)
         for part, colour in parts.items():
-            values = [row[part] for row in some]
-            axes.bar(range(len(some)), values, 0.7, bottom=below, color=colour, label=part.upper())
+            values = [row[part] for row in operator_rows]
+            axes.bar(
+                range(len(operator_rows)),
+                values,
+                0.7,
+                bottom=below,
+                color=colour,
+                label=part.upper(),
+            )
             below = [a + b for a, b in zip(below, values, strict=True)]
-        axes.set_xticks(range(len(some)), [row["dataflow"] for row in some], fontsize=7)
+        axes.set_xticks(
+            range(len(operator_rows)), [row["dataflow"] for row in operator_rows], fontsize=7
+        )
         axes.set_title(operator, fontsize=9)
         bare(axes)
     panels[0].set_ylabel("energy / MACs of C-P")
@@ -159,10 +168,10 @@ def draw_fig_13(rows: Sequence[Row], best: Sequence[Row], path: Path) -> None:
         for row, (over, label) in enumerate((("area", "area, mm2"), ("buffer", "buffers, KB"))):
             axes = panels[row][column]
             shown = axes.scatter(
-                [_over(one, over) for one in some],
-                [one["throughput"] for one in some],
+                [_over(row, over) for row in some],
+                [row["throughput"] for row in some],
                 s=3,
-                c=[one["pes"] for one in some],
+                c=[row["pes"] for row in some],
                 cmap="viridis",
                 vmin=0,
                 vmax=200,

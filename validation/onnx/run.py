@@ -130,7 +130,7 @@ def counted(path: Path, dims: Mapping[str, int]) -> tuple[int, int]:
         (ConvTranspose, "ConvTranspose", _transposed),
     ]
     kinds += [(Gemm_7, "Gemm", _product), (MatMul, "MatMul", _product), (LSTM, "LSTM", _lstm)]
-    evaluator = ReferenceEvaluator(model, new_ops=[_counting(*one) for one in kinds])
+    evaluator = ReferenceEvaluator(model, new_ops=[_counting(*kind) for kind in kinds])
     constants = {one.name for one in model.graph.initializer}
     inputs = {}
     for given in model.graph.input:
@@ -220,7 +220,7 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
     """Import a model, and count its MACs as it runs."""
     imported = load_onnx(path, dims)
     workload = imported.workload
-    kinds = [one.kind for one in workload.tensors.values()]
+    kinds = [tensor.kind for tensor in workload.tensors.values()]
     totals = workload.account.totals()
     macs, weights = counted(path, dims)
     return {

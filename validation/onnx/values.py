@@ -74,7 +74,7 @@ def evaluated(path: Path, dims: Mapping[str, int]) -> Seen:
     seen: Seen = {}
     model, numbers, inputs = onnx.load(str(path)), np.random.default_rng(0), {}
     kinds: list[tuple[type, str]] = [(Conv, "Conv"), (Gemm_7, "Gemm"), (MatMul, "MatMul")]
-    evaluator = ReferenceEvaluator(model, new_ops=[_recording(*one, seen) for one in kinds])
+    evaluator = ReferenceEvaluator(model, new_ops=[_recording(*kind, seen) for kind in kinds])
     constants = {one.name for one in model.graph.initializer}
     for given in model.graph.input:
         if given.name in constants:
@@ -111,11 +111,13 @@ def compared(einsum: Einsum, of: Workload, node: tuple[list[Array], Array, dict[
     least = float("inf")
     values = [_padded(x, how) if is_conv else x, weights]
     shapes = [given.shape(einsum.ranks) for given in einsum.inputs]
-    ways = [list(_blocks(one, shape, is_conv)) for one, shape in zip(values, shapes, strict=True)]
+    ways = [
+        list(_blocks(value, shape, is_conv)) for value, shape in zip(values, shapes, strict=True)
+    ]
     for blocks in product(*ways):
         found = _made(einsum, of, blocks)
-        for one in _blocks(expected, found.shape, is_conv):
-            least = min(least, float(np.abs(found - one).max()))
+        for block in _blocks(expected, found.shape, is_conv):
+            least = min(least, float(np.abs(found - block).max()))
     return "" if least <= limit else f"{least:.3g} off, at most {limit:.3g}"
 
 
@@ -167,7 +169,9 @@ def tensors_near_one(of: Workload) -> dict[str, Array]:
             values = values / most
         out = operator.output
         tensors[out.tensor][out.box(operator.ranks)] = values.reshape(out.shape(operator.ranks))
-    return {name: np.zeros_like(one) if name in made else one for name, one in tensors.items()}
+    return {
+        name: np.zeros_like(tensor) if name in made else tensor for name, tensor in tensors.items()
+    }
 
 
 def rows(
@@ -176,12 +180,12 @@ def rows(
     """Compare a model by nodes, then run it by each dataflow."""
     of, seen = load_onnx(path, dims).workload, evaluated(path, dims)
     wrong, nodes, macs = [], 0, 0
-    for one in of.operators:
-        if not isinstance(one, Einsum) or one.name not in seen:
+    for operator in of.operators:
+        if not isinstance(operator, Einsum) or operator.name not in seen:
             continue
-        nodes, macs = nodes + 1, macs + one.macs
-        if problem := compared(one, of, seen[one.name]):
-            wrong.append(f"{path.name}: {one.name}: {problem}")
+        nodes, macs = nodes + 1, macs + operator.macs
+        if problem := compared(operator, of, seen[operator.name]):
+            wrong.append(f"{path.name}: {operator.name}: {problem}")
     if wrong:
         print(*wrong, sep="\n")
     counts = {"model": path.name, "macs": of.macs, "nodes": nodes, "macs_compared": macs}
@@ -192,7 +196,7 @@ def rows(
         mapping = make_mapping(of, on, dataflow, options)
         result = simulate(of, on, mapping)
         checks, _ = execute(of, mapping, result.program, tensors_near_one(of))
-        checked = sum(one.compared for one in checks)
+        checked = sum(check.compared for check in checks)
         cycles = result.run.cycles
         yield {**counts, "dataflow": dataflow, "cycles": cycles, "checked": checked}
 
@@ -214,9 +218,9 @@ def main() -> None:
         if spec is None or spec.origin is None:
             print(f"{name}: package {package} is not installed")
         elif asked.models in name:
-            for one in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
-                found.append(one)
-                print(one, flush=True)
+            for row in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
+                found.append(row)
+                print(row, flush=True)
     if len({one["model"] for one in found}) == len(SMALL):
         write("values.csv", FIELDS, found)
     assert not any(one["wrong"] for one in found)

@@ -61,9 +61,9 @@ def draw_singles(
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
         left, right = figure.subplots(1, 2)
-        for at, (label, one) in enumerate(bounds.items()):
-            _slope(left, one.front.points(), str(label), at, of=len(bounds))
-            _slope(right, _intensity(one), str(label), at, of=len(bounds))
+        for at, (label, bound) in enumerate(bounds.items()):
+            _slope(left, bound.front.points(), str(label), at, of=len(bounds))
+            _slope(right, _intensity(bound), str(label), at, of=len(bounds))
         _finish(left, titles, "bytes to and from DRAM")
         _finish(right, "operational intensity", "operations per byte")
         save_figure(figure, HERE / name, force=True)
@@ -81,14 +81,14 @@ def draw_shares(name: str, bounds: Mapping[str, EinsumBound]) -> None:
         save_figure(figure, HERE / name, force=True)
 
 
-def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) -> None:
+def draw_chains(name: str, title: str, chains: Chains, names: Mapping[str, str]) -> None:
     """Draw ski-slopes of chains."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
         left, right = figure.subplots(1, 2)
         base: SkiSlope | None = None
         for at, (key, label) in enumerate(names.items()):
-            front = found.fronts[key]
+            front = chains.fronts[key]
             _slope(left, front.points(), label, at, of=len(names))
             if base is None:
                 base = front

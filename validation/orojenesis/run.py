@@ -98,22 +98,22 @@ def _singles() -> None:
     draw_singles("fig_14.png", "grouped BMMs by groups (figure 14)", grouped)
     rows: list[dict[str, object]] = []
     for figure, bounds in (("10", gemms), ("12", convs), ("13", batched), ("14", grouped)):
-        for name, one in bounds.items():
-            room, moved = one.largest
-            middle = one.front.find_point(65536)
+        for name, bound in bounds.items():
+            room, moved = bound.largest
+            middle = bound.front.find_point(65536)
             assert middle is not None
             rows.append(
                 {
                     "figure": figure,
                     "einsum": name,
-                    "points": len(one.front),
-                    "mappings": one.mappings,
+                    "points": len(bound.front),
+                    "mappings": bound.mappings,
                     "effectual_buffer_bytes": room,
-                    "of_all_operands": round(room / one.problem.compulsory_bytes, 4),
+                    "of_all_operands": round(room / bound.problem.compulsory_bytes, 4),
                     "least_bytes": moved,
-                    "bytes_at_64_KiB": int(one.front.accesses[middle]),
+                    "bytes_at_64_KiB": int(bound.front.accesses[middle]),
                     "proven_at_64_KiB": max(
-                        one.problem.compulsory_bytes, pebbling_bytes(one.problem, 65536)
+                        bound.problem.compulsory_bytes, pebbling_bytes(bound.problem, 65536)
                     ),
                 }
             )
@@ -165,8 +165,8 @@ def _chains() -> None:
             rows.append({"chain": name, "buffer_mib": mib, "bytes": moved})
         room, least = front.points()[-1]
         rows.append({"chain": name, "buffer_mib": round(room / MIB, 3), "bytes": least})
-    for name, one in mountains.items():
-        share, speed = one.best
+    for name, mountain in mountains.items():
+        share, speed = mountain.best
         rows.append({"chain": f"die, {name}", "buffer_mib": round(share, 3), "bytes": round(speed)})
     right = template.flash(charged=template.BATCH)
     for label, points in (("tool's flash", template.flash()), ("flash, K and V each", right)):

@@ -194,7 +194,7 @@ def run_all(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> T
     while clock.run_some(EVENTS):
         pass
     together.all = [machine.finish() for machine in machines]
-    together.sent = [sum(one.sent for one in some) for some in engines]
+    together.sent = [sum(one.sent for one in engine) for engine in engines]
     return together
 
 
@@ -202,7 +202,7 @@ def _linked(
     machine: Machine, chip: int, links: Links, pod: Pod, program: Program
 ) -> list[MessageEngine]:
     """Let the link engine of a machine send messages."""
-    found: list[MessageEngine] = []
+    message_engines: list[MessageEngine] = []
     by_name = {exchange.name: exchange for exchange in pod.exchanges}
     for engine in machine.engines:
         if engine.name != LINK or not isinstance(engine, UnitEngine):
@@ -212,13 +212,13 @@ def _linked(
             raise TypeError(type(engine))
         engine.chip, engine.links, engine.done, engine.sent = chip, links, 0, 0
         at = [n for n, op in enumerate(engine.plan.ops) if op.act is Action.COMMAND]
-        sent = [one for one in commands(program.body) if isinstance(one, Link)]
+        sent = [command for command in commands(program.body) if isinstance(command, Link)]
         engine.by_step = {
             n: Collective.of(by_name[engine.plan.ops[n].operator], command, machine.accelerator)
             for n, command in zip(at, sent, strict=True)
         }
-        found.append(engine)
-    return found
+        message_engines.append(engine)
+    return message_engines
 
 
 def small(tensor: int) -> Transformer:

@@ -89,7 +89,7 @@ def row_of(curve: Curve, chips: int) -> dict[str, object]:
         "cycles_with_free_links": freed[0].cycles if freed else result.run.cycles,
         "link_cycles": link.busy if link else 0,
         "formula_cycles": round(
-            sum(formula_cycles(one, result.accelerator) for one in result.pod.exchanges)
+            sum(formula_cycles(exchange, result.accelerator) for exchange in result.pod.exchanges)
         ),
     }
 

@@ -167,9 +167,9 @@ def ways(shapes: Shapes) -> Iterator[tuple[str, Run]]:
 
 def compare(rows: int, cols: int, sequences: Sequence[Shapes]) -> Iterator[Compared]:
     """Run sequences on both; with ``none`` the clock stops with the last MAC, as SCALE-Sim's."""
-    drawn = [(shapes, *one) for shapes in sequences for one in ways(shapes)]
-    found = simulate(rows, cols, [run for _, _, run in drawn])
-    for (shapes, way, run), outcome in zip(drawn, found, strict=True):
+    drawn = [(shapes, *way) for shapes in sequences for way in ways(shapes)]
+    result = simulate(rows, cols, [run for _, _, run in drawn])
+    for (shapes, way, run), outcome in zip(drawn, result, strict=True):
         expected = [one.operands[0] @ one.operands[1] for one in run]
         yield Compared(
             rows,
@@ -193,9 +193,11 @@ def draw(seed: int, count: int) -> dict[tuple[int, int], list[Shapes]]:
             shapes = tuple(_shape(numbers, max(rows, cols)) for _ in range(numbers.choice((2, 3))))
             blocks = [Gemm(*shape, "ws", "none", "full") for shape in shapes]
             cycles = sum(
-                one.g
-                * one.spec(rows, cols).gemm_cycles(m=one.m, k=one.k, n=one.n, stationarity="ws")
-                for one in blocks
+                block.g
+                * block.spec(rows, cols).gemm_cycles(
+                    m=block.m, k=block.k, n=block.n, stationarity="ws"
+                )
+                for block in blocks
             )
             if cycles * (rows * cols + 20) <= _MOST_STEPS:
                 break

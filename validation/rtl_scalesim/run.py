@@ -208,12 +208,12 @@ def table(compared: Sequence[Compared]) -> list[str]:
         "| --- " * 7 + "|",
     ]
     for way in WAYS:
-        some = [c for c in compared if (c.gemm.kind, c.gemm.overlap, c.gemm.edge_folds) == way]
-        number = [c.gemm.folds(c.rows, c.cols) for c in some]
+        of_way = [c for c in compared if (c.gemm.kind, c.gemm.overlap, c.gemm.edge_folds) == way]
+        number = [c.gemm.folds(c.rows, c.cols) for c in of_way]
         lines.append(
-            f"| {', '.join(way)} | {len(some)} | {sum(number)} "
-            f"| {sum(c.same_product for c in some)} | {_longer(some)} "
-            f"| {sum(not c.explained for c in some)} | {sum(c.early_differs for c in some)} |"
+            f"| {', '.join(way)} | {len(of_way)} | {sum(number)} "
+            f"| {sum(c.same_product for c in of_way)} | {_longer(of_way)} "
+            f"| {sum(not c.explained for c in of_way)} | {sum(c.early_differs for c in of_way)} |"
         )
     return lines
 

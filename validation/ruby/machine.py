@@ -30,18 +30,18 @@ class Confirmed:
     wrong: str = ""
 
 
-def confirm(point: Point, found: Result) -> Confirmed:
+def confirm(point: Point, result: Result) -> Confirmed:
     """Run a winner; without limits of bandwidth its cycles and energy are the closed form's."""
     work, accelerator = workload(point), hardware(point.accelerator, point.array)
-    mapping = mapping_of(work, point.strategy, [found.mapping])
+    mapping = mapping_of(work, point.strategy, [result.mapping])
     run = Machine(accelerator, lower(work, mapping)).run()
     by_level = accelerator.energy_by_level(run.macs, run.elements, run.moved)
     energy = float(sum(by_level.values()))
     wrong = ""
-    if run.cycles != found.cycles or abs(energy / found.energy_pj - 1) > SLACK:
+    if run.cycles != result.cycles or abs(energy / result.energy_pj - 1) > SLACK:
         wrong = (
             f"{point}: {run.cycles} cycles and {energy:.6g} pJ on the machine, "
-            f"{found.cycles} and {found.energy_pj:.6g} in the closed form"
+            f"{result.cycles} and {result.energy_pj:.6g} in the closed form"
         )
     return Confirmed(run.cycles, energy, run.events, wrong)
 
@@ -67,7 +67,7 @@ def confirm_all(
                 "events": sum(one.events for one in here),
             }
         )
-    return rows, [one.wrong for one in runs if one.wrong]
+    return rows, [run.wrong for run in runs if run.wrong]
 
 
 def _points(comparisons: Sequence[Comparison]) -> list[Point]:

@@ -134,13 +134,13 @@ def as_the_paper(one: Comparison) -> Comparison:
     return replace(one, search=SAMPLED)
 
 
-def by_layer(one: Comparison, folder: Path = FOLDER, *, network: str = "") -> list[Row]:
+def by_layer(comparison: Comparison, folder: Path = FOLDER, *, network: str = "") -> list[Row]:
     """Give a row for each layer, and one for the network if these are the layers of one."""
-    found = solved(one, folder)
+    found = solved(comparison, folder)
     rows = []
-    for layer in one.layers:
+    for layer in comparison.layers:
         row: Row = {"layer": layer.name, "group": layer.group, "times": layer.times}
-        for strategy in one.strategies:
+        for strategy in comparison.strategies:
             result = found[layer.name][strategy]
             row |= _columns(strategy, result)
             row[f"{strategy} utilisation"] = round(result.utilisation, 4)
@@ -150,8 +150,8 @@ def by_layer(one: Comparison, folder: Path = FOLDER, *, network: str = "") -> li
         rows.append(row | _ratios(row))
     if network:
         row = {"layer": network, "group": "network", "times": 1}
-        for strategy in one.strategies:
-            row |= _columns(strategy, total(one, found, strategy))
+        for strategy in comparison.strategies:
+            row |= _columns(strategy, total(comparison, found, strategy))
         rows.append(row | _ratios(row))
     return rows
 
@@ -185,7 +185,7 @@ def over_arrays(sweeps: Mapping[str, Sequence[Comparison]], folder: Path = FOLDE
     """
     rows: list[Row] = []
     for name, comparisons in sweeps.items():
-        here = [_swept(name, one, folder) for one in comparisons]
+        here = [_swept(name, comparison, folder) for comparison in comparisons]
         ends = frontier([(row["area_mm2"], row[f"{s} edp"]) for row in here for s in ALL])  # type: ignore[misc]
         for row in here:
             for strategy in ALL:
@@ -199,18 +199,18 @@ def over_arrays(sweeps: Mapping[str, Sequence[Comparison]], folder: Path = FOLDE
     return rows
 
 
-def _swept(name: str, one: Comparison, folder: Path) -> Row:
-    assert one.array is not None
-    columns, n_rows = one.array
+def _swept(name: str, comparison: Comparison, folder: Path) -> Row:
+    assert comparison.array is not None
+    columns, n_rows = comparison.array
     pes = columns * n_rows
     row: Row = {"workload": name, "columns": columns, "rows": n_rows, "pes": pes}
     row["area_mm2"] = _digits(area_mm2(pes))
-    found = solved(one, folder)
+    found = solved(comparison, folder)
     for strategy in ALL:
-        if any(layer.times > 1 for layer in one.layers):
-            row[f"{strategy} edp"] = _digits(total(one, found, strategy).edp)
+        if any(layer.times > 1 for layer in comparison.layers):
+            row[f"{strategy} edp"] = _digits(total(comparison, found, strategy).edp)
         else:
-            logs = [np.log(found[layer.name][strategy].edp) for layer in one.layers]
+            logs = [np.log(found[layer.name][strategy].edp) for layer in comparison.layers]
             row[f"{strategy} edp"] = _digits(float(np.exp(np.mean(logs))))
     return row
 

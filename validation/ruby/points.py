@@ -223,8 +223,8 @@ def key(point: Point) -> str:
     operands = (*einsum.inputs, einsum.output)
     parts = {
         "ranks": dict(einsum.ranks),
-        "operands": [_plain(one.projection) for one in operands],
-        "bytes": [target.tensors[one.tensor].bytes_per_element for one in operands],
+        "operands": [_plain(operand.projection) for operand in operands],
+        "bytes": [target.tensors[operand.tensor].bytes_per_element for operand in operands],
         "hierarchy": _plain(target.hierarchy),
         "dataflow": _plain(target.dataflow),
         "strategy": point.strategy,
@@ -266,14 +266,14 @@ def _file(point: Point, folder: Path) -> Path:
     return folder / f"{key(point)}.json"
 
 
-def _write(point: Point, found: Result, folder: Path) -> None:
+def _write(point: Point, result: Result, folder: Path) -> None:
     """Put a result into the folder: whole or not at all."""
     body = {
         "key": key(point),
-        "mapping": _written(found.mapping),
-        "scores": list(found.scores),
-        "tried": found.tried,
-        "complete": found.complete,
+        "mapping": _written(result.mapping),
+        "scores": list(result.scores),
+        "tried": result.tried,
+        "complete": result.complete,
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = _file(point, folder)

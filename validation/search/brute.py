@@ -290,7 +290,7 @@ def _alone(
         *_cut(rank, 1, batch * per),
         *inner,
         *_cut("q", tile[0], q),
-        *(Keep(one, slots=tile[1]) for one in names),
+        *(Keep(name, slots=tile[1]) for name in names),
         do,
     )
     held = {"L": "S", "softmax": "S", "A": "P"}[name]

@@ -45,7 +45,7 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
     found = [wide(group, accelerator, runs // len(groups)) for group in groups]
     if setting.dataflow == "best":
         whole = wide(fused(workload), accelerator, runs)
-        found = min([found, [whole]], key=lambda ways: sum(one.cycles for one in ways))
+        found = min([found, [whole]], key=lambda ways: sum(way.cycles for way in ways))
     cycles = sum(one.cycles for one in found)
     return {
         "setting": setting.name,
@@ -89,14 +89,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
     rows = read()
-    chosen = [one for one in settings() if all(word in one.name for word in asked.words)]
+    chosen = [
+        setting for setting in settings() if all(word in setting.name for word in asked.words)
+    ]
     for setting in chosen:
         if setting.name not in rows:
             rows[setting.name] = measure(setting, asked.runs)
             write(rows)
         row = rows[setting.name]
         print(f"{row['ratio']}  {int(row['picked']):>16,} {int(row['found']):>16,}  {setting.name}")
-    ratios = [float(rows[one.name]["ratio"]) for one in chosen]
+    ratios = [float(rows[setting.name]["ratio"]) for setting in chosen]
     print(f"{len(ratios)} settings, the worst {max(ratios):.4f} of the best found")
     return int(max(ratios) > TOLERANCE)
 

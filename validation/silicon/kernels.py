@@ -191,7 +191,7 @@ def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
 
 
 def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> Group:
-    names = tuple(one.name for one in workload.operators)
+    names = tuple(operator.name for operator in workload.operators)
     sizes = workload.operator("gemm").ranks
     cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
     across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
@@ -357,7 +357,7 @@ def _vector_cycles(
     """Return the cycles of vector operators as one kernel, block by block."""
     tensors = {name: Tensor(name, n_bytes, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
     workload = Workload("kernel", tuple(operators), tensors)
-    names = tuple(one.name for one in operators)
+    names = tuple(operator.name for operator in operators)
     ranks = operators[0].ranks
     keeps = tuple(Keep(name, BUFFER, 1 + (kind != "intermediate")) for name, kind in kinds.items())
     room = on.buffer.capacity_bytes

@@ -85,7 +85,7 @@ def without_rest_table(rows: Sequence[Row]) -> str:
         for part in parts:
             for row in (row for row in rows if row["program"] == program):
                 if row["shapes"] in ("chip", INFERRED):
-                    whole = sum(float(str(row[one])) for one in parts)
+                    whole = sum(float(str(row[part])) for part in parts)
                     cells.append(f"{100 * float(str(row[part])) / whole:.1f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -94,14 +94,14 @@ def without_rest_table(rows: Sequence[Row]) -> str:
 def sensitivity_table(by_setting: Sequence[Row], freed: Sequence[Row]) -> str:
     """Tabulate the speed with four times of each resource, and with an infinite amount."""
     cases = list(dict.fromkeys(str(row["freed"]) for row in freed))
-    head = ["", *(f"4 x {one}" for one in RESOURCES), *(f"{one} free" for one in cases)]
+    head = ["", *(f"4 x {resource}" for resource in RESOURCES), *(f"{case} free" for case in cases)]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     for program in PROGRAMS:
         found = [
             row["speed"]
-            for one in RESOURCES
+            for resource in RESOURCES
             for row in by_setting
-            if (row["program"], row["resource"], row["scale"]) == (program, one, 4.0)
+            if (row["program"], row["resource"], row["scale"]) == (program, resource, 4.0)
         ]
         found += [row["speed"] for row in freed if row["program"] == program]
         lines.append("| " + " | ".join([program.upper(), *(f"{n:.2f}" for n in found)]) + " |")
