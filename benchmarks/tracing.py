@@ -110,7 +110,7 @@ def look(point: Point) -> Row:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.h5"
         _record(path, point, workload, mapping)
-        found = {}
+        times = {}
         for name, options in LOOKS.items():
             cache = Path(folder) / "cache"
             if not name.endswith("again"):
@@ -120,8 +120,8 @@ def look(point: Point) -> Row:
                 str(Path(folder) / option) if option.startswith("page") else option
                 for option in options
             ]
-            found[name] = _cost(("trace", what, str(path), *files), cache, name.endswith("again"))
-        return point | _size(path) | {"commands": found}
+            times[name] = _cost(("trace", what, str(path), *files), cache, name.endswith("again"))
+        return point | _size(path) | {"commands": times}
 
 
 def start(point: Point) -> Row:

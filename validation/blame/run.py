@@ -89,8 +89,10 @@ def rows_of(kind: str, case: Case) -> list[Row]:
         top["taken_over_by"] = taken_over(case, top["cause"])
     for row in rows:
         if row["saved"] < -SLOWER:
-            one = (row["cause"],)
-            row["without_turns"] = savings(without_turns(case.on), case.program, [one])[one]
+            group_key = (row["cause"],)
+            row["without_turns"] = savings(without_turns(case.on), case.program, [group_key])[
+                group_key
+            ]
     return rows
 
 
@@ -194,7 +196,7 @@ def summary(rows: Sequence[Row]) -> str:
     """Give the figures as Markdown."""
     programs = by_program(rows)
     within = [spearman(*columns(program)) for program in programs]
-    within = [one for one in within if not np.isnan(one)]
+    within = [share for share in within if not np.isnan(share)]
     said = [advice(program) for program in programs]
     told = {name: said.count(name) for name in (*_ADVICE, "none")}
     asked = len(said) - told["none"]
@@ -307,7 +309,10 @@ def main() -> None:
         writer.writeheader()
         for row in rows:
             writer.writerow(
-                {key: f"{one:.6f}" if isinstance(one, float) else one for key, one in row.items()}
+                {
+                    key: f"{cell:.6f}" if isinstance(cell, float) else cell
+                    for key, cell in row.items()
+                }
             )
     rows = read()
     drawn(rows).savefig(HERE / "blame.png", dpi=120)

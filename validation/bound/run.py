@@ -28,12 +28,12 @@ _WORST = 10
 
 def summary(points: int, outcomes: Sequence[Outcome]) -> str:
     """Give the figures by kind and the widest gaps as Markdown."""
-    ran = [one for one in outcomes if one.gap.cycles]
-    alone = [one for one in ran if one.kind != WHOLE]
-    kinds = {name: [one.gap for one in ran if one.kind == name] for name in _kinds(ran)}
-    rows = [figures("all", [one.gap for one in alone])]
+    ran = [outcome for outcome in outcomes if outcome.gap.cycles]
+    alone = [outcome for outcome in ran if outcome.kind != WHOLE]
+    kinds = {name: [outcome.gap for outcome in ran if outcome.kind == name] for name in _kinds(ran)}
+    rows = [figures("all", [outcome.gap for outcome in alone])]
     rows += [figures(name, kind) for name, kind in kinds.items()]
-    worst = sorted(ran, key=lambda one: -one.gap.gap)[:_WORST]
+    worst = sorted(ran, key=lambda outcome: -outcome.gap.gap)[:_WORST]
     lines = [
         f"{points:,} points drawn, {len(ran):,} mappings run.",
         "",
@@ -41,9 +41,9 @@ def summary(points: int, outcomes: Sequence[Outcome]) -> str:
         "",
         "The widest ten:",
         "",
-        markdown(_head(ran), [_line(one) for one in worst]),
+        markdown(_head(ran), [_line(outcome) for outcome in worst]),
     ]
-    wide = [one for one in ran if one.gap.gap > WIDE]
+    wide = [outcome for outcome in ran if outcome.gap.gap > WIDE]
     if wide:
         lines += ["", _reasons(wide)]
     return "\n".join(lines)
@@ -94,8 +94,8 @@ def check(draw: Draw, count: int | None, processes: int | None, *, write: bool) 
     """Measure a draw, write: 1 if anything is wrong."""
     points = draw.points(count or draw.count)
     kept = PART / f"{draw.name}-{fingerprint()}"
-    found = measure_all(draw.measure, points, draw.name, processes, kept)
-    outcomes = [outcome for each in found for outcome in each]
+    drawn_outcomes = measure_all(draw.measure, points, draw.name, processes, kept)
+    outcomes = [outcome for each in drawn_outcomes for outcome in each]
     text = summary(len(points), outcomes)
     print(f"{draw.name}\n\n{text}\n")
     if write or count in (None, draw.count):

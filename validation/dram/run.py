@@ -101,7 +101,9 @@ def throughput_figures(
     named = [("all", e) for e in error]
     for point, e in zip(points, error, strict=True):
         named += [(point.group, e), (point.config, e), (f"{point.group}: {point.kind}", e)]
-    named += [(_OTHER, one.efficiency / p.efficiency - 1) for p, one in others]
+    named += [
+        (_OTHER, measured_point.efficiency / p.efficiency - 1) for p, measured_point in others
+    ]
     absolute = np.abs(error)
     good = np.median(absolute) <= MEDIAN and np.quantile(absolute, 0.9) <= NINE_TENTHS
     return "\n".join(summary(named, ["all", *GROUPS, _OTHER, *CONFIGS])), bool(good)
@@ -124,12 +126,12 @@ def latency_figures(
         named.append((f"under load, {point.group}", measurement.latency_ns / point.latency_ns - 1))
     idle = {part: idle_latencies(PARTS[part]) for part in {part for part, _ in CONFIGS.values()}}
     for row in read("idle_latency.csv"):
-        here = idle[CONFIGS[row["config"]][0]].get(row["kind"])
-        if here is not None:
+        latency = idle[CONFIGS[row["config"]][0]].get(row["kind"])
+        if latency is not None:
             reference = float(row["mean_ns"])
             kind = (row["simulator"], row["config"], f"idle {row['kind']}", "", "", "")
-            rows.append((*kind, reference, round(here, 1)))
-            named.append((f"idle {row['kind']}", here / reference - 1))
+            rows.append((*kind, reference, round(latency, 1)))
+            named.append((f"idle {row['kind']}", latency / reference - 1))
     return "\n".join(summary(named, [])), rows
 
 
@@ -147,11 +149,11 @@ def tile_figures() -> tuple[str, list[Row]]:
         table = "bgil" if mapping in ("bgil", "lowil") else "rbc"
         latency = 1 + part.rp / 2 + part.rcd_read + part.read_latency
         clocks = tile_clocks(part, table, tile, 1, 0) + latency + part.rfc**2 / part.refi / 2
-        here, reference = float(clocks * float(row["tck_ns"])), float(row["mean_ns"])
+        ours, reference = float(clocks * float(row["tck_ns"])), float(row["mean_ns"])
         rows.append(
-            (row["simulator"], row["config"], size, row["rows"], pitch, reference, round(here, 1))
+            (row["simulator"], row["config"], size, row["rows"], pitch, reference, round(ours, 1))
         )
-        named.append((row["config"], here / reference - 1))
+        named.append((row["config"], ours / reference - 1))
     return "\n".join(summary(named, list(CONFIGS))), rows
 
 
@@ -187,16 +189,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N")
     asked = parser.parse_args(arguments)
     points, under_load = list(throughputs())[:: asked.every], list(loads())[:: asked.every]
-    found = measured(points, asked.processes, "throughputs")
+    measurements = measured(points, asked.processes, "throughputs")
     foreign = [point for point in points if point.controller != "banks"]
     others = measured(foreign, asked.processes, "other controller", run_with_banks)
     late = measured(under_load, asked.processes, "latencies")
-    text, good = throughput_figures(points, found, list(zip(foreign, others, strict=True)))
+    text, good = throughput_figures(points, measurements, list(zip(foreign, others, strict=True)))
     latencies, latency_rows = latency_figures(under_load, late)
     tiles, tile_rows = tile_figures()
     print(text, latencies, tiles, sep="\n\n")
     if asked.every == 1:
-        _write_all(points, found, latency_rows, tile_rows)
+        _write_all(points, measurements, latency_rows, tile_rows)
         for name, table in (("throughput", text), ("latency", latencies), ("tiles", tiles)):
             write_figures(name, table, HERE / "README.md")
     return 0 if good else 1
@@ -211,13 +213,13 @@ def _write_all(
     rows: list[Row] = []
     for point, measurement in zip(points, measurements, strict=True):
         p = point.pattern
-        here = "" if measurement.latency_ns is None else round(measurement.latency_ns, 1)
+        latency_ns = "" if measurement.latency_ns is None else round(measurement.latency_ns, 1)
         there = "" if point.latency_ns is None else point.latency_ns
         rows.append(
             (point.simulator, point.config, point.group, p.kind, p.chunk, p.row, p.pitch,
              p.tile_rows, round(p.write_fraction, 3), p.reads_in_flight or "", int(p.waits),
              int(p.apart), int(point.refresh), point.efficiency, round(measurement.efficiency, 4),
-             there, here)
+             there, latency_ns)
         )  # fmt: skip
     head = (
         "simulator", "config", "group", "pattern", "chunk", "row", "pitch", "tile_rows",

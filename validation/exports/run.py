@@ -79,13 +79,15 @@ def chrome(part: Excerpt, folder: Path) -> str:
     from validation.exports.chrome_tracing import imported  # noqa: PLC0415 - an extra
 
     file = _export(part, folder, "perfetto")
-    found = imported(file)
-    slices, warnings = found["slices"], found["warnings"]
+    imported_trace = imported(file)
+    slices, warnings = imported_trace["slices"], imported_trace["warnings"]
     if warnings or not all(row["side_by_side"] for row in slices):
         raise SystemExit(f"{file.name}: slices are not side by side, or {warnings}")
     events = [_event(row["lane"], row["start"], row["cycles"], row["args"]) for row in slices]
-    arrows = [tuple(arrow) for arrow in found["arrows"]]
-    counters = {name: [*map(tuple, samples)] for name, samples in found["counters"].items()}
+    arrows = [tuple(arrow) for arrow in imported_trace["arrows"]]
+    counters = {
+        name: [*map(tuple, samples)] for name, samples in imported_trace["counters"].items()
+    }
     return f"chrome://tracing: {_compare(part, file, events, arrows, counters)}"
 
 
@@ -137,9 +139,9 @@ def _arrows(
     ends = [entry for entry in entries if entry["ph"] in ("s", "f")]
     for pair in zip(ends[::2], ends[1::2], strict=True):
         (giver, left), (waiter, reached) = (
-            (lane, starts[lane][bisect(starts[lane], one["ts"]) - 1])
-            for one in pair
-            for lane in [lanes[one["tid"]]]
+            (lane, starts[lane][bisect(starts[lane], end["ts"]) - 1])
+            for end in pair
+            for lane in [lanes[end["tid"]]]
         )
         yield giver, left, waiter, reached
 

@@ -45,7 +45,7 @@ def _hold(cells: Sequence[Row]) -> str:
 
 
 def _baseline(cells: Sequence[Row]) -> str:
-    edge, cloud = (_gains(_of(cells, one), "best", "flex-2") for one in ("edge", "cloud"))
+    edge, cloud = (_gains(_of(cells, platform), "best", "flex-2") for platform in ("edge", "cloud"))
     tiled = replace(paper.CALIBRATED, spilled=0)
     other = read(HERE / "clock.csv")
     slow = {
@@ -118,8 +118,10 @@ def _online(cells: Sequence[Row]) -> str:
 
 def _energy(cells: Sequence[Row]) -> str:
     def ratios(base: str, platform: str) -> str:
-        found = [one["best_energy_uj"] / one[f"{base}_energy_uj"] for one in _of(cells, platform)]
-        return f"{geometric_mean(found):.2f}"
+        ratios = [
+            cell["best_energy_uj"] / cell[f"{base}_energy_uj"] for cell in _of(cells, platform)
+        ]
+        return f"{geometric_mean(ratios):.2f}"
 
     return (
         "**Energy follows bytes, not time.** Best over flex, whole blocks, on average: "

@@ -146,14 +146,14 @@ def block(
         "flat": 0.0,
     }[dataflow]
     logits = passes / 2 * model.heads * length**2 + 2 * length * hidden
-    found = {}
+    works = {}
     for name, matrices, streams in (("proj", 4, 8), ("ff", 8, 8)):
         fc = matrices * length * hidden**2
         elements = streams * length * hidden + matrices * hidden**2 / BATCH + fc_again * fc
-        found[name] = Work(fc, width * elements)
-    found["L"] = Work(macs, width * (logits + again * macs))
-    found["A"] = Work(macs, width * (logits + again * macs), used)
-    return found
+        works[name] = Work(fc, width * elements)
+    works["L"] = Work(macs, width * (logits + again * macs))
+    works["A"] = Work(macs, width * (logits + again * macs), used)
+    return works
 
 
 def seconds(work: Mapping[str, Work], platform: Platform, given: Assumptions = CALIBRATED) -> float:
@@ -283,11 +283,11 @@ def bandwidth_for(
 
     Infinite where the array can't be used that well at any bandwidth.
     """
-    found = 0.0
+    bandwidth = 0.0
     for name in ("L", "A"):
         work = block(platform, model, length, dataflow, assumptions)[name]
         if work.used < target:
             return inf
         allowed = work.macs / (platform.side**2 * assumptions.clock_hz) / target
-        found = max(found, work.dram_bytes / allowed)
-    return found
+        bandwidth = max(bandwidth, work.dram_bytes / allowed)
+    return bandwidth

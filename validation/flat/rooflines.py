@@ -47,7 +47,7 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
     """Run operators on the chip; what is between them moves only if the machine moves it."""
     work = whole.select_operators(names)
     made = {operator.output.tensor for operator in work.operators}
-    read = {given.tensor for operator in work.operators for given in operator.inputs}
+    read = {operand.tensor for operator in work.operators for operand in operator.inputs}
     outside = [name for name in work.tensors if not (name in made and name in read)]
     least = sum(work.tensor_bytes(name) for name in outside)
     chip = load_accelerator(CHIP)
@@ -71,7 +71,7 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
 def draw_roof(axes: Axes, kinds: Mapping[str, Sequence[Row]], title: str) -> None:
     """Draw the roof, and operators as the machine runs them (filled) below where they might be."""
     span = [16, ridge(), 2048]
-    axes.plot(span, [attainable(one) / peak()[0] for one in span], color="black")
+    axes.plot(span, [attainable(intensity) / peak()[0] for intensity in span], color="black")
     for at, (label, kind) in enumerate(kinds.items()):
         colour, mark = SERIES_COLOURS[at], SERIES_MARKERS[at]
         xs = [row["intensity"] for row in kind]

@@ -22,14 +22,14 @@ def draw_machine(rows: Sequence[Row], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(5.6, 5.0), layout="constrained")
     for dataflow in DATAFLOWS:
         for bandwidth, marker in _BANDWIDTHS.items():
-            some = [
+            selected = [
                 row
                 for row in rows
                 if row["dataflow"] == dataflow and row["noc_bandwidth"] == bandwidth
             ]
             axes.scatter(
-                [row["machine_cycles"] for row in some],
-                [row["analysis_cycles"] for row in some],
+                [row["machine_cycles"] for row in selected],
+                [row["analysis_cycles"] for row in selected],
                 s=9,
                 marker=marker,
                 facecolor="none",
@@ -77,9 +77,9 @@ def draw_fig_10(rows: Sequence[Row], path: Path) -> None:
     }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         for at, dataflow in enumerate(COLOURS):
-            some = {row[column]: row[name] for row in rows if row["dataflow"] == dataflow}
+            bars = {row[column]: row[name] for row in rows if row["dataflow"] == dataflow}
             places = [place + 0.14 * at for place in range(len(groups))]
-            values = [some[group] for group in groups]
+            values = [bars[group] for group in groups]
             axes.bar(places, values, 0.13, color=COLOURS[dataflow], label=dataflow)
         axes.set(yscale="log", ylabel=label)
         bare(axes)
@@ -163,22 +163,22 @@ def draw_fig_13(rows: Sequence[Row], best: Sequence[Row], path: Path) -> None:
     figure, panels = plt.subplots(2, 4, figsize=(9.6, 4.8), layout="constrained")
     shown = None
     for column, (layer, name) in enumerate(cases):
-        some = [r for r in rows if r["layer"] == layer and r["dataflow"].startswith(name)]
+        selected = [r for r in rows if r["layer"] == layer and r["dataflow"].startswith(name)]
         marks = [r for r in best if r["layer"] == layer and r["dataflow"].startswith(name)]
         for row, (over, label) in enumerate((("area", "area, mm2"), ("buffer", "buffers, KB"))):
             axes = panels[row][column]
             shown = axes.scatter(
-                [_over(row, over) for row in some],
-                [row["throughput"] for row in some],
+                [_over(row, over) for row in selected],
+                [row["throughput"] for row in selected],
                 s=3,
-                c=[row["pes"] for row in some],
+                c=[row["pes"] for row in selected],
                 cmap="viridis",
                 vmin=0,
                 vmax=200,
             )
             for objective, marker in (("throughput", "*"), ("energy", "x")):
-                found = _best(marks, objective)
-                at = _over(found, over), found["throughput"]
+                best_marks = _best(marks, objective)
+                at = _over(best_marks, over), best_marks["throughput"]
                 axes.plot(*at, marker, color="red", markersize=9, markerfacecolor="none")
             axes.set(xlabel=label)
             if column == 0:

@@ -75,18 +75,20 @@ def evaluated(path: Path, dims: Mapping[str, int]) -> Seen:
     model, numbers, inputs = onnx.load(str(path)), np.random.default_rng(0), {}
     kinds: list[tuple[type, str]] = [(Conv, "Conv"), (Gemm_7, "Gemm"), (MatMul, "MatMul")]
     evaluator = ReferenceEvaluator(model, new_ops=[_recording(*kind, seen) for kind in kinds])
-    constants = {one.name for one in model.graph.initializer}
-    for given in model.graph.input:
-        if given.name in constants:
+    constants = {constant.name for constant in model.graph.initializer}
+    for model_input in model.graph.input:
+        if model_input.name in constants:
             continue
-        kind = given.type.tensor_type
+        kind = model_input.type.tensor_type
         shape = [
-            dims.get(f"{given.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
+            dims.get(f"{model_input.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
             for at, dim in enumerate(kind.shape.dim)
         ]
         number = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         values = numbers.normal(size=shape)
-        inputs[given.name] = np.full(shape, 16_000 if given.name == "sr" else values).astype(number)
+        inputs[model_input.name] = np.full(
+            shape, 16_000 if model_input.name == "sr" else values
+        ).astype(number)
     evaluator.run(None, inputs)
     return seen
 
@@ -110,14 +112,14 @@ def compared(einsum: Einsum, of: Workload, node: tuple[list[Array], Array, dict[
     limit = _CLOSE * float(np.abs(expected).max())
     least = float("inf")
     values = [_padded(x, how) if is_conv else x, weights]
-    shapes = [given.shape(einsum.ranks) for given in einsum.inputs]
+    shapes = [operand.shape(einsum.ranks) for operand in einsum.inputs]
     ways = [
         list(_blocks(value, shape, is_conv)) for value, shape in zip(values, shapes, strict=True)
     ]
     for blocks in product(*ways):
-        found = _made(einsum, of, blocks)
-        for block in _blocks(expected, found.shape, is_conv):
-            least = min(least, float(np.abs(found - block).max()))
+        computed = _made(einsum, of, blocks)
+        for block in _blocks(expected, computed.shape, is_conv):
+            least = min(least, float(np.abs(computed - block).max()))
     return "" if least <= limit else f"{least:.3g} off, at most {limit:.3g}"
 
 
@@ -137,10 +139,10 @@ def _blocks(value: Array, shape: Sequence[int], is_conv: bool) -> Iterator[Array
     value = value.reshape([n for n in value.shape if n > 1] or [1]).astype(np.float64)
     if math.prod(shape) == value.size:
         yield value.reshape(shape)
-        for one in () if is_conv else permutations(range(value.ndim)):
-            yield value.transpose(one).reshape(shape)
-        for one in () if is_conv else permutations(range(len(shape))):
-            yield value.reshape([shape[at] for at in one]).transpose(np.argsort(one))
+        for order in () if is_conv else permutations(range(value.ndim)):
+            yield value.transpose(order).reshape(shape)
+        for order in () if is_conv else permutations(range(len(shape))):
+            yield value.reshape([shape[at] for at in order]).transpose(np.argsort(order))
         return
     most = [n for n in shape if n > 1]
     if is_conv and len(most) == value.ndim:
@@ -161,7 +163,7 @@ def tensors_near_one(of: Workload) -> dict[str, Array]:
             if isinstance(operator, Einsum)
             else vector_values(operator, tensors)
         )
-        names = [given.tensor for given in operator.inputs]
+        names = [operand.tensor for operand in operator.inputs]
         weight = next((name for name in names if of.tensors[name].kind == "weight"), None)
         most = float(np.abs(values).max())
         if is_einsum and weight is not None and most:
@@ -211,7 +213,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     options = QUICK if asked.quick else Options()
-    found = []
+    results = []
     for name, dims in SMALL.items():
         package, _, inside = name.partition("/")
         spec = find_spec(package)
@@ -219,11 +221,11 @@ def main() -> None:
             print(f"{name}: package {package} is not installed")
         elif asked.models in name:
             for row in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
-                found.append(row)
+                results.append(row)
                 print(row, flush=True)
-    if len({one["model"] for one in found}) == len(SMALL):
-        write("values.csv", FIELDS, found)
-    assert not any(one["wrong"] for one in found)
+    if len({result["model"] for result in results}) == len(SMALL):
+        write("values.csv", FIELDS, results)
+    assert not any(result["wrong"] for result in results)
 
 
 if __name__ == "__main__":

@@ -57,14 +57,14 @@ def confirm_all(
     by_point = dict(zip(every, runs, strict=True))
     rows: list[Row] = []
     for name, many in points.items():
-        here = [by_point[point] for point in many]
+        confirmed = [by_point[point] for point in many]
         rows.append(
             {
                 "figure": name,
-                "winners": len(here),
-                "equal": sum(not one.wrong for one in here),
-                "cycles": sum(one.cycles for one in here),
-                "events": sum(one.events for one in here),
+                "winners": len(confirmed),
+                "equal": sum(not outcome.wrong for outcome in confirmed),
+                "cycles": sum(outcome.cycles for outcome in confirmed),
+                "events": sum(outcome.events for outcome in confirmed),
             }
         )
     return rows, [run.wrong for run in runs if run.wrong]

@@ -64,7 +64,7 @@ def target(
     operands = (*einsum.inputs, einsum.output)
     return MappingTarget(
         einsum=einsum,
-        tensors={one.tensor: Tensor(one.tensor, _WORD) for one in operands},
+        tensors={operand.tensor: Tensor(operand.tensor, _WORD) for operand in operands},
         accelerator=accelerator,
         strategy=strategy,
         dataflow=constraints,

@@ -113,12 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(FOLDER, ignore_errors=True)
     sweeps, layers = full_sweeps(), figures_10_to_12()
     as_there = {name: as_the_paper(layer) for name, layer in layers.items()}
-    every = [*(one for many in sweeps.values() for one in many), *as_there.values()]
+    every = [*(comparison for many in sweeps.values() for comparison in many), *as_there.values()]
     # The longest last: that is what starts first.
     count = search_all([*every, *layers.values()], options.jobs)
     print(f"{count} layers searched, or found in {FOLDER}")
     tables = {name: rows_of(name, layer) for name, layer in layers.items()}
-    sampled = {name: rows_of(name, one) for name, one in as_there.items()}
+    sampled = {name: rows_of(name, comparison) for name, comparison in as_there.items()}
     swept = over_arrays(sweeps)
     figures = {name: [layer] for name, layer in layers.items()} | {
         f"fig_13_14 {name}": many for name, many in sweeps.items()

@@ -55,10 +55,10 @@ def work(mapped: NestResult) -> list[Work]:
     (rank,) = (name for name, size in einsum.ranks.items() if size > 1)
     works: list[Work] = []
     cycle = 0
-    for start, one in _computes(program(mapped).body, rank, 0):
-        size = dict(zip(one.ranks, one.shape, strict=True))[rank]
-        assert isinstance(one.on, Steps)
-        steps = one.on.steps
+    for start, command in _computes(program(mapped).body, rank, 0):
+        size = dict(zip(command.ranks, command.shape, strict=True))[rank]
+        assert isinstance(command.on, Steps)
+        steps = command.on.steps
         works += [Work(cycle + at % steps, at // steps, start + at) for at in range(size)]
         cycle += steps
     return works

@@ -267,14 +267,14 @@ def attention_cycles(
     that many heads don't fit, fewer; where one doesn't, its keys and values wait for those before.
     """
 
-    def too_large(some: int, slots: int) -> bool:
+    def too_large(heads_at_once: int, slots: int) -> bool:
         streamed = 2 * 2 * rows * width + 2 * slots * keys * width
-        return _too_large(on, 2 * some * (streamed + 2 * rows * keys))
+        return _too_large(on, 2 * heads_at_once * (streamed + 2 * rows * keys))
 
-    some, slots = min(heads, HEADS_AT_ONCE), 2
-    while some > 1 and too_large(some, slots):
-        some //= 2
-    if too_large(some, slots):
+    heads_at_once, slots = min(heads, HEADS_AT_ONCE), 2
+    while heads_at_once > 1 and too_large(heads_at_once, slots):
+        heads_at_once //= 2
+    if too_large(heads_at_once, slots):
         slots = 1
     workload = _attention(heads, rows, keys, width, "cache" if on_chip else "input")
     names = tuple(operator.name for operator in workload.operators)
@@ -285,7 +285,7 @@ def attention_cycles(
     )
     streamed = {"Q": 2, "K": slots, "V": slots, "O": 2}
     keeps = *(Keep(name, BUFFER, n) for name, n in streamed.items()), _keep("S"), _keep("P")
-    loops = (Loop("b", some),) if heads > some else ()
+    loops = (Loop("b", heads_at_once),) if heads > heads_at_once else ()
     group = Group(
         operators=names,
         tree=(*loops, *keeps, Fork(leaves)),
@@ -317,8 +317,8 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
     """
     names = [f"x{at}" for at in range(passes)]
     operators = [
-        _cast(f"pass{at}", {"e": elements}, given, made)
-        for at, (given, made) in enumerate(pairwise(names))
+        _cast(f"pass{at}", {"e": elements}, before, made)
+        for at, (before, made) in enumerate(pairwise(names))
     ]
     last = (names[-1], "other") if reads > 1 else (names[-1],)
     kind = "residual" if reads > 1 else "scale"

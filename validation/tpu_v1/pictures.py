@@ -66,8 +66,10 @@ def draw_sensitivity(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     scales = [float(scale) for scale in SCALES]
     for program, axes in zip(PROGRAMS, panels.flat, strict=True):
         for resource, colour in zip(RESOURCES, _COLOURS, strict=True):
-            mine = [r for r in rows if (r["program"], r["resource"]) == (program, resource)]
-            speeds = [float(str(row["speed"])) for row in mine]
+            resource_rows = [
+                r for r in rows if (r["program"], r["resource"]) == (program, resource)
+            ]
+            speeds = [float(str(row["speed"])) for row in resource_rows]
             dashed = "--" if "accumulators" in resource else "-"
             axes.plot(scales, speeds, dashed, marker="o", ms=3, color=colour, label=resource)
         axes.set_xscale("log", base=2)
