@@ -75,7 +75,7 @@ def _mapped(of: Workload, seed: int, dataflow: str) -> Mapped:
     accounts: list[SearchAccount] = []
     on = load_accelerator("edge")
     try:
-        mapping = schedule_workload(of, on, dataflow, told=accounts.append)
+        mapping = schedule_workload(of, on, dataflow, record=accounts.append)
         result = simulate(of, on, mapping)
         check(of, mapping, result.program)
     except SimaccelError as error:

@@ -1,10 +1,10 @@
 """Values of the models' convolutions and products: the import and its mappings against onnx.
 
-``python -m validation.onnx.values [--dataflows flat best] [--models PART]``: each model on random
-values, of a reduced size. Of each Conv, MatMul and Gemm the operator of the same name gets what
-onnx's reference evaluator gave that node, in the box that it reads, and has to make what the
-evaluator made of it, less the bias. Then the whole workload is mapped on `edge`, run, and its
-values compared. It writes `values.csv`.
+``python -m validation.onnx.values [--dataflows flat best] [--models PART]`` takes each model with
+reduced sizes and random values. The operator that was imported from a Conv, MatMul or Gemm gets the
+inputs that onnx's reference evaluator gave that node, in the part of them that it reads, and has to
+make what the evaluator made, less the bias. Then the whole workload is mapped on `edge`, run, and
+its values are compared. The script writes `values.csv`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CLOSE: Final = 1e-3
 """Of the largest value: the evaluator has 32-bit numbers, one model 16-bit ones."""
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Seen = dict[str, tuple[list[Array], Array, dict[str, Any]]]
-"""Of each node: what it got, what it made, and its attributes."""
+"""Inputs, output and attributes by node."""
 
 
 def _recording(base: type, kind: str, seen: Seen) -> type:

@@ -276,7 +276,7 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     files = ", ".join(dict.fromkeys(place.network.missing))
     known = f"without {files}, which can't be read" if files else "that is known"
     why = f"{unknown[0]} has no shape {known}" if unknown else ""
-    why = "channels stand last" if attribute_of(place.node, "channels_last", 0) else why
+    why = "channels are the last dimension" if attribute_of(place.node, "channels_last", 0) else why
     return why, None if kind in MULTIPLY else 0
 
 
