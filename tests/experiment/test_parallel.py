@@ -175,7 +175,7 @@ def test_a_cluster_that_exists_is_used() -> None:
         with connect_cluster(address) as other:
             other.digest = "of another simaccel"
             with pytest.raises(
-                Exception, match="runs another version of simaccel; install the same version there"
+                Exception, match="has another version of simaccel; install this one there"
             ):
                 list(other.run_each(abs, [1]))
         (worker,) = there.client.scheduler_info()["workers"]  # its address is none of a scheduler
