@@ -149,7 +149,19 @@ class _Importer:
                 self.building.notes += unread_attributes(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
+            self._note_sources(place, entries[at].how)
         return [entries[at] for at in sorted(entries)]
+
+    def _note_sources(self, place: NodePlace, how: str) -> None:
+        """Note where the elements come from that a node only moves, and go that it isn't taken."""
+        building, node = self.building, place.node
+        if how == "not taken":
+            for name in node.input:
+                if name in building.views:
+                    building.views[name].root.keep(leaves=True)
+        elif how == "harmless":
+            moved = [name for name in node.input if name not in self.network.values]
+            building.note_moved(node.output, moved if node.op_type == "Concat" else moved[:1])
 
     def _place(self, at: int) -> NodePlace:
         return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
