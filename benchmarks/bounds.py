@@ -51,8 +51,8 @@ def points() -> list[Point]:
         },
     ]
     return [
-        {"repeats": 3, "imperfect": False, "theirs": "", "seq_len": 512, **one}
-        for one in (*single, *chains)
+        {"repeats": 3, "imperfect": False, "theirs": "", "seq_len": 512, **point}
+        for point in (*single, *chains)
     ]
 
 

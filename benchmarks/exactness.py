@@ -28,17 +28,19 @@ def compare(point: Point) -> Row:
     accelerator = load_accelerator(point["hw"])
     workload = build("bert", batch=point["batch"], seq_len=point["seq_len"], scope="block")
     mapping = make_mapping(workload, accelerator, point["dataflow"])
-    found: dict[bool, tuple[dict[str, Any], float]] = {}
+    results: dict[bool, tuple[dict[str, Any], float]] = {}
     for fast in (True, False):
         started = time.process_time()
         result = simulate(workload, accelerator, mapping, fast_forward=fast)
-        found[fast] = result_json(result), time.process_time() - started
-    (skipped, fast_seconds), (full, full_seconds) = found[True], found[False]
-    one, other = figures(full), figures(skipped)
+        results[fast] = result_json(result), time.process_time() - started
+    (skipped, fast_seconds), (full, full_seconds) = results[True], results[False]
+    full_figures, other = figures(full), figures(skipped)
     return point | {
         "cycles": full["cycles"],
-        "figures": len(one),
-        "different": sorted(name for name in one | other if one.get(name) != other.get(name)),
+        "figures": len(full_figures),
+        "different": sorted(
+            name for name in full_figures | other if full_figures.get(name) != other.get(name)
+        ),
         "events": full["events"],
         "events_fast": skipped["events"],
         "cpu_seconds": full_seconds,
@@ -48,7 +50,7 @@ def compare(point: Point) -> Row:
 
 def figures(document: dict[str, Any]) -> dict[str, object]:
     """Give every figure by its path, but events and wall time."""
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
 
     def walk(path: str, value: object) -> None:
         if isinstance(value, dict | list):
@@ -56,11 +58,11 @@ def figures(document: dict[str, Any]) -> dict[str, object]:
             for key, item in items:
                 walk(f"{path}.{key}", item)
         else:
-            found[path] = value
+            fields[path] = value
 
     kept = {k: v for k, v in document.items() if k not in ("events", "wall_seconds")}
     walk("", kept)
-    return found
+    return fields
 
 
 def report(rows: list[Row]) -> str:

@@ -67,8 +67,8 @@ def _designs(team: TaskWorkers, point: Point) -> Row:
     name, values, log = read_axis(
         "--axis", f"dram-latency=1:{point['count']}:+1", PARAMETERS.get, [], point["count"]
     )
-    settings = [AxisSetting(one[0], str(one[0]), dict(zip(name.fields, one, strict=True)))
-                for one in values]  # fmt: skip
+    settings = [AxisSetting(value[0], str(value[0]), dict(zip(name.fields, value, strict=True)))
+                for value in values]  # fmt: skip
     axis = DesignAxis("dram-latency", "latency", "latency", "accelerator", tuple(settings), log)
     space = DesignSpace(
         (load_accelerator("toy"),), (WeightedWorkload(gemm(m=9, k=7, n=5)),), (axis,), ("naive",)

@@ -37,7 +37,7 @@ def search_and_record(point: Point) -> Row:
         mapping = make_mapping(workload, accelerator, point["dataflow"])
     except NothingFitsError as error:
         return point | {"nothing_fits": str(error)}
-    found = {
+    fields = {
         "search_cpu_seconds": time.process_time() - cpu,
         "search_wall_seconds": time.perf_counter() - wall,
     }
@@ -45,12 +45,12 @@ def search_and_record(point: Point) -> Row:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.h5"
         result = record(path, workload, accelerator, mapping)
-        found["run_cpu_seconds"] = time.process_time() - cpu
-        found["run_wall_seconds"] = time.perf_counter() - wall
+        fields["run_cpu_seconds"] = time.process_time() - cpu
+        fields["run_wall_seconds"] = time.perf_counter() - wall
         trace_bytes = path.stat().st_size
     return (
         point
-        | found
+        | fields
         | {
             "cycles": result.run.cycles,
             "macs": result.run.macs,

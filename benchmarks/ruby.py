@@ -72,9 +72,9 @@ def rate(point: Point) -> Row:
     seconds = []
     for _ in range(REPEATS):
         started = time.process_time()
-        found = map_einsum(goal, effort).found
+        searched = map_einsum(goal, effort).found
         seconds.append(time.process_time() - started)
-    return {"mappings": found.gone, "valid": found.valid, "cpu_seconds": median(seconds)}
+    return {"mappings": searched.gone, "valid": searched.valid, "cpu_seconds": median(seconds)}
 
 
 def race(point: Point) -> Row:
@@ -84,11 +84,11 @@ def race(point: Point) -> Row:
     case = next(case for case in (*toys(), *layers()) if case.timeloop == same)
     theirs = results()[name]
     objective: Objective = "cycles" if theirs["metric"] == _DELAY else "edp"
-    found = in_our_model(case.goal, theirs["mapping"])
+    judged = in_our_model(case.goal, theirs["mapping"])
     nothing = np.zeros(1, dtype=np.int64)
     costs = Costs(
-        cycles=np.array([found.cycles]),
-        energy_pj=np.array([found.energy_pj]),
+        cycles=np.array([judged.cycles]),
+        energy_pj=np.array([judged.energy_pj]),
         dram_bytes=nothing,
         buffer_bytes=nothing,
     )

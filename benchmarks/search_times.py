@@ -157,8 +157,8 @@ def report(rows: list[Row]) -> str:
     lines += [_line(KINDS[kind], [row for row in ran if row["kind"] == kind]) for kind in kinds]
     flows = dict.fromkeys(row["dataflow"] for row in ran if row["kind"] == "bert")
     for flow in flows:
-        some = [row for row in ran if row["kind"] == "bert" and row["dataflow"] == flow]
-        lines.append(_line(f"BERT block, {flow}", some))
+        flow_rows = [row for row in ran if row["kind"] == "bert" and row["dataflow"] == flow]
+        lines.append(_line(f"BERT block, {flow}", flow_rows))
     worst = sorted(ran, key=lambda row: -row["cpu_seconds"])[:_WORST]
     most = [[f"{row['cpu_seconds']:.2f}", name_of(row)] for row in worst]
     aims = ", ".join(f"{name} {seconds:g}" for name, seconds in AIMS.items())

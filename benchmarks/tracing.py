@@ -95,7 +95,7 @@ def record_both(point: Point) -> Row:
             traced.append(time.process_time() - started)
         row |= {"events": run.events, "traced_events": told.events, **_size(path)}
     seconds = {"cpu_seconds": bare, "traced_cpu_seconds": traced}
-    return row | {name: statistics.median(found) for name, found in seconds.items()}
+    return row | {name: statistics.median(second) for name, second in seconds.items()}
 
 
 def _size(path: Path) -> Row:
@@ -110,15 +110,18 @@ def look(point: Point) -> Row:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "run.h5"
         _record(path, point, workload, mapping)
-        found = {}
+        times = {}
         for name, options in LOOKS.items():
             cache = Path(folder) / "cache"
             if not name.endswith("again"):
                 rmtree(cache, ignore_errors=True)
             what = name.partition(",")[0]
-            files = [str(Path(folder) / one) if one.startswith("page") else one for one in options]
-            found[name] = _cost(("trace", what, str(path), *files), cache, name.endswith("again"))
-        return point | _size(path) | {"commands": found}
+            files = [
+                str(Path(folder) / option) if option.startswith("page") else option
+                for option in options
+            ]
+            times[name] = _cost(("trace", what, str(path), *files), cache, name.endswith("again"))
+        return point | _size(path) | {"commands": times}
 
 
 def start(point: Point) -> Row:

@@ -41,7 +41,7 @@ class MistakeError(SimaccelError):
     exit_code = 3
 
     def __str__(self) -> str:
-        return f"a mistake of simaccel, please report it: {super().__str__()}"
+        return f"an internal error, please report it: {super().__str__()}"
 
 
 class WorkerDiedError(SimaccelError):

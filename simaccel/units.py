@@ -87,17 +87,17 @@ UNITS: Final[Mapping[str, Unit]] = {
         NamedCause(
             "array", "MACs of the array", "the array", "#56B4E9", "", "background_memory_dump"
         ),
-        "folds and passes take no cycles; what they move stays",
+        "folds and passes take no cycles; their transfers stay",
     ),
     SFU: Unit(
         "compute",
         NamedCause("SFU", "SFU", "the SFU", "#F0E442", "..", "rail_response"),
-        "passes take no cycles; its port use stays",
+        "vector operators take no cycles; their use of ports stays",
     ),
     LINK: Unit(
         "movement",
         NamedCause("links", "links between chips", "the links", "#117733", "**", "rail_load"),
-        "messages between chips take no cycles; what they move stays",
+        "messages between chips take no cycles; their other transfers stay",
         ("chips", {"link_bytes_per_second": None, "latency_cycles": 0}),
     ),
 }
@@ -160,22 +160,22 @@ LIMITS: Final[Mapping[str, str]] = {
 
 FREED: Final[Mapping[str, tuple[str, str]]] = {
     "dram_bandwidth": ("DRAM bandwidth", "transfers take no cycles, their latency stays"),
-    "dram_latency": ("DRAM latency", "data arrive as soon as they are read"),
+    "dram_latency": ("DRAM latency", "data arrive as soon as the channel has read them"),
     "dram_banks": (
         "DRAM banks",
-        "rows, activates and refreshes cost nothing; bandwidth and latency stay",
+        "rows, activates and refreshes take no cycles; bandwidth and latency stay",
     ),
     "buffer_ports": ("buffer ports", "reads and writes of the buffer take no cycles"),
-    "noc": ("NoC", "pipes without limit of width and without latency"),
+    "noc": ("NoC", "pipes of unlimited width, without latency"),
     "core_noc": ("NoC of cores", "links between memories and cores take no cycles"),
     **{name: (unit.cause.label, unit.freed) for name, unit in UNITS.items() if unit.freed},
     LOADING: (
         "loading of the array",
         "operands shift into the array, and sums out of it, in no time",
     ),
-    "slots": ("slots", "{slots} slots a tile, whatever the buffer holds: no design"),
+    "slots": ("slots", "{slots} slots for each tile, whatever the capacity: not a real design"),
 }
-"""What can be freed in a run, as people read it, and what that means."""
+"""What can be freed in a run, as people read it, and meaning."""
 
 
 def cause_of(unit: str) -> Cause:

@@ -269,10 +269,10 @@ def branches_of(branch: Branch) -> Iterator[Entry | FamilyFork | FamilyPart | Do
                 yield from branches_of(inner)
 
 
-def tree_of(family: Family, sizes: Mapping[str, int] | None = None) -> Tree:
+def tree_of(family: Family) -> Tree:
     """Return the tree of a family of one, without loops that make one piece."""
     spreads = family.cut.spreads if family.cut else ()
-    return (*spreads, *_tree(family.branch, dict(sizes or family.space.sizes), family.held))
+    return (*spreads, *_tree(family.branch, dict(family.space.sizes), family.held))
 
 
 def _tree(branch: Branch, sizes: dict[str, int], held: Mapping[str, Ints]) -> Tree:

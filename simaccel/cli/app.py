@@ -194,6 +194,6 @@ def main() -> None:
     simaccel compare --hw edge --workload bert --seq-len 512,4096 --batch 64
 
     Exit codes: 0 success, 1 a worker process died or the output can't be written, 2 a mistake
-    in the input, 3 a mistake of simaccel or a deadlock, 4 a check failed, 130 interrupted.
+    in the input, 3 an internal error or a deadlock, 4 a check failed, 130 interrupted.
     `compare` succeeds if at least one run did.
     """  # noqa: D301 - click reads the backspace

@@ -26,30 +26,38 @@ ARRAY_UNITS = ("array",)
 
 @click.command(cls=Command)
 @click.option(
-    "--workload", "name", required=True, metavar="NAME|FILE", help="As for `simaccel run`."
+    "--workload",
+    "name",
+    required=True,
+    metavar="NAME|FILE",
+    help="Workload, as for `simaccel run`.",
 )
 @workload_options
-@click.option("--imperfect", is_flag=True, help="Every tile size, not only divisors of the ranks.")
+@click.option("--imperfect", is_flag=True, help="Also tile sizes that do not divide their ranks.")
 @click.option(
     "--uneven",
     is_flag=True,
-    help="Each tensor kept at its own depth, ranks cut twice (two factors only; windows included).",
+    help="Also keep each tensor at a loop depth of its own, and cut ranks twice "
+    "(only for products of two tensors, convolutions among them).",
 )
 @click.option(
-    "--bypass", is_flag=True, help="Tensors may bypass the buffer, with one access per MAC."
+    "--bypass",
+    is_flag=True,
+    help="Also let tensors bypass the buffer, with one DRAM access per MAC.",
 )
 @click.option("--unit", metavar="array", help="Only tiles that a systolic array can take.")
 @click.option(
     "--halo",
     default="exact",
     metavar="READING",
-    help=f"The elements that sliding windows load: {', '.join(HALOS)} (default exact).",
+    help="How elements that sliding windows share are counted: "
+    f"{', '.join(HALOS)} (default exact).",
 )
 @click.option(
     "--fuse",
     default=UNFUSED,
-    metavar="WHAT",
-    help=f"Operators that share loops: {', '.join(FUSIONS)} (default {UNFUSED}).",
+    metavar="HOW",
+    help=f"How operators are fused: {', '.join(FUSIONS)} (default {UNFUSED}).",
 )
 @click.option(
     "--buffer",
@@ -58,8 +66,8 @@ ARRAY_UNITS = ("array",)
 )
 @click.option("--hw", metavar="NAME|FILE", help="Also draw the performance of this accelerator.")
 @set_option
-@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - is the output.")
-@click.option("--plot", metavar="FILE", help="Draw the figures, as .png, .svg or .pdf.")
+@click.option("--csv", "table", metavar="FILE", help="Write the points as CSV; - prints it.")
+@click.option("--plot", metavar="FILE", help="Draw the figures (.png, .svg or .pdf).")
 @click.option("-o", "--output", metavar="FILE", help="Write the mapping for --buffer; - prints it.")
 @force_option
 @json_option
@@ -160,7 +168,7 @@ def _room(buffer: str | None, output: str | None) -> int | None:
     from simaccel.hardware.quantity import parse_quantity
 
     if buffer is None:
-        require_none([fault("-o", output, "a --buffer that it is for")] if output else [])
+        require_none([fault("-o", output, "together with --buffer")] if output else [])
         return None
     try:
         return parse_quantity(buffer, "B")
@@ -183,6 +191,6 @@ def _mapping_of(report: BoundReport) -> str:
         raise InputError([fault("--buffer", report.room, allowed)])
     mapping = report.found.mapping(chosen)
     if mapping is None:
-        allowed = "a buffer that all tensors use: what passes it by has no mapping"
+        allowed = "a buffer that all tensors use: tensors that bypass it have no mapping"
         raise InputError([Fault("command line", "--buffer", report.room, allowed)])
     return mapping_text(mapping)

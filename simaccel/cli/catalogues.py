@@ -90,7 +90,8 @@ def show_hw(name: str, overrides: tuple[str, ...], as_json: bool) -> None:
 def new_hw(name: str, output: str | None, force: bool) -> None:
     """Write the file of an accelerator of your own, with comments, to be changed.
 
-    Its sections are presets by name: other accelerators', topologies, nodes, DRAM parts.
+    Its sections name presets (of other accelerators, topologies, technology nodes, DRAM parts)
+    that you may replace by figures.
     """
     from simaccel.hardware.load import list_accelerators
     from simaccel.hardware.presets import template

@@ -14,7 +14,7 @@ from simaccel.cli.choices import EACH, EXHIBITS, FRONT_FIGURES, METRIC_NAMES, SW
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
 from simaccel.cli.faults import fault, gather, require_none, require_stdout_free
-from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
+from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -49,7 +49,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
     "--sweep",
     multiple=True,
     metavar="NAME=FROM:TO:STEP",
-    help="Vary one parameter as well: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
+    help="Also vary one parameter: buffer=64KiB:64MiB:x2, seq-len=512:4096:+512 or "
     f"array=16,32x64; one of {', '.join(SWEPT)}.",
 )
 @click.option(
@@ -72,7 +72,10 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
     help=f"For --exhibit bandwidth: the utilisation to reach (default {TARGET}).",
 )
 @click.option(
-    "--csv", "table", metavar="FILE", help="Write the rows to this file as CSV; - is the output."
+    "--csv",
+    "table",
+    metavar="FILE",
+    help="Write the rows to this file as CSV; - prints it.",
 )
 @click.option(
     "--each",
@@ -102,7 +105,7 @@ def _lost_row(task: ComparisonTask) -> ComparisonRow:
 @pipeline_options
 @dry_run_option
 @force_option
-@jobs_options(AT_A_TIME)
+@jobs_options(JOBS_HELP)
 @fast_forward_option
 @json_option
 @click.pass_context
@@ -251,13 +254,13 @@ def _require_together(
     """Refuse options that don't go together."""
     faults = []
     if pareto is not None and exhibit is not None:
-        faults.append(fault("--exhibit", exhibit, "nothing beside --pareto"))
+        faults.append(fault("--exhibit", exhibit, "nothing with --pareto"))
     if target is not None and exhibit != "bandwidth":
         faults.append(fault("--target", target, "nothing without --exhibit bandwidth"))
     if dry_run and (pareto is not None or exhibit == "bandwidth"):
-        faults.append(fault("--dry-run", "given", "nothing beside --pareto or --exhibit bandwidth"))
+        faults.append(fault("--dry-run", "given", "nothing with --pareto or --exhibit bandwidth"))
     if each is not None and (pareto is not None or exhibit is not None):
-        faults.append(fault("--each", each, "nothing beside --pareto or --exhibit"))
+        faults.append(fault("--each", each, "nothing with --pareto or --exhibit"))
     require_none(faults)
 
 
@@ -392,5 +395,5 @@ def _require_each(each: str | None, sweep_texts: tuple[str, ...]) -> None:
         return
     faults = [] if each in EACH else [fault("--each", each, suggest(each, EACH))]
     if sweep_texts:
-        faults.append(fault("--each", each, "nothing beside --sweep"))
+        faults.append(fault("--each", each, "nothing with --sweep"))
     require_none(faults)

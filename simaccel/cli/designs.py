@@ -257,7 +257,7 @@ def _objectives(ctx: click.Context) -> list[Objective]:
 
 def _require_no_others(ctx: click.Context) -> None:
     """Refuse options that have no part in such a space."""
-    allowed = f"nothing beside --axis {', '.join(DESIGN_AXES)}"
+    allowed = f"nothing with --axis {', '.join(DESIGN_AXES)}"
     require_none(
         fault(one.opts[0], "given", allowed)
         for one in ctx.command.params

@@ -143,7 +143,7 @@ def _hardware(options: dict[str, str | None]) -> DirectiveHardware:
     """Read the hardware: a name, a file, or figures."""
     name = options.pop("hw")
     if name is not None:
-        allowed = f"nothing beside --hw {name}, which says it"
+        allowed = f"nothing with --hw {name}, which sets it"
         require_none(
             fault(f"--{key.replace('_', '-')}", value, allowed)
             for key, value in options.items()

@@ -68,7 +68,7 @@ def show_part(name: str, as_json: bool) -> None:
 def show_measured(part: str, pattern: str | None, as_json: bool) -> None:
     """Show the throughput and the latency of access patterns on a part.
 
-    A memory controller that serves burst by burst has measured the figures.
+    The figures were measured with a model of a memory controller that serves single bursts.
     """
     from simaccel.hardware.dram.parts import measured_patterns
     from simaccel.report.dram import patterns_table

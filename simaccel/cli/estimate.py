@@ -8,7 +8,7 @@ import click
 
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import ExperimentOptions
-from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
+from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -18,7 +18,7 @@ from simaccel.cli.options import (
 )
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
-from simaccel.cli.search_report import SearchReport, told_options
+from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.files.targets import STDOUT
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def estimate(asked: ExperimentOptions, as_json: bool) -> None:
     metavar="FILE",
     help="File for the mapping; - prints it (default: print its tree).",
 )
-@jobs_options(OF_A_SEARCH)
-@told_options("Say how the search went, and of a mapspace what limits the best.")
+@jobs_options(SEARCH_JOBS_HELP)
+@report_options("Also print the course of the search, and what limits the best of a mapspace.")
 @dry_run_option
 @force_option
 @json_option
@@ -61,7 +61,7 @@ def map_workload(
     asked: ExperimentOptions,
     output: str | None,
     jobs: Jobs,
-    told: SearchReport,
+    report: SearchReport,
     dry_run: bool,
     force: bool,
     as_json: bool,
@@ -70,10 +70,10 @@ def map_workload(
 
     With --mapspace, and on spatial arrays, the best mapping of a mapspace is searched.
     """
-    files = OutputFiles({"-o": output, "--plot": told.plot}, force, asked.inputs())
-    told.require_shown({"--dry-run": dry_run})
-    asked.require_search(told.given_options())
-    files.require({"--json": as_json, "--explain": told.explain})
+    files = OutputFiles({"-o": output, "--plot": report.plot}, force, asked.inputs())
+    report.require_shown({"--dry-run": dry_run})
+    asked.require_search(report.given_options())
+    files.require({"--json": as_json, "--explain": report.explain})
     nests = _nest_inputs(asked) if asked.searches() and not dry_run else None
     read = asked.read() if nests is None else None
     from simaccel.cli.map_options import MapOptions, map_dataflow
@@ -84,7 +84,7 @@ def map_workload(
     text = mapping_text if output == STDOUT else tree_text
     wanted = MapOptions(
         files=files,
-        told=told,
+        report=report,
         as_json=as_json,
         text=text,
     )

@@ -51,7 +51,7 @@ def with_defaults(
 
     """
     if sweep and exhibit != "granularity":
-        allowed = "nothing beside --exhibit, but of granularity"
+        allowed = "nothing with --exhibit, except granularity"
         require_none([fault("--sweep", ", ".join(sweep), allowed)])
     if asked.dataflow is None and not asked.searches():
         asked = replace(asked, dataflow=DATAFLOWS[exhibit])
@@ -204,7 +204,7 @@ def show_bandwidths(
     heading = f"{title}: bandwidth for a utilisation of {wanted:.0%}"
     lines = [f"{need.row['dataflow']}: {need.problem}" for need in needed if need.problem]
     if any(row["bytes_per_second"] is None and row["utilisation"] for row in rows):
-        lines.append("-: no bandwidth is enough; the utilisation is that of the widest")
+        lines.append("-: no bandwidth is enough; the utilisation is that with the largest")
     _show("bandwidth", rows, heading, accelerator, files, lines, as_json=as_json)
     return needed[0].exit_code if all(need.problem for need in needed) else 0
 

@@ -215,7 +215,7 @@ class ExperimentOptions:
 
     def _read_description(self) -> Inputs:
         """Read a description and make the mapping that its dataflows say."""
-        refused = f"nothing with --dataflow {DIRECTIVES}, which decides it"
+        refused = f"nothing with --dataflow {DIRECTIVES}, which sets it"
         self.sought.refuse(refused)
         require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
         from simaccel.importers.workloads import is_described
@@ -250,7 +250,7 @@ class ExperimentOptions:
 
     def _refuse_dataflow(self, *, beside: bool) -> None:
         """Refuse dataflows where a mapspace is searched, unless they stand ``beside`` it."""
-        allowed = "nothing where a mapspace is searched (--mapspace, and on spatial arrays)"
+        allowed = "nothing if a mapspace is searched (--mapspace, and on spatial arrays)"
         given = {
             "--dataflow": None if beside else self.dataflow,
             "--pipeline": self.pipeline or None,
@@ -263,7 +263,7 @@ class ExperimentOptions:
         """Refuse options that a mapping has decided already."""
         if self.mapping is None:
             return
-        allowed = "nothing beside --mapping, which decides it"
+        allowed = "nothing with --mapping, which sets it"
         given = {"--dataflow": self.dataflow, "--pipeline": self.pipeline or None}
         require_none(fault(o, v, allowed) for o, v in given.items() if v is not None)
         self.sought.refuse(allowed)
@@ -273,7 +273,7 @@ def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
     """Refuse options of a search, where none of the dataflows searches."""
     if any(name in SEARCHING or name not in DATAFLOWS for name in names):
         return
-    allowed = f"nothing with --dataflow {','.join(names)}, which searches nothing; these do: "
+    allowed = f"nothing with --dataflow {','.join(names)}, which searches nothing; these search: "
     allowed += ", ".join(SEARCHING)
     require_none(fault(option, value, allowed) for option, value in given.items())
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @experiment_options
 @mapping_option
-@click.option("-o", "output", metavar="FILE", help="Write an HTML page; - is the output.")
+@click.option("-o", "output", metavar="FILE", help="Write an HTML page; - prints it.")
 @force_option
 @fast_forward_option
 @click.option(

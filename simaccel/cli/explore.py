@@ -18,7 +18,7 @@ from simaccel.cli.choices import DIRECTIVES, EXPLORED, PRICES, STRATEGIES
 from simaccel.cli.command import Command
 from simaccel.cli.experiment_options import dataflow_names
 from simaccel.cli.faults import fault, gather, require_none
-from simaccel.cli.jobs import AT_A_TIME, Jobs, jobs_options
+from simaccel.cli.jobs import JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
     force_option,
@@ -227,7 +227,7 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     for one in axes:
         for name in one.settings[0].fields:
             if name in seen:
-                faults.append(fault("--axis", one.name, f"nothing beside {seen[name]}: {name}"))
+                faults.append(fault("--axis", one.name, f"nothing with {seen[name]}: {name}"))
             seen[name] = f"--axis {one.name}"
     require_none(faults)
 
@@ -268,7 +268,7 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     "--pipeline", is_flag=True, help="Overlap softmax of one row block with L of the next."
 )
 @_search_options
-@click.option("--sample", type=click.IntRange(min=1), help="Explore a sample of this many designs.")
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="Explore N drawn designs.")
 @click.option(
     "--draw",
     "how",
@@ -290,17 +290,17 @@ def _require_once(axes: Sequence[DesignAxis], dataflows: Sequence[str]) -> None:
     "--prices",
     type=click.Choice(PRICES),
     default=PRICES[0],
-    help="For --axis pes, noc-bandwidth, l1, l2: area and power of MAESTRO's parts.",
+    help="For --axis pes, noc-bandwidth, l1, l2: prices of MAESTRO's tool or of its paper.",
 )
 @click.option(
     "--store", metavar="DIR", help="Keep results in this folder, and do not run them again."
 )
-@jobs_options(AT_A_TIME)
+@jobs_options(JOBS_HELP)
 @dry_run_option
-@click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - is the output.")
+@click.option("--csv", "table", metavar="FILE", help="Write all designs as CSV; - prints it.")
 @click.option("--parquet", metavar="FILE", help="Write all designs as Parquet.")
 @click.option("--plot-frontier", metavar="FILE", help="Draw the frontier (.png, .svg or .pdf).")
-@click.option("--plot-pairs", metavar="FILE", help="Draw each figure against each other.")
+@click.option("--plot-pairs", metavar="FILE", help="Draw each pair of figures against each other.")
 @click.option("--plot-sensitivity", metavar="FILE", help="Draw the effect of each axis.")
 @click.option("-o", "--output", metavar="FILE", help="Write one HTML page with all results.")
 @force_option
@@ -321,8 +321,8 @@ def explore_command(
 ) -> None:
     """Explore a design space: map each design and run it on the machine.
 
-    The space is the product of --hw, --dataflow and every --axis, or a --sample of it; of a MAESTRO
-    description also PEs, NoC bandwidth, L1 and L2, swept by its own analysis.
+    The space is the product of --hw, --dataflow and every --axis, or a --sample of it. With axes
+    for PEs, NoC bandwidth, L1 or L2, MAESTRO's analysis evaluates the designs of a description.
     """
     from simaccel.cli import designs as directed
     from simaccel.cli.exploration_files import ExplorationFiles, show_cost

@@ -39,7 +39,7 @@ def generates(
             else []
         )
         return False
-    taken = "nothing beside --generate, which runs several workloads"
+    taken = "nothing with --generate, which runs several workloads"
     faults = [fault(option, value, taken) for option, value in others.items() if value]
     faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     if asked.workload.phase is not None:

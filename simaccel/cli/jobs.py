@@ -51,7 +51,7 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
         @wraps(command)
         def with_jobs(*, jobs: int | None, dask: str | None, **options: Any) -> None:  # noqa: ANN401 - what click passes
             if jobs is not None and dask is not None:
-                allowed = "nothing beside --dask, whose processes are used"
+                allowed = "nothing with --dask, whose processes are used"
                 require_none([fault("--jobs", jobs, allowed)])
             _require_few(jobs)
             if dask is not None and ":" not in dask:
@@ -64,7 +64,7 @@ def jobs_options(text: str) -> Callable[[Callable[..., None]], Callable[..., Non
             metavar="ADDRESS",
             help="Use the processes of this Dask scheduler (tcp://HOST:PORT).",
         )
-        jobs_option = click.option("--jobs", type=click.IntRange(min=1), help=text)
+        jobs_option = click.option("--jobs", type=click.IntRange(min=1), metavar="N", help=text)
         return jobs_option(dask_option(with_jobs))
 
     return add
@@ -78,5 +78,5 @@ def _require_few(jobs: int | None) -> None:
         require_none([fault("--jobs", jobs, allowed)])
 
 
-OF_A_SEARCH = "Processes of a mapspace search; the result is the same."
-AT_A_TIME = "Processes at a time (default: one a processor)."
+SEARCH_JOBS_HELP = "Processes of a mapspace search; the result is the same."
+JOBS_HELP = "Processes at a time (default: one for each processor)."

@@ -187,7 +187,7 @@ def require_own(pareto: str | None, exhibit: Exhibit | None, given: Mapping[str,
     """
     if pareto is not None or exhibit is not None:
         beside = "--pareto" if pareto is not None else "--exhibit"
-        require_none(fault(o, v, f"nothing beside {beside}") for o, v in given.items() if v)
+        require_none(fault(o, v, f"nothing with {beside}") for o, v in given.items() if v)
 
 
 def require_tokens(metrics: Sequence[Metric], tasks: Sequence[ComparisonTask]) -> None:

@@ -34,7 +34,7 @@ class MapOptions:
     """The options of `map`: what to do with its result."""
 
     files: OutputFiles
-    told: SearchReport
+    report: SearchReport
     as_json: bool
     text: Callable[[Mapping], str]
     """What is printed where nothing is written."""
@@ -53,7 +53,7 @@ class MapOptions:
     @property
     def asks_more(self) -> bool:
         """Whether options need more than the mapping, so that a mapspace is searched anew."""
-        return bool(self.told.given_options() or self.as_json or self.output)
+        return bool(self.report.given_options() or self.as_json or self.output)
 
     def save(self, mapping: Mapping) -> None:
         """Write the mapping where that is wanted."""
@@ -63,23 +63,23 @@ class MapOptions:
     def say_given_up(self, asked: ExperimentOptions) -> None:
         """Print the cost of the choice among near-ties, beside a mapping that is printed."""
         tolerance = asked.options.tolerance
-        for line in given_up_amounts(self.told.gave, asked.objective, tolerance):
+        for line in given_up_amounts(self.report.gave, asked.objective, tolerance):
             click.echo(line, err=self.output is None)  # what is printed is a file for --mapping
 
 
 def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: MapOptions) -> None:
     """Map a workload by a dataflow; save and print the mapping."""
-    workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.told)
+    workload, accelerator, mapping = _map_to_fit(asked, read, jobs, wanted.report)
     wanted.save(mapping)
     title = experiment_title(workload, accelerator, mapping.dataflow)
     objective = asked.objective
-    wanted.told.draw(objective, title, wanted.files)
+    wanted.report.draw(objective, title, wanted.files)
     if wanted.as_json:
-        searches = wanted.told.json(objective, accelerator) if wanted.told.explain else {}
+        searches = wanted.report.json(objective, accelerator) if wanted.report.explain else {}
         show_json({**mapping_document(mapping), **searches})
         return
-    if wanted.told.explain:
-        show(title, wanted.told.table(objective, accelerator))
+    if wanted.report.explain:
+        show(title, wanted.report.table(objective, accelerator))
     if wanted.output is None:
         click.echo(wanted.text(mapping), nl=False)
     else:
@@ -89,15 +89,15 @@ def map_dataflow(asked: ExperimentOptions, read: Inputs, jobs: Jobs, wanted: Map
 
 
 def _map_to_fit(
-    asked: ExperimentOptions, read: Inputs, jobs: Jobs, told: SearchReport
+    asked: ExperimentOptions, read: Inputs, jobs: Jobs, report: SearchReport
 ) -> tuple[Workload, Accelerator, Mapping]:
     """Schedule, and refuse a mapping that doesn't fit the buffer."""
     workload, accelerator, mapping = read
     if isinstance(mapping, Mapping):
-        told.refuse_given(jobs, "nothing with --dataflow directives, which decides it")
+        report.refuse_given(jobs, "nothing with --dataflow directives, which sets it")
     else:
         with jobs.working() as team:
-            options = replace(asked.options, each=team.run_each, gave=told.gave.append)
-            note = told.accounts.append
-            mapping = schedule_workload(workload, accelerator, mapping, options, told=note)
+            options = replace(asked.options, each=team.run_each, gave=report.gave.append)
+            note = report.accounts.append
+            mapping = schedule_workload(workload, accelerator, mapping, options, record=note)
     return workload, accelerator, fitting(workload, accelerator, mapping)

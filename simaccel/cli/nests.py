@@ -39,10 +39,10 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
     workload, accelerator, strategy, constraints = read
     options = settle_options(asked.options, accelerator)
     searched = choices(workload, accelerator, strategy, constraints, options.stationarity)
-    told = wanted.told
+    report = wanted.report
     with jobs.working() as team, ProgressBar("searching") as bar:
         options = replace(options, each=team.run_each, watch=bar.show)
-        options = replace(options, note=told.accounts.append, gave=told.gave.append)
+        options = replace(options, note=report.accounts.append, gave=report.gave.append)
         if not wanted.asks_more:
             mapping = schedule_workload(workload, accelerator, strategy, options)
             click.echo(wanted.text(mapping), nl=False)
@@ -50,12 +50,12 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
             return
         mapped = search_all(searched, options, workload)
         mapping = mapping_from(workload, accelerator, strategy, mapped)
-    kept = RememberedMapping(mapping, told.accounts, told.gave)
+    kept = RememberedMapping(mapping, report.accounts, report.gave)
     remember(workload, accelerator, strategy, options, kept)
     wanted.save(mapping)
     title = f"{workload.name} on {accelerator.name}: {strategy}"
     objective = options.effort.aim
-    told.draw(objective, title, wanted.files)
+    report.draw(objective, title, wanted.files)
     vectors = _vectors(workload, accelerator, mapping)
     if wanted.as_json:
         show_json(
@@ -66,14 +66,14 @@ def map_nests(asked: ExperimentOptions, read: NestInputs, jobs: Jobs, wanted: Ma
                 "seed": options.effort.seed,
                 **mapspace_json(workload, mapped, vectors, objective),
                 "mapspace": strategy,
-                **replace(told, explain=True).json(objective, accelerator),
+                **replace(report, explain=True).json(objective, accelerator),
             }
         )
         return
     show(title, mapped_table(mapped, vectors))
-    if told.explain:
-        show(told.table(objective, accelerator))
-    for nest in mapped if told.explain else ():
+    if report.explain:
+        show(report.table(objective, accelerator))
+    for nest in mapped if report.explain else ():
         _explain(nest)
     show(*([f"mapping: {wanted.output}"] if wanted.output else []))
     wanted.say_given_up(asked)

@@ -31,7 +31,8 @@ set_option = click.option(
     "overrides",
     multiple=True,
     metavar="PATH=VALUE",
-    help="Override a field of the accelerator, e.g. 'buffer.capacity_bytes=64 KiB'.",
+    help="Override a field of the accelerator, e.g. 'buffer.capacity_bytes=64 KiB'; "
+    "can be repeated.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 force_option = click.option("--force", is_flag=True, help="Replace the output file if it exists.")

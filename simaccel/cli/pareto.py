@@ -87,7 +87,7 @@ def compare_fronts(
 
     ``refused``: options that don't go together with fronts, with their values.
     """
-    allowed = "nothing beside --pareto"
+    allowed = "nothing with --pareto"
     several = "one length beside --pareto"
     wrong = [fault(option, value, allowed) for option, value in refused.items() if value]
     if asked.sought.objective:

@@ -38,7 +38,7 @@ def pipelines(
         wrong = "nothing without --pipeline-parallel"
         require_none([fault("--micro-batches", micro_batches, wrong)] if micro_batches else [])
         return False
-    taken = "nothing beside --pipeline-parallel, which runs several workloads"
+    taken = "nothing with --pipeline-parallel, which runs several workloads"
     faults = [fault(option, value, taken) for option, value in others.items() if value]
     faults += [fault("--mapping", asked.mapping, taken)] if asked.mapping else []
     require_none(faults)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simaccel.cli.command import Command
-from simaccel.cli.jobs import OF_A_SEARCH, Jobs, jobs_options
+from simaccel.cli.jobs import SEARCH_JOBS_HELP, Jobs, jobs_options
 from simaccel.cli.options import (
     dry_run_option,
     experiment_options,
@@ -23,7 +23,7 @@ from simaccel.cli.options import (
 from simaccel.cli.output import show, show_json
 from simaccel.cli.output_files import OutputFiles
 from simaccel.cli.progress import ProgressBar
-from simaccel.cli.search_report import SearchReport, told_options
+from simaccel.cli.search_report import SearchReport, report_options
 from simaccel.cli.several_runs import SeveralRuns, several_runs_options
 from simaccel.cli.top import ALL, TOP, require_shown
 from simaccel.files.targets import STDOUT
@@ -44,15 +44,20 @@ if TYPE_CHECKING:
 @mapping_option
 @click.option("--trace", metavar="FILE", help="Write a trace (HDF5) to this file.")
 @click.option(
-    "--csv", "table", metavar="FILE", help="Write a row for each operator as CSV; - is the output."
+    "--csv",
+    "table",
+    metavar="FILE",
+    help="Write a row for each operator as CSV; - prints it.",
 )
 @force_option
 @several_runs_options
 @click.option("--check", "checked", is_flag=True, help="Compare the results with plain numpy.")
 @dry_run_option
 @fast_forward_option
-@jobs_options(OF_A_SEARCH)
-@told_options("Say how the search of the mapping went, also of one found before.", draws=False)
+@jobs_options(SEARCH_JOBS_HELP)
+@report_options(
+    "Also print the course of the search, also of one whose result was stored.", draws=False
+)
 @click.option(
     "--plot",
     metavar="FILE",
@@ -67,8 +72,8 @@ if TYPE_CHECKING:
 @click.option(
     "--detail",
     is_flag=True,
-    help="Also print engines, energy by level and tensor, kinds, channels, buffer, area "
-    "and the bound.",
+    help="Also print engines, energy by level and tensor, operators by kind, channels, buffer, "
+    "area and the bound.",
 )
 @json_option
 @click.option("--quiet", is_flag=True, help="Print a single line: the cycles and their bound.")
@@ -83,7 +88,7 @@ def run(
     dry_run: bool,
     fast_forward: bool,
     jobs: Jobs,
-    told: SearchReport,
+    report: SearchReport,
     plot: str | None,
     top: int | str | None,
     detail: bool,
@@ -100,7 +105,7 @@ def run(
     others: dict[str, object] = {
         **paths,
         **jobs.given_options(),
-        **told.given_options(),
+        **report.given_options(),
         "--check": checked,
     }
     others |= {"--dry-run": dry_run, "--top": top, "--detail": detail}
@@ -111,30 +116,30 @@ def run(
     files.require({"--json": as_json})
     hidden = {"--dry-run": dry_run, "--quiet": quiet, "--csv -": table == STDOUT}
     require_shown({"--top": top, "--detail": detail}, {**hidden, "--json": as_json})
-    told.require_shown(hidden)
-    asked.require_search(told.given_options())
+    report.require_shown(hidden)
+    asked.require_search(report.given_options())
     estimates = asked.workload.estimates()
     if dry_run:
-        _forecast(asked, jobs, told, paths, fast_forward=fast_forward, as_json=as_json)
+        _forecast(asked, jobs, report, paths, fast_forward=fast_forward, as_json=as_json)
         return
     inputs = asked.read()
     from simaccel.report.objective_losses import given_up_lines
     from simaccel.report.results import against_bound, dataflow_reason
 
     check = _checker(inputs[0]) if checked else None
-    inputs = _search_mapspace(asked, inputs, jobs, told, quiet=quiet)
-    result = _run(asked, inputs, told, trace, force=force, fast_forward=fast_forward, quiet=quiet)
+    inputs = _search_mapspace(asked, inputs, jobs, report, quiet=quiet)
+    result = _run(asked, inputs, report, trace, force=force, fast_forward=fast_forward, quiet=quiet)
     checks = check(inputs[0], result) if check else ()
     written = _write(files, result, estimates)
     if as_json:
-        show_json(_json(result, checks, told, asked))
+        show_json(_json(result, checks, report, asked))
     elif quiet and table != STDOUT:
         show(against_bound(result))
     elif table != STDOUT:
         why = dataflow_reason(result) if asked.is_default else ""
         parts = [f"{result.title}{why}", *_result_parts(result, checks, estimates, top)]
-        parts += [told.table(asked.objective, result.accelerator)] if told.explain else []
-        parts += given_up_lines(told.gave, result, asked.objective, asked.options.tolerance)
+        parts += [report.table(asked.objective, result.accelerator)] if report.explain else []
+        parts += given_up_lines(report.gave, result, asked.objective, asked.options.tolerance)
         parts += _detail(asked, result) if detail else []
         show(*parts, *written)
 
@@ -171,7 +176,7 @@ def _checker(workload: Workload) -> Callable[[Workload, Result], tuple[OperatorC
 def _run(
     asked: ExperimentOptions,
     inputs: Inputs,
-    told: SearchReport,
+    report: SearchReport,
     trace: str | None,
     *,
     force: bool,
@@ -182,7 +187,7 @@ def _run(
 
     with ProgressBar("simulating", quiet=quiet) as bar:
         how: dict[str, Any] = {
-            "options": replace(asked.options, note=_teller(asked, bar), gave=told.gave.append),
+            "options": replace(asked.options, note=_teller(asked, bar), gave=report.gave.append),
             "progress": lambda cycle, done: bar.show(done, f"cycle {cycles_text(cycle)}"),
             "fast_forward": fast_forward,
         }
@@ -203,7 +208,7 @@ def _teller(asked: ExperimentOptions, bar: ProgressBar) -> Note:
 
 
 def _search_mapspace(
-    asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, told: SearchReport, *, quiet: bool
+    asked: ExperimentOptions, inputs: Inputs, jobs: Jobs, report: SearchReport, *, quiet: bool
 ) -> Inputs:
     """Search a mapspace with a progress bar, in several processes if asked for."""
     from simaccel.experiment.scheduling import schedule_workload
@@ -211,23 +216,23 @@ def _search_mapspace(
 
     workload, accelerator, dataflow = inputs
     if isinstance(dataflow, Tree):
-        told.refuse_given(jobs, "nothing where a mapping is given")
+        report.refuse_given(jobs, "nothing with a mapping")
         return inputs
-    if not (asked.searches() or jobs.given_options() or told.given_options()):
+    if not (asked.searches() or jobs.given_options() or report.given_options()):
         return inputs
     with jobs.working() as team, ProgressBar("searching", quiet=quiet) as bar:
         options = replace(
             asked.options, each=team.run_each, watch=bar.show, note=_teller(asked, bar)
         )
-        options, note = replace(options, gave=told.gave.append), told.accounts.append
-        mapping = schedule_workload(workload, accelerator, dataflow, options, told=note)
+        options, note = replace(options, gave=report.gave.append), report.accounts.append
+        mapping = schedule_workload(workload, accelerator, dataflow, options, record=note)
         return workload, accelerator, mapping
 
 
 def _forecast(
     asked: ExperimentOptions,
     jobs: Jobs,
-    told: SearchReport,
+    report: SearchReport,
     files: Mapping[str, str | None],
     *,
     fast_forward: bool,
@@ -254,7 +259,7 @@ def _forecast(
     from simaccel.report.outlook import outlook_json, written_lines
 
     started = time.perf_counter()
-    workload, accelerator, dataflow = _search_mapspace(asked, inputs, jobs, told, quiet=False)
+    workload, accelerator, dataflow = _search_mapspace(asked, inputs, jobs, report, quiet=False)
     mapping = (
         dataflow
         if isinstance(dataflow, Tree)
@@ -277,7 +282,7 @@ def _forecast(
 
 
 def _json(
-    result: Result, found: tuple[OperatorCheck, ...], told: SearchReport, asked: ExperimentOptions
+    result: Result, found: tuple[OperatorCheck, ...], report: SearchReport, asked: ExperimentOptions
 ) -> dict[str, Any]:
     from simaccel.experiment.run import result_json
     from simaccel.report.pods import pod_json
@@ -286,7 +291,7 @@ def _json(
         **result_json(result),
         **pod_json(result),
         **_check_json(found),
-        **_told_json(told, asked, result),
+        **_search_json(report, asked, result),
     }
 
 
@@ -294,11 +299,11 @@ def _check_json(found: tuple[OperatorCheck, ...]) -> dict[str, Any]:
     return {"check": [vars(one) for one in found]} if found else {}
 
 
-def _told_json(told: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
+def _search_json(report: SearchReport, asked: ExperimentOptions, result: Result) -> dict[str, Any]:
     from simaccel.report.objective_losses import given_up_json
 
-    gave = given_up_json(told.gave, asked.objective)
-    searches = told.json(asked.objective, result.accelerator) if told.explain else {}
+    gave = given_up_json(report.gave, asked.objective)
+    searches = report.json(asked.objective, result.accelerator) if report.explain else {}
     return {**gave, **searches}
 
 

@@ -206,17 +206,24 @@ SEARCH_OPTIONS = (
     click.option(
         "--patience",
         type=click.IntRange(min=1),
-        help="End a search after so many mappings without improvement (mapspaces: valid "
-        f"tilings, each with all its orders, default {PATIENCE:,}; dataflows: by default"
-        " when bounds prove the result).",
+        metavar="N",
+        help="End a search after N mappings without improvement. Default for mapspaces: "
+        f"{PATIENCE:,} valid tilings, each with all its loop orders; for dataflows: no limit,"
+        " the search ends when bounds prove the result.",
     ),
     click.option(
         "--budget-seconds",
         type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
         help="End the search of a workload after this time, when each operator has a "
         "mapping. The result may then differ from run to run.",
     ),
-    click.option("--seed", type=click.IntRange(min=0), help="Seed of a random search (default 0)."),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Seed of a random search (default 0).",
+    ),
     click.option(
         "--tensor-parallel",
         type=DEGREES,

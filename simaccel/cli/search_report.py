@@ -62,7 +62,7 @@ class SearchReport:
         if self.plot is None:
             return
         if not any(account.curve for account in self.accounts):
-            require_none([fault("--plot", self.plot, "nothing where nothing is searched")])
+            require_none([fault("--plot", self.plot, "nothing if there is no search")])
         from simaccel.report.figures.convergence import draw_convergence
 
         shown = [account for account in self.accounts if not account.left_out]
@@ -83,23 +83,23 @@ class SearchReport:
         return {"searches": [account_json(one, scale) for one in self.accounts]}
 
 
-def told_options(
+def report_options(
     text: str, *, draws: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add ``--explain``, of which ``text`` says what it does: ``told``; and ``--plot`` of searches.
+    """Add ``--explain``, with the help ``text``, and, if ``draws``, ``--plot``.
 
-    ``draws``: whether the command draws its searches.
+    The command gets both as ``report``, a `SearchReport`.
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def report_search(*, explain: bool, **options: Any) -> None:  # noqa: ANN401 - what click passes
             plot = options.pop("plot") if draws else None
-            command(told=SearchReport(explain, plot), **options)
+            command(report=SearchReport(explain, plot), **options)
 
         if draws:
-            drawn = "Draw how the search went on, as .png, .svg or .pdf."
-            report_search = click.option("--plot", metavar="FILE", help=drawn)(report_search)
+            help_text = "Draw the progress of the search (.png, .svg or .pdf)."
+            report_search = click.option("--plot", metavar="FILE", help=help_text)(report_search)
         return click.option("--explain", is_flag=True, help=text)(report_search)
 
     return add

@@ -109,7 +109,7 @@ def _require_alone(text: str, asked: ExperimentOptions) -> None:
     parameter = PARAMETERS.get(text.partition("=")[0].strip())
     if parameter is None:
         return
-    allowed = f"nothing beside --sweep {parameter.axis.name}, which says it"
+    allowed = f"nothing with --sweep {parameter.axis.name}, which sets it"
     faults = []
     if parameter.of == "workload":
         fields = {field: getattr(asked.workload, field) for field in parameter.fields}

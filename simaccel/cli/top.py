@@ -41,4 +41,4 @@ def require_shown(given: Mapping[str, object], hidden: Mapping[str, object]) -> 
     """
     by = next((name for name, value in hidden.items() if value), None)
     if by is not None:
-        require_none(fault(o, "given", f"nothing beside {by}") for o, v in given.items() if v)
+        require_none(fault(o, "given", f"nothing with {by}") for o, v in given.items() if v)

@@ -32,7 +32,7 @@ def read_load(text: str, sizes: WorkloadOptions) -> tuple[Workload, float, str]:
     for word in words:
         option, equals, value = word.partition("=")
         if not equals or option not in known:
-            allowed = f"OPTION=VALUE behind {name}; {suggest(option, known)}"
+            allowed = f"OPTION=VALUE after {name}; {suggest(option, known)}"
             raise InputError([fault("--workload", word, allowed)])
         field = known[option]
         many = isinstance(getattr(sizes, field, None), tuple)

@@ -113,7 +113,7 @@ class WorkloadOptions:
 
         def make_workload() -> Made:
             sizes = self._of_transformer()
-            allowed = f"nothing with {self.name}; the file says it"
+            allowed = f"nothing with {self.name}; the file sets it"
             repeated = [name for name in sizes if name in document]
             require_none(Fault("workload", name, sizes[name], allowed) for name in repeated)
             return make(model, {**document, **sizes})

@@ -66,7 +66,7 @@ def attribute(
 
 
 def _measure_shares(runs: _Runs, one: GroupExplanation, told: Disagreement) -> Disagreement:
-    if told.voice != "directives" or told.unit != "cycles":
+    if told.analysis != "directives" or told.unit != "cycles":
         return told
     shares = tuple(share for share in _of_directives(runs, one) if share.amount)
     return replace(told, shares=shares)

@@ -47,13 +47,11 @@ def needed_bandwidth(
     dataflow: str,
     target: float,
     options: Options | None = None,
-    *,
-    start: int | None = None,
 ) -> NeededBandwidth:
     """Return the smallest DRAM bandwidth, to 5%, with which a dataflow reaches a utilisation.
 
-    By bisection, as more bandwidth is taken to be no worse. ``start``: where to begin (bytes per
-    second; by default what is described, or 1 B a cycle).
+    By bisection from the accelerator's own bandwidth (or from 1 B per cycle, if it has no limit):
+    more bandwidth is assumed to be no worse.
 
     Raises:
         SimaccelError: the dataflow doesn't take the workload, or nothing fits.
@@ -62,7 +60,7 @@ def needed_bandwidth(
     width = max(2, *(-(-tensor.bits // BYTE) for tensor in workload.tensors.values()))
     widest = min(LARGEST, _WIDEST * width * accelerator.pes * accelerator.clock_hz)
     own_rate = accelerator.dram.bandwidth_bytes_per_second
-    rate = start or own_rate or accelerator.clock_hz
+    rate = own_rate or accelerator.clock_hz
 
     def try_bandwidth(bandwidth: int) -> NeededBandwidth:
         on = with_values(accelerator, {FIELD: bandwidth}, f"bandwidth {bandwidth} B/s")

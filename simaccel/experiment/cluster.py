@@ -166,7 +166,9 @@ def _run(work: Callable[[Any], Any], tasks: Sequence[Any], digest: str | None) -
     if hasattr(signal, "pthread_sigmask"):  # which it has from who started it; `kill` ends it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     if digest not in {None, code_digest()}:
-        raise ClusterError("a process of the cluster runs another simaccel; install this one there")
+        raise ClusterError(
+            "a process of the cluster has another version of simaccel; install this one there"
+        )
     outcomes: list[Outcome] = []
     for task in tasks:
         try:

@@ -20,7 +20,7 @@ from simaccel.mapping.view import TensorView
 TOLERANCE: Final = 0.02
 """Of cycles, relative to the machine's. Bytes have none: one byte more is a disagreement."""
 _DIRECTIVES: Final = (
-    "the directives pay the first fill of each invocation of a cluster again, overlap all else "
+    "the directives charge the first fill at each invocation of a cluster, overlap everything else "
     "without limits of slots and know no DRAM latency; the machine's tiles stay where they are"
 )
 _LOOPS: Final = (
@@ -71,11 +71,11 @@ class AssumptionShare:
 class Disagreement:
     """Two figures of one thing, in ``unit`` ("cycles" or "bytes"), and the assumption behind it.
 
-    ``voice`` says ``other``, the machine ``machine``, of ``what``. ``shares``: what of the
+    ``analysis`` says ``other``, the machine ``machine``, of ``what``. ``shares``: what of the
     difference which assumption has, as measured; empty where nothing was.
     """
 
-    voice: str
+    analysis: str
     what: str
     unit: str
     machine: int
@@ -123,7 +123,7 @@ def against_directives(
         machine = sum(run.moved.get((way, tensor), 0) for way in ("dram_read", "dram_write"))
         if machine != told:
             yield Disagreement(
-                voice="directives",
+                analysis="directives",
                 what=f"DRAM bytes of {tensor}",
                 unit="bytes",
                 machine=machine,
@@ -146,10 +146,10 @@ def against_floor(floor: ByteBound, parts: Sequence[Part]) -> Iterator[Disagreem
     cause = f"the mapping moves {texts}" if again else "no tensor crosses twice"
     shares = [AssumptionShare(text, -more) for text, more in again]
     if floor.least_bytes > floor.compulsory_bytes:
-        text = "what the memory on chip makes come again in any order"
+        text = "the repeated loads that the memory on chip makes necessary in any order"
         shares.append(AssumptionShare(text, floor.least_bytes - floor.compulsory_bytes))
     yield Disagreement(
-        voice="bound",
+        analysis="bound",
         what=f"DRAM bytes of {', '.join(names)}" if len(names) > 1 else "DRAM bytes",
         unit="bytes",
         machine=moved,
@@ -168,7 +168,7 @@ def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
         every = sum(operator.cycles or 0 for operator in runtime.operators)
         share = f"{100 * transfers / max(1, every):.0f}%"
         assumptions = [
-            f"the directives pay the first fill of each block again ({share} of their cycles)"
+            f"the directives charge the first fill of each block again ({share} of their cycles)"
         ]
     folds = "skew or preload of a fold, no " if runtime.folds else ""
     assumptions.append(f"hide all else; know no {folds}slots, no DRAM latency")
@@ -178,11 +178,11 @@ def _state_assumption(run: OperatorRun, runtime: DirectiveRuntime) -> str:
 
 
 def _cycles(
-    voice: str, what: str, machine: int, other: int, assumption: str
+    analysis: str, what: str, machine: int, other: int, assumption: str
 ) -> Iterator[Disagreement]:
     if abs(other - machine) > TOLERANCE * machine:
         yield Disagreement(
-            voice=voice,
+            analysis=analysis,
             what=what,
             unit="cycles",
             machine=machine,
@@ -194,12 +194,12 @@ def _cycles(
 def _compare_counts(level: str, tensor: str, machine: int, other: int) -> Iterator[Disagreement]:
     if machine != other:
         yield Disagreement(
-            voice="counts",
+            analysis="counts",
             what=f"{level} bytes of {tensor}",
             unit="bytes",
             machine=machine,
             other=other,
-            assumption="none: both count the same loops, so this is a defect of simaccel",
+            assumption="none: both count the same loops, so this is an error in simaccel",
         )
 
 

@@ -1,4 +1,4 @@
-"""One run as three voices tell it, group by group, and where they disagree.
+"""Three analyses of one run, group by group, and where they disagree.
 
 The *machine*: cycles and stalls. The *bound*: cycles that no run of this mapping is below, and
 bytes that no mapping with these groups moves less than. The *directives*: from the tree, reuse by
@@ -53,15 +53,15 @@ ON_CHIP: Final = ("buffer_read", "buffer_write", "noc_distribution", "noc_collec
 class Reuse:
     """Uses of each element of a tensor in a group; None where nothing of it passes there.
 
-    ``buffer``: bytes that the buffer gives for each that it takes. ``array``: MACs for each element
-    sent to the array; ``sums``: MACs for each element that comes back from it. ``multicast``: PEs
-    that take (or pass on) an element that is sent once. ``told_bytes``: what the directives say
-    that crosses DRAM, None where they don't tell.
+    ``buffer``: bytes read from the buffer for each byte written to it. ``array``: MACs for each
+    element sent to the array; ``sums``: MACs for each element that comes back from it.
+    ``multicast``: PEs that take (or pass on) an element that is sent once. ``directives_bytes``:
+    DRAM bytes by the directives, None where they have no figure.
     """
 
     tensor: str
     dram_bytes: int
-    told_bytes: int | None
+    directives_bytes: int | None
     buffer: Fraction | None
     array: Fraction | None
     sums: Fraction | None
@@ -230,7 +230,7 @@ def _reuse_of(
     return Reuse(
         tensor=name,
         dram_bytes=moved.get(("dram_read", name), 0) + moved.get(("dram_write", name), 0),
-        told_bytes=told.get(name),
+        directives_bytes=told.get(name),
         buffer=_ratio(moved.get(("buffer_read", name), 0), moved.get(("buffer_write", name), 0)),
         array=array,
         sums=_ratio(_macs(result, run, makers) * width, back),

@@ -143,7 +143,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     """
     faults = size_faults("generation", {"generate": tokens, "lengths": lengths}, MOST_TOKENS)
     if isinstance(model, Transformer) and model.decoder_layers:
-        allowed = "a decoder alone: of an encoder with a decoder run --phase prefill and decode"
+        allowed = "a decoder alone: for an encoder with a decoder run --phase prefill and decode"
         faults.append(Fault("generation", "model", model.name, allowed))
     if "phase" in asked:
         faults.append(Fault("generation", "phase", asked["phase"], "nothing: it has both"))
@@ -160,7 +160,7 @@ def generate(  # noqa: PLR0913 - what a generation is asked
     decodes = [build(model, kv_len=kv_len, **whole) for kv_len in places]
 
     def run(at: int, workload: Workload) -> ExperimentResult:
-        what = f"decode behind {places[at - 1]}" if at else "prefill"
+        what = f"decode after {places[at - 1]}" if at else "prefill"
 
         def tell(_: int, done: float) -> None:
             if progress:

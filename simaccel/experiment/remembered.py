@@ -25,12 +25,12 @@ def recall_or_search(
     options: Options,
     search: Callable[[Options], Mapping],
     *,
-    told: Note = ignore_account,
+    record: Note = ignore_account,
 ) -> Mapping:
-    """Return the mapping that was found before, or search and remember it.
+    """Return the stored mapping of an equal search, or search and store the result.
 
-    ``told`` is handed the account of each search, whenever it was; the note of the options, that of
-    one which is done now. Dataflows that have the same mapping of a workload share what is known.
+    ``record`` is called with the account of each search, also stored ones; ``options.note`` only
+    with those of this call. Dataflows that map a workload alike share one entry.
     """
     accounts: list[SearchAccount] = []
     gave: list[ObjectiveLosses] = []
@@ -46,7 +46,7 @@ def recall_or_search(
         known = RememberedMapping(mapping, accounts, gave)
         remember(workload, accelerator, plain, options, known)
     for account in known.accounts:
-        told(account)
+        record(account)
     for trade in known.gave:
         options.gave(trade)
     return replace(known.mapping, dataflow=dataflow)

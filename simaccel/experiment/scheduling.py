@@ -20,36 +20,36 @@ def schedule_workload(
     dataflow: str,
     options: Options | None = None,
     *,
-    told: Note = ignore_account,
+    record: Note = ignore_account,
 ) -> Mapping:
     """Schedule a workload.
 
-    A mapping that was found before is read from disk (``recall_or_search``). ``told`` is handed the
-    accounts of how it was searched, then or now. Of several chips it is that of one on its part of
-    the workload, as long as nobody has to wait for links.
+    A mapping that an earlier call stored is read from disk (``recall_or_search``). ``record`` is
+    called with the account of each search, whether this call or an earlier one did it. For several
+    chips, one chip's share of the workload is searched, as if links took no time.
 
     Raises:
         SimaccelError: as of ``make_mapping``.
 
     """
     options = options or Options()
-    asked = options.tensor_parallel, options.data_parallel, options.expert_parallel
-    on_one = accelerator.chips.count == 1 and set(asked) <= {None, 1}
+    degrees = options.tensor_parallel, options.data_parallel, options.expert_parallel
+    on_one = accelerator.chips.count == 1 and set(degrees) <= {None, 1}
     if on_one and not options.sequence_parallel:
-        return _map_single_core(workload, accelerator, dataflow, options, told)
-    degrees = degrees_of(accelerator.chips, *asked, sequence=options.sequence_parallel)
-    spreads = spread_over(workload, degrees)
+        return _map_single_core(workload, accelerator, dataflow, options, record)
+    whole = degrees_of(accelerator.chips, *degrees, sequence=options.sequence_parallel)
+    spreads = spread_over(workload, whole)
     pod = share_of(workload, spreads, accelerator.chips)
     fields = {name: getattr(accelerator, name) for name in Accelerator.model_fields}
     alone = Accelerator.model_construct(**{**fields, "chips": ChipsSpec()})
     options = replace(options, tensor_parallel=None, data_parallel=None, expert_parallel=None)
     options = replace(options, sequence_parallel=False)
-    mapping = _map_single_core(pod.workload, alone, dataflow, options, told)
+    mapping = _map_single_core(pod.workload, alone, dataflow, options, record)
     return whole_mapping(workload, spreads, pod, mapping, accelerator.chips)
 
 
 def _map_single_core(
-    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, told: Note
+    workload: Workload, accelerator: Accelerator, dataflow: str, options: Options, record: Note
 ) -> Mapping:
     return recall_or_search(
         workload,
@@ -57,5 +57,5 @@ def _map_single_core(
         dataflow,
         settle_options(options, accelerator),
         lambda options: make_mapping(workload, accelerator, dataflow, options),
-        told=told,
+        record=record,
     )

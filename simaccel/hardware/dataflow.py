@@ -89,13 +89,16 @@ _OF_TREES: Final = (
 )
 
 
-def parse_constraints(texts: Sequence[str], source: str = "command line") -> Constraints:
+_COMMAND: Final = "command line"
+
+
+def parse_constraints(texts: Sequence[str]) -> Constraints:
     """Read constraints such as ``cols=Q,M``, ``rows.S=5``, ``pe.C<=4``, ``buffer.keep=input``.
 
     ``cols=any`` lifts a dataflow's limit of ranks, ``cols=none`` allows none.
 
     Raises:
-        InputError: every text that is none.
+        InputError: every text that is not a constraint.
 
     """
     constraints: Constraints = {}
@@ -103,9 +106,9 @@ def parse_constraints(texts: Sequence[str], source: str = "command line") -> Con
     for text in texts:
         parsed = _parse_constraint(text)
         if parsed is None:
-            faults.append(Fault(source, "--constrain", text, _EXAMPLES))
+            faults.append(Fault(_COMMAND, "--constrain", text, _EXAMPLES))
         elif (other := _contradicting_constraint(constraints, parsed)) is not None:
-            faults.append(Fault(source, "--constrain", text, f"{other}, as stands before it"))
+            faults.append(Fault(_COMMAND, "--constrain", text, f"{other}, as stands before it"))
         else:
             constraints = merge_constraints(constraints, parsed)
     if faults:

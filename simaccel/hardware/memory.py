@@ -270,7 +270,7 @@ class GroupsSpec(Spec):
 
     def _impossible(self) -> Iterator[tuple[str, str]]:
         if self.start_cycles and self.overlap:
-            allowed = "0, or groups.overlap: false (groups that overlap start behind one another)"
+            allowed = "0, or groups.overlap: false (groups that overlap start one after another)"
             yield "start_cycles", allowed
 
 

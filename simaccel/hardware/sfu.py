@@ -35,6 +35,8 @@ class OperationsSpec(Spec):
     ``rsqrt``: a root or its reciprocal; ``divide``: a quotient or a reciprocal. ``reduce``: what
     the sum or maximum of a row takes on top of its pass, where lanes hold parts of it, counted as
     operations of one lane. A norm has ``rsqrt`` and ``reduce`` once a row, a softmax ``reduce``.
+    ``deviation``: of a layer norm, an element less the mean, its square added up; ``affine``: of a
+    norm, an element times the root of its row, then gain and bias.
     """
 
     exp: Count = 1
@@ -44,6 +46,8 @@ class OperationsSpec(Spec):
     rsqrt: Count = 1
     divide: Count = 1
     reduce: Count = 1
+    deviation: Count = 1
+    affine: Count = 1
 
     @model_serializer(mode="wrap")
     def _without_ones(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:

@@ -22,7 +22,7 @@ WORDS: Final[dict[Look, str]] = {
     "onnx": "an ONNX model, which is a --workload",
     "configuration": "a SCALE-Sim configuration, which is given with --hw",
     "topology": "a SCALE-Sim topology, which is a --workload",
-    "layout": "a SCALE-Sim layout of memory banks, which simaccel has not: leave it out",
+    "layout": "a SCALE-Sim layout of memory banks, which simaccel does not model: leave it out",
     "config": "a Hugging Face config.json, which is a --workload",
     "description": "a MAESTRO description, which is a --workload, or with directives a --mapping",
     "weights": "weights of a model (PyTorch, Keras, TFLite, GGUF, safetensors): export it to ONNX, "

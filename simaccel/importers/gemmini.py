@@ -169,13 +169,13 @@ def _wrong(
     """Yield what may stand instead of a word."""
     factor = read[at]
     if factor is None:
-        yield "a rank and its pieces, such as K16, with X behind them on PEs"
+        yield "a rank and its pieces, such as K16, with X after them on PEs"
     elif factor.rank not in RANKS:
         yield f"a rank; {suggest(factor.rank, RANKS)}"
     elif factor.pieces < 1:
         yield "1 piece or more"
     elif factor.spatial and factor.rank != SPATIAL.get(level, ("", ""))[0]:
-        yield "X behind K at L2[WI] and behind C at L1[O]"
+        yield "X after K at L2[WI] and after C at L1[O]"
     elif (factor.rank, factor.spatial) in {(o.rank, o.spatial) for o in read[:at] if o is not None}:
         yield f"each rank once at a level, beside one with X; also {words[:at]}"
 

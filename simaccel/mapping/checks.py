@@ -128,7 +128,7 @@ def _sections(workload: Workload, mapping: Mapping, file: str) -> Iterator[Fault
     repeated = [at for at, kinds in enumerate(once) if kinds == {False}]
     for at, kinds in enumerate(once):
         if kinds == {True} and repeated and repeated[0] < at < repeated[-1]:
-            allowed = "a place before or behind all groups that are repeated"
+            allowed = "a place before or after all groups that are repeated"
             yield Fault(file, f"groups[{at}]", "a group that runs once", allowed)
 
 
@@ -356,7 +356,9 @@ def _check_overwritten(
     for walked in walks:
         for seen in walked.space.operators:
             for name in over & {view.name for view in seen.inputs}:
-                allowed = f"a keep of what is made over {name}, which {seen.name} reads later"
+                allowed = (
+                    f"a keep of a tensor that overwrites {name}, which {seen.name} reads later"
+                )
                 yield place, node_text(keep), allowed
         over |= {
             seen.names[0]

@@ -282,7 +282,7 @@ class MappingReader:
         (first, *_) = nodes
         if isinstance(first, Fork | Part):
             kind = "fork" if isinstance(first, Fork) else "part"
-            branches = self.items(below, where, f"a list of branches behind {kind}")
+            branches = self.items(below, where, f"a list of branches after {kind}")
             inside = [
                 self.tree(branch, f"{where}.{kind}[{at}]") for at, branch in enumerate(branches)
             ]

@@ -36,9 +36,9 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\w.#*/-]+|[,+=\[\]]|\S')
 _SHAPES = {
     "loop": "loop RANK SIZE, such as loop q 64",
     "spread": f"spread RANK SIZE {'|'.join((*FANS, *ACROSS))}, such as spread q 7 cols",
-    "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew behind it if each "
+    "keep": "keep TENSOR LEVEL xSLOTS, such as keep K buffer x2, with anew after it if each "
     "iteration loads it again, or several after commas",
-    "do": "do OPERATOR array|mac|sfu, behind array a stationarity, such as do L array ws",
+    "do": "do OPERATOR array|mac|sfu, after array a stationarity, such as do L array ws",
     "fork": "fork, or fork ahead BRANCHES, such as fork ahead 1",
     "part": "part RANK SIZES rest, such as part row 500 rest",
 }

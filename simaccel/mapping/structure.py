@@ -227,7 +227,7 @@ class _Checker:
         if node.slots < 1:
             yield where, text, "at least one slot"
         if node.anew and (node.level != BUFFER or node.tensor in self.space.made):
-            yield where, text, "anew behind what is loaded into the buffer alone"
+            yield where, text, "anew only after a tensor that is loaded into the buffer"
         elif node.anew and any(
             isinstance(below_node, Keep) and below_node.tensor == node.tensor
             for below_node in nodes(below)
@@ -247,7 +247,7 @@ class _Checker:
             allowed = "sfu, as it is a vector operator" if vector else "array or mac, for an einsum"
             yield where, text, allowed
         elif (node.unit == ARRAY) != (node.stationarity is not None):
-            yield where, text, "a stationarity (ws, os or is) behind array, and nowhere else"
+            yield where, text, "a stationarity (ws, os or is) after array, and nowhere else"
 
     def _part(self, node: Part, where: str, sizes: Mapping[str, int]) -> Iterator[Finding]:
         text, below = node_text(node), tuple(one for tree in node.branches for one in tree)

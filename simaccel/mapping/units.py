@@ -57,7 +57,7 @@ def keeps(walk: TreeWalk) -> Iterator[Finding]:
                 findings[place] = place, text, f"one keep of {node.tensor} at a level on a path"
             known.add((node.tensor, node.level))
             if node.level == BUFFER and step.inside:
-                findings[place] = place, text, f"{PE}, as it stands behind a spread"
+                findings[place] = place, text, f"{PE}, as it comes after a spread"
             if node.level == PE and site.do.unit != MAC:
                 allowed = f"{BUFFER}; do {site.do.operator} {site.do.unit} has no memory in PEs"
                 findings[place] = place, text, allowed

@@ -85,18 +85,6 @@ class _State:
     """Whether it is outside of operators."""
 
 
-def interpret_operator(operator: Operator, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Execute one operator; ``tensors`` maps view name -> array of the view's shape.
-
-    Returns every tensor after the run. Outputs come in as arrays full of NaN.
-
-    Raises:
-        ProgramError: a read of something not written, or outside a living tile.
-
-    """
-    return interpret(Program(name=operator.name, body=(operator,)), tensors)
-
-
 def interpret(program: Program, tensors: Mapping[str, Array]) -> dict[str, Array]:
     """Execute a whole program whose operators see every tensor in one shape."""
     state = _State(dict(tensors))

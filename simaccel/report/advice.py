@@ -26,12 +26,12 @@ def advice(gains: Mapping[tuple[str, ...], float]) -> Iterator[str]:
         return
     most = max(gains.values())
     if most < _WORTH_A_CHANGE:
-        yield "Nothing that is freed gains 2% here: only another mapping can."
+        yield "No change of a resource gains 2%: only another mapping can."
         return
     # the least change that gains nearly as much as any, slots first: they cost only buffer
     near = [case for case, gain in gains.items() if gain - 1 >= _NEARLY * (most - 1)]
     case = min(near, key=lambda changed: (len(changed), changed != _SLOTS, -gains[changed]))
-    text = f"Most to gain: {_change(case)}, {gains[case]:.2f} x when freed."
+    text = f"Largest gain: {_change(case)}, up to {gains[case]:.2f} x."
     single = {
         changed: gain for changed, gain in gains.items() if len(changed) == 1 and changed != case
     }

@@ -92,7 +92,7 @@ def bound_lines(report: BoundReport) -> list[str]:
     compulsory = f"{moved / report.compulsory_bytes:.3f} x the compulsory "
     lines = [
         f"{len(bound.front)} points over {cycles_text(bound.mappings)} mappings",
-        f"{effectual}: more gains nothing",
+        f"{effectual}: a larger one saves nothing",
         f"there {bytes_text(moved)}, {compulsory}{bytes_text(report.compulsory_bytes)}",
     ]
     if not bound.all_sizes:
@@ -102,7 +102,9 @@ def bound_lines(report: BoundReport) -> list[str]:
         )
     if report.room is not None and report.chosen is None:
         smallest = bytes_text(bound.smallest)
-        lines.append(f"with {bytes_text(report.room)}: nothing runs; the least is {smallest}")
+        lines.append(
+            f"with {bytes_text(report.room)}: no mapping fits; the smallest buffer is {smallest}"
+        )
     chosen = report.chosen
     if chosen is not None and report.room is not None:
         lines.append(

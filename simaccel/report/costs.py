@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def forecast_table(expected: Forecast) -> Table:
     """Tabulate a forecast, each figure with where it comes from."""
-    table = make_table(("cost",), ("figure",), ("how it is known",))
+    table = make_table(("cost",), ("figure",), ("source",))
     pace = expected.calibration
     mode = "on" if expected.fast_forward else "off"
     unknown = expected.memory_bytes is None
@@ -34,7 +34,7 @@ def forecast_table(expected: Forecast) -> Table:
         (
             "memory",
             "unknown" if unknown else bytes_text(expected.memory_bytes or 0),
-            "peak of the calibration; a run keeps no history",
+            "peak of the calibration; memory does not grow with the run",
         ),
         (
             "trace size",

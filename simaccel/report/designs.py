@@ -37,7 +37,7 @@ def designs_title(found: DirectedDesigns) -> str:
     given = [f"{most:g} {units[name]}" for name, most in _limits(found).items() if most is not None]
     within = f", within {' and '.join(given)}" if given else ""
     name = found.space.directed.name
-    return f"{name} as its directives say: {count_text(found.designs.count, 'design')}{within}"
+    return f"{name} as its directives define: {count_text(found.designs.count, 'design')}{within}"
 
 
 def _limits(found: DirectedDesigns) -> dict[str, float | None]:

@@ -73,7 +73,7 @@ class PageSection:
 
 
 def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSection]:
-    """Return the tables: the voices, disagreements, reuse, needs, directives."""
+    """Return the tables: the analyses, their differences, reuse, needs, directives."""
     return [
         PageSection(
             "machine, bound, directives",
@@ -83,14 +83,18 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSect
                 *("DRAM", "DRAM bound", "compulsory"),
             ),
             ("busiest", "stalls"),
-            tuple(map(_voices, explained)),
+            tuple(map(_analyses, explained)),
         ),
         PageSection(
-            f"where voices disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
-            ("group", "voice", "of"),
-            ("machine", "voice says", "differs"),
-            ("which assumption differs, by how much of the machine's cycles",),
-            tuple(_told_cells(group, each) for group in explained for each in group.disagreements),
+            f"where the analyses disagree (cycles by more than {TOLERANCE:.0%}, bytes by any)",
+            ("group", "by", "figure"),
+            ("machine", "analysis", "difference"),
+            ("the assumption that differs, and its share of the machine's cycles",),
+            tuple(
+                _disagreement_cells(group, each)
+                for group in explained
+                for each in group.disagreements
+            ),
         ),
         PageSection(
             "directives: reuse by dimension",
@@ -104,7 +108,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSect
             ("group", "tensor"),
             (
                 "DRAM",
-                "DRAM told",
+                "DRAM by directives",
                 "per byte in buffer",
                 "MACs per element sent",
                 "per sum back",
@@ -124,7 +128,7 @@ def explanation_sections(explained: Sequence[GroupExplanation]) -> list[PageSect
             "directives: time",
             ("group",),
             ("cycles", "of them NoC"),
-            ("as written, or why there is nothing to say",),
+            ("the directives, or why there are none",),
             tuple(row for group in explained for row in _runtime_rows(group)),
         ),
     ]
@@ -137,12 +141,12 @@ def explanation_html(
     lines: Sequence[str],
 ) -> str:
     """Return the page as one HTML document that needs nothing else: figures, summary, tables."""
+    from simaccel.report.figures.analyses import draw_analyses
     from simaccel.report.figures.shares import draw_shares, shared_groups
     from simaccel.report.figures.style import style, svg_text
-    from simaccel.report.figures.voices import draw_voices
 
     with style():
-        pictures = [svg_text(draw_voices(explained))]
+        pictures = [svg_text(draw_analyses(explained))]
         if rows := shared_groups(explained):
             pictures.append(svg_text(draw_shares(rows)))
     summary = (f"<p>{escape(line)}</p>" for line in lines)
@@ -171,7 +175,7 @@ def explanation_json(
 # -- rows
 
 
-def _voices(group: GroupExplanation) -> tuple[str, ...]:
+def _analyses(group: GroupExplanation) -> tuple[str, ...]:
     cycles = group.run.cycles
     shares = [(cause, n / cycles) for cause, n in group.stalls[:_TOP_CAUSES]]
     stalls = [f"{c} {short_share_text(n)}" for c, n in shares if n >= SMALLEST_SHARE]
@@ -199,7 +203,7 @@ def _runtime_cells(one: GroupExplanation) -> tuple[str, str]:
 
 def _reuse_row(one: GroupExplanation, each: Reuse) -> tuple[str, ...]:
     ratios = (each.buffer, each.array, each.sums, each.multicast)
-    told = "-" if each.told_bytes is None else bytes_text(each.told_bytes)
+    told = "-" if each.directives_bytes is None else bytes_text(each.directives_bytes)
     return (one.run.name, each.tensor, bytes_text(each.dram_bytes), told, *map(_ratio, ratios))
 
 
@@ -259,12 +263,12 @@ def _time_row(
     )
 
 
-def _told_cells(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
+def _disagreement_cells(one: GroupExplanation, each: Disagreement) -> tuple[str, ...]:
     write = bytes_text if each.unit == "bytes" else cycles_text
     by = each.other - each.machine
     share = "" if each.relative is None else f" ({share_text(each.relative)})"
     figures = (write(each.machine), write(each.other), f"{'-' * (by < 0)}{write(abs(by))}{share}")
-    return (one.run.name, each.voice, each.what, *figures, _shares_text(each))
+    return (one.run.name, each.analysis, each.what, *figures, _shares_text(each))
 
 
 def _shares_text(each: Disagreement) -> str:
@@ -316,7 +320,7 @@ def _reuse_json(one: Reuse) -> dict[str, Any]:
     return {
         "tensor": one.tensor,
         "dram_bytes": one.dram_bytes,
-        "told_dram_bytes": one.told_bytes,
+        "directives_dram_bytes": one.directives_bytes,
         "reads_per_buffer_byte": _number(one.buffer),
         "macs_per_element_sent": _number(one.array),
         "macs_per_sum_back": _number(one.sums),

@@ -42,7 +42,7 @@ def phases_table(generation: Generation) -> Table:
     )
     table.add_section()
     for step in generation.steps:
-        add_row(table, (f"decode behind {step.kv_len}", *_cells(generation, step.figures)))
+        add_row(table, (f"decode after {step.kv_len}", *_cells(generation, step.figures)))
     if generation.steps:
         table.add_section()
         name = f"decode {generation.tokens - 1} tokens"
@@ -82,8 +82,8 @@ def _rule(found: Generation) -> str:
         return f"all {steps} decode steps simulated"
     how = f"{simulated} of {steps} decode steps simulated, the others evenly between them"
     if found.spread is None:
-        return f"{how} (--lengths 3 or more says how good that is)"
-    return f"{how} (with every other one left out the sum changes by {error_text(found.spread)})"
+        return f"{how} (--lengths 3 or more also estimates the error)"
+    return f"{how} (without every other step the sum changes by {error_text(found.spread)})"
 
 
 def generation_json(generation: Generation) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def classes_line(result: ExperimentResult) -> str:
     roofline = roofline_cycles(result.workload, result.accelerator)
     masked = masked_macs(result.workload)
     share = share_text(masked / result.workload.macs)
-    mask = f"; {cycles_text(masked)} MACs ({share}) are behind the mask" if masked else ""
+    mask = f"; {cycles_text(masked)} MACs ({share}) are masked" if masked else ""
     return (
         f"DRAM by class: {', '.join(parts)}; roofline {cycles_text(roofline)} cycles "
         f"({share_text(roofline / result.run.cycles)} of simulated){mask}"

@@ -64,6 +64,6 @@ def whole_line(workload: Workload) -> str:
     weights = sum(workload.tensor_bytes(name) for name, one in tensors if one.kind == "weight")
     share = f"(of 4 bytes {share_text(4 * biases / weights)} of the weights)"
     return (
-        f"left out: {cycles_text(biases)} biases or shifts of batch norms {share}, which begin "
-        "the sums, and rectifiers, which are applied as they leave the array"
+        f"left out: {cycles_text(biases)} biases or shifts of batch norms {share}, which are the "
+        "initial values of sums, and rectifiers, which are applied as results leave the array"
     )

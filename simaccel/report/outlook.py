@@ -21,7 +21,7 @@ Files = Mapping[str, str | None]
 def outlook_table(searches: Outlooks) -> Table:
     """Tabulate searches that have not begun."""
     figures = ("operators", "distinct", "candidates", "CPU time")
-    table = make_table(("search",), figures, ("how it is known",))
+    table = make_table(("search",), figures, ("source",))
     for name, outlook in searches:
         if isinstance(outlook, str):
             add_row(table, (name, "", "", "", "", outlook))

@@ -161,14 +161,14 @@ def dataflow_reason(result: ExperimentResult) -> str:
     """Return why a dataflow was chosen by default, and what it leaves to the DRAM."""
     why = "fuses attention" if result.mapping.dataflow == "flat" else "no attention to fuse"
     if len(result.mapping.groups) > 1 and not result.accelerator.groups.resident:
-        why += "; what groups hand on goes through DRAM"
+        why += "; tensors between groups go through DRAM"
     return f" (default: {why})"
 
 
-def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
-    """Return the answer: time, utilisation, what limits, and what freeing that gains.
+def answer_line(result: ExperimentResult) -> str:
+    """Return the answer: time, utilisation, the limit, and the speedup without that limit.
 
-    ``with_gain``: the program is run once more, without what limits it.
+    For the speedup the program runs once more.
     """
     run, limit = result.run, result.limit
     text = (
@@ -177,7 +177,7 @@ def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
         f"{share_text(result.utilisation)} utilisation, limited by {_limit_text(result)} "
         f"({_SHARES.get(limit.name, 'busy')} {short_share_text(limit.share)} of the time)"
     )
-    gain = gain_without(result, limit) if with_gain else None
+    gain = gain_without(result, limit)
     if gain is None:
         return text
     if better := _better_change(result, limit, gain):
@@ -186,7 +186,7 @@ def answer_line(result: ExperimentResult, *, with_gain: bool = True) -> str:
         return f"{text}; without that limit {gain:.2f} x as fast"
     behind = next_limit(result, limit)
     return (
-        f"{text}; to free that alone gains nothing: {behind.text} "
+        f"{text}; without that limit alone it takes as long: {behind.text} "
         f"({short_share_text(behind.share)}) is next"
     )
 

@@ -210,7 +210,7 @@ def direct_text(wait: Stall) -> str:
 
 def what_if_table(what_if: WhatIfResult, operator: str) -> Table:
     """Tabulate the cycles with resources freed, of the whole run or of one operator."""
-    table = make_table(("freed",), ("cycles", "saved", "speedup"), ("what that means",))
+    table = make_table(("infinitely fast",), ("cycles", "saved", "speedup"), ("meaning",))
     before = cycles_of(what_if.base, operator) or 0
     add_row(table, ("nothing", cycles_text(before), "", "", "the run as it is"))
     for freed in what_if.freed:
@@ -313,7 +313,7 @@ def _describe_proposal(analysis: StallAnalysis) -> Iterator[str]:
 
 
 def _names_text(others: Sequence[OperatorDiagnosis]) -> list[str]:
-    return [f"Alike: {', '.join(p.name for p in others)}."] if others else []
+    return [f"The same holds for {', '.join(p.name for p in others)}."] if others else []
 
 
 def _group_alike(found: Diagnosis) -> list[list[OperatorDiagnosis]]:

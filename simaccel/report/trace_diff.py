@@ -133,7 +133,7 @@ def _by_operator(found: Difference) -> str:
     if not named or len(found.groups) == 1:
         return ""
     parts = [f"{one.name} ({short_share_text(one.difference / found.cycles)})" for one in named]
-    return f" It lies in {', '.join(parts)}."
+    return f" It is in {', '.join(parts)}."
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _idle_pes(scene: VerdictFigures) -> str:
     if loading > part.share(part.unit_name(ARRAY), "busy") / 2:
         return (
             f"in {short_share_text(loading)} it only loads the tile that it holds, "
-            f"{array.cols} elements a cycle, as too little streams past it."
+            f"{array.cols} elements per cycle, because too few inputs stream past it."
         )
     return "folds that are part-filled, or short against fill and skew."
 
@@ -233,9 +233,9 @@ def _dram_latency(scene: VerdictFigures) -> str:
 def _dram_queue(scene: VerdictFigures) -> str:
     one = scene.accelerator
     if one is None or one.dram.in_flight_bytes is None:
-        return "as many bytes are on their way from DRAM as may be"
+        return "the limit of bytes on their way from DRAM is reached"
     most, latency = bytes_text(one.dram.in_flight_bytes), one.dram.latency_cycles
-    return f"{most} are on their way from DRAM, all that may be in each {latency} cycles"
+    return f"at most {most} may be on their way from DRAM in each {latency} cycles"
 
 
 def _dram_banks(scene: VerdictFigures) -> str:
@@ -272,7 +272,7 @@ def _noc(scene: VerdictFigures) -> str:
         )
         if _spatial(scene):
             return (
-                f"the PEs wait for what is on the NoC, though its {way} pipe runs at "
+                f"the PEs wait for data on the NoC, although its {way} pipe runs at "
                 f"{known[way].text()} only; latency {hops}"
             )
         return f"each GEMM pays the NoC's latency, {hops}"
@@ -322,7 +322,7 @@ def _start(scene: VerdictFigures) -> str:
 
 
 def _drain(_: VerdictFigures) -> str:
-    return "its work is done, and the other engines have not ended (the last stores, as a rule)"
+    return "its work is done, but other engines still work (usually the last stores)"
 
 
 _WHY: dict[str, Callable[[VerdictFigures], str]] = {

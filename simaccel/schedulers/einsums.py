@@ -86,7 +86,6 @@ def einsum_families(
     accelerator: Accelerator,
     *,
     kept: Sequence[str] = (),
-    slots: Sequence[int] = SLOTS,
 ) -> list[Family]:
     """Return every order, stationarity and tile size; ``kept`` tensors are around the group."""
     parts = roles(space, seen)
@@ -103,7 +102,7 @@ def einsum_families(
         for number, rank in enumerate(part):
             tiles[rank] = ints([choice[rank] for choice in choices]).reshape(shape)
             places[rank] = (orders[:, axis] * len(ranks) + number).reshape(-1, 1, 1, 1, 1)
-    slot = ints(list(slots)).reshape(1, -1, 1, 1, 1)
+    slot = ints(list(SLOTS)).reshape(1, -1, 1, 1, 1)
     outer: Branch = ()
     if parts.g:
         ones = tuple(ints(1) for _ in parts.g)

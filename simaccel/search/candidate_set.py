@@ -337,7 +337,7 @@ class CandidateSet:
 
         """
         if not len(self):
-            raise NothingFitsError(f"{self.group.name}: no candidate is as --constrain asks for")
+            raise NothingFitsError(f"{self.group.name}: no candidate satisfies --constrain")
         n_bytes = int(self.space.min())
         if n_bytes > UNLIMITED:
             raise NothingFitsError(

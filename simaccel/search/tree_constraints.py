@@ -56,7 +56,7 @@ def asked_spreads(texts: Sequence[str], count: int) -> dict[str, int]:
 
 def unmet(asked: Iterable[str], spread: Collection[str]) -> list[Fault]:
     """Return the faults of ranks that were to be spread and that no group could."""
-    allowed = "a rank that an operator has, and neither sums over nor needs whole"
+    allowed = "a rank that an operator has, does not sum over and does not need whole"
     return [Fault("--spread", "spread", rank, allowed) for rank in asked if rank not in spread]
 
 

@@ -321,7 +321,7 @@ def _places(
     """Read everything; give a task without a dataflow for each workload on each accelerator."""
     single = len(workloads) * len(accelerators) == 1
     if each is not None and not single:
-        allowed = "nothing beside several workloads or accelerators"
+        allowed = "nothing with several workloads or accelerators"
         raise InputError([Fault("simaccel", "each", each, allowed)])
     _, *inputs = gather(
         lambda: require_each(each),

@@ -49,7 +49,7 @@ from simaccel.workload.language import (
     transformer_names,
 )
 from simaccel.workload.layers import Layers, Product, layers_workload
-from simaccel.workload.networks import NETWORKS, Network, find_network, network, network_names
+from simaccel.workload.networks import NETWORKS, Network, find_network, network
 from simaccel.workload.precision import Precision, parse_precision, with_precision
 from simaccel.workload.products import bmm, gbmm, parse_product
 from simaccel.workload.vectors import VECTORS, VectorKind
@@ -116,7 +116,6 @@ __all__ = [
     "layers_workload",
     "load_document",
     "network",
-    "network_names",
     "operand",
     "operands_of",
     "parse_conv",

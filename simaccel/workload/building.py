@@ -60,7 +60,7 @@ class WorkloadSizes(TypedDict, total=False):
 _NO_ATTENTION = "it has no attention blocks"
 _NO_LAYERS = "only networks, topologies and descriptions have layers to choose"
 _NO_SHAPE = "only the workloads gemm, bmm, gbmm and conv have a shape"
-_FILE_SAYS = "the file says it"
+_FILE_SAYS = "the file sets it"
 PHASE_FIELDS: Final = ("phase", "prompt", "kv_len", "experts", "causal_blocks")
 _ALWAYS: Final = dict.fromkeys(
     PHASE_FIELDS, "it has no phases, masks or experts; llama3-8b and others of `workload list` do"

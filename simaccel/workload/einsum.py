@@ -80,7 +80,8 @@ class Tensor:
 
     ``packed``: its elements have 4 bits, two in a byte. ``assumed``: an accelerator's precision
     says how large they are. ``inside``: the first element of each dimension and the one behind
-    the last, where zeros stand around, stored but of no source. ``distinct``: how many differ.
+    the last, where zeros stand around, stored but of no source. ``distinct``: how many differ from
+    those of other tensors, or leave the workload.
     ``shared``: cores share it. ``number``: what elements are, if one of `TOLD_APART`.
     """
 

@@ -207,7 +207,7 @@ def _require_unsaid(
 ) -> None:
     """Refuse sizes that the file of a document says."""
     require_none(
-        Fault("workload", name, value, f"nothing with {path}; the file says it")
+        Fault("workload", name, value, f"nothing with {path}; the file sets it")
         for name, value in given.items()
         if name in document
     )
@@ -221,7 +221,7 @@ def _size_elements(workload: Workload, asked: Mapping[str, int], source: str) ->
             continue
         known = name in workload.tensors or name == "*"
         allowed = (
-            f"nothing with {source}; the file says it" if known else suggest(name, workload.tensors)
+            f"nothing with {source}; the file sets it" if known else suggest(name, workload.tensors)
         )
         field = "bytes_per_element" if name == "*" else f"bytes_by_tensor.{name}"
         faults.append(Fault("workload", field, size, allowed))

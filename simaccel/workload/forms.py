@@ -324,7 +324,8 @@ Place = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 class TensorForm(Document):
     """A tensor of einsums; ``packed``: of 4 bits, two in a byte; ``inside`` of zeros.
 
-    ``distinct``: how many elements differ, where others repeat them. ``number``: what they are.
+    ``distinct``: how many elements differ, where others repeat them, or leave. ``number``: what
+    they are.
     """
 
     kind: Kind
@@ -332,7 +333,7 @@ class TensorForm(Document):
     bytes_per_element: Bytes | None = None
     packed: bool | None = None
     inside: list[Annotated[list[Place], Field(min_length=2, max_length=2)]] | None = None
-    distinct: Size | None = None
+    distinct: Annotated[int, Field(ge=0, le=MAX_SIZE)] | None = None
 
     def checked_number(self, field: str) -> str:
         """Return the number, empty if it has none.

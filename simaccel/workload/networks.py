@@ -75,11 +75,6 @@ NETWORKS: Final = Catalogue("networks", parse_network)
 find_network = NETWORKS.find
 
 
-def network_names() -> Mapping[str, str]:
-    """Return the names of the networks by their names and aliases."""
-    return NETWORKS.names_and_aliases
-
-
 def network(
     name: str,
     *,

@@ -19,13 +19,11 @@ NATIVE: Final = "native_precision"
 EXAMPLE: Final = "weights=int4,activations=int8"
 
 
-def parse_precision(
-    precision: object, source: str, classes: tuple[str, ...] = CLASSES
-) -> Precision:
+def parse_precision(precision: object, source: str) -> Precision:
     """Read a precision: a mapping, or a text such as ``weights=int4,activations=int8``.
 
     Raises:
-        InputError: all classes and numbers that there are not, and classes that come twice.
+        InputError: all unknown classes and number formats, and classes that come twice.
 
     """
     if not isinstance(precision, str | Mapping):
@@ -40,8 +38,8 @@ def parse_precision(
     faults = []
     for name, number in pairs:
         field = f"precision.{name}"
-        if name not in classes:
-            faults.append(Fault(source, field, number, _not_a_class(str(name), classes)))
+        if name not in CLASSES:
+            faults.append(Fault(source, field, number, _not_a_class(str(name))))
         elif name in by_class:
             faults.append(Fault(source, field, number, "each class once"))
         elif not isinstance(number, str) or number not in BITS:
@@ -58,10 +56,10 @@ def _pair(text: str) -> tuple[str, str]:
     return name.strip(), number.strip()
 
 
-def _not_a_class(name: str, classes: tuple[str, ...]) -> str:
+def _not_a_class(name: str) -> str:
     if name == SUMS:
         return "nothing without an accelerator, whose array.accumulator has the sums"
-    return suggest(name, (*classes, SUMS))
+    return suggest(name, (*CLASSES, SUMS))
 
 
 def with_precision(workload: Workload, precision: Precision) -> Workload:

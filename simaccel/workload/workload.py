@@ -344,7 +344,7 @@ def _once_faults(workload: Workload) -> list[Fault]:
     elif workload.repeat > 1:
         between = set(range(repeated[0], repeated[-1])) - set(repeated)
         faults += [
-            Fault(_FILE, f"once.{known[at]}", known[at], "operators before or behind the others")
+            Fault(_FILE, f"once.{known[at]}", known[at], "operators before or after the others")
             for at in sorted(between)
         ]
     return faults

@@ -331,11 +331,11 @@ def refused(result: Result) -> list[str]:
             [
                 (
                     "command line: --dataflow: got 'flat'; "
-                    "allowed: nothing beside --mapping, which decides it"
+                    "allowed: nothing with --mapping, which sets it"
                 ),
                 (
                     "command line: --pipeline: got True; "
-                    "allowed: nothing beside --mapping, which decides it"
+                    "allowed: nothing with --mapping, which sets it"
                 ),
             ],
             id="mapping and dataflow",
@@ -417,7 +417,7 @@ def test_a_workload_file_is_refused(cli: Call, tmp_path: Path) -> None:
         *("command line: --seq-len", "command line: --batch")
     ]
     (element,) = refused(cli(f"run --hw toy --workload {file} --bytes-per-element 1"))
-    assert "the file says it" in element
+    assert "the file sets it" in element
 
 
 def _map(cli: Call, tmp_path: Path, options: str = GEMM) -> Path:

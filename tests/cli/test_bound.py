@@ -107,7 +107,7 @@ def test_a_fused_mapping_runs_and_moves_the_bound(cli: Call, tmp_path: Path) -> 
         (("--buffer", "0"), "--buffer: got '0'; allowed: a positive amount"),
         (("--bypass", "--uneven"), "allowed: one of --bypass and --uneven"),
         (("--set", "clock_hz=1 GHz"), "--set: got 'clock_hz=1 GHz'; allowed: nothing without --hw"),
-        (("-o", "m.yaml"), "-o: got 'm.yaml'; allowed: a --buffer that it is for"),
+        (("-o", "m.yaml"), "-o: got 'm.yaml'; allowed: together with --buffer"),
         (("--buffer", "2B", "-o", "-"), "--buffer: got 2; allowed: at least 3 B"),
         (("--plot", "a.txt"), "suffix: got '.txt'"),
     ],

@@ -362,7 +362,7 @@ def test_mappings_stand_beside_dataflows_and_mapspaces(cli: Call, tmp_path: Path
         ("--hw toy,toy", "--hw: got 'toy'; allowed: each value once"),
         ("--stationarity ws,xs", "'xs' is not one of"),
         ("--exhibit roofline --hw toy,edge", "--accelerator: got 'a list'; allowed: one value"),
-        ("--exhibit roofline --metric reads", "nothing beside --exhibit"),
+        ("--exhibit roofline --metric reads", "nothing with --exhibit"),
         ("--metric tokens/s", "--metric: got 'tokens/s'; allowed: nothing but with a"),
     ],
 )

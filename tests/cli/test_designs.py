@@ -78,7 +78,7 @@ def test_buffers_as_axes_and_a_picture(cli: Call, line: str, tmp_path: Path) -> 
     space = "--axis pes=8 --axis l1=16:256:+16 --axis l2=256:4KiB:x2"
     result = cli(f"{line} {space} --plot-frontier {picture}")
     assert result.exit_code == 0, result.stderr
-    assert "l as its directives say: 80 designs\n" in result.stdout
+    assert "l as its directives define: 80 designs\n" in result.stdout
     assert result.stdout.count("best by") == 1
     assert picture.read_text().startswith("<?xml")
     assert "swept in" in result.stderr

@@ -126,7 +126,10 @@ def test_descriptions_are_workloads(cli: Call, net: Path, tmp_path: Path) -> Non
         ("--layer CONV3", "net.m: layer: got 'CONV3'; did you mean 'CONV2'?"),
         ("--hw nothing", "nothing"),
         ("--hw edge", "allowed: spatial"),
-        ("--hw eyeriss_like --pes 3", "--pes: got '3'; allowed: nothing beside --hw eyeriss_like"),
+        (
+            "--hw eyeriss_like --pes 3",
+            "--pes: got '3'; allowed: nothing with --hw eyeriss_like",
+        ),
         ("--no-multicast 7", "--no-multicast: got 7; allowed: levels from 0 to 3, or all"),
         ("--no-reduction 0,2", "--no-reduction: got 2; allowed: levels from 0 to 1, which"),
     ],

@@ -138,4 +138,4 @@ def test_a_given_mapping_leaves_nothing_to_search(cli: Call, tmp_path: Path) -> 
 def test_fronts_have_no_dry_run(cli: Call) -> None:
     for option in ("--pareto cycles,energy", "--exhibit bandwidth"):
         (message,) = refused(cli(f"compare --hw edge --workload bert {option} --dry-run"))
-        assert message.endswith("nothing beside --pareto or --exhibit bandwidth")
+        assert message.endswith("nothing with --pareto or --exhibit bandwidth")

@@ -23,11 +23,11 @@ def test_the_figures_are_those_of_run(cli: Call) -> None:
     assert f"{run['cycles']:,}" in cli(f"explain {TOY}").stdout
 
 
-def test_the_terminal_has_all_voices(cli: Call) -> None:
+def test_the_terminal_has_all_analyses(cli: Call) -> None:
     told = cli(f"explain {TOY}").stdout
     for words in ("simulated", "of it", "bound", "multicast", "blocks of at most"):
         assert words in told
-    assert "where voices disagree (cycles by more than 2%, bytes by any)" in told
+    assert "where the analyses disagree (cycles by more than 2%, bytes by any)" in told
 
 
 def test_a_mapping_and_a_page(cli: Call, tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def test_jobs_and_an_address_contradict_each_other(cli: Call) -> None:
     result = cli(line)
     assert result.exit_code == 2
     assert result.stderr == (
-        "error: command line: --jobs: got 2; allowed: nothing beside --dask, whose processes are "
-        "used\n"
+        "error: command line: --jobs: got 2; allowed: nothing with --dask, whose "
+        "processes are used\n"
     )
 
 

@@ -133,7 +133,7 @@ def test_sums_have_vector_operators(cli: Call) -> None:
         (f"{GEMM} --constrain cols=q", "--constrain: cols: rank: got 'q'; allowed: one of"),
         (f"{GEMM} --constrain cols", "--constrain: got 'cols'; allowed: LEVEL=RANK,..."),
         (f"{GEMM} --constrain cols.m=13", "cols.m: got 13; allowed: 1 to 12"),
-        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing where a mapspace"),
+        (f"{GEMM} --dataflow flat", "--dataflow: got 'flat'; allowed: nothing if a mapspace"),
         (
             f"{GEMM} --mapspace pfm --constrain cols.m=5",
             "error: gemm: no pfm mapping within the constraints; without cols.m=5 there are",
@@ -148,7 +148,7 @@ def test_sums_have_vector_operators(cli: Call) -> None:
         ),
         (
             f"{GEMM} --stationarity ws",
-            "--stationarity: got 'ws'; allowed: nothing where a mapspace is searched",
+            "--stationarity: got 'ws'; allowed: nothing if a mapspace is searched",
         ),
         (
             "map --hw edge --workload gemm --shape M=8,K=8,N=8 --mapspace pfm --constrain cols=x",
@@ -160,7 +160,7 @@ def test_sums_have_vector_operators(cli: Call) -> None:
         ),
         (
             "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --dataflow flat",
-            "--dataflow: got 'flat'; allowed: nothing where a mapspace is searched",
+            "--dataflow: got 'flat'; allowed: nothing if a mapspace is searched",
         ),
         (
             "run --hw toy_linear --workload gemm --shape M=8,K=8,N=8 --mapspace pfm,ruby",
@@ -225,7 +225,7 @@ def test_nothing_is_told_or_drawn_where_nothing_is_searched(
     line = f"map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow {dataflow}"
     result = cli(f"{line} --explain --plot {plot}")
     allowed = (
-        f"nothing with --dataflow {dataflow}, which searches nothing; these do: "
+        f"nothing with --dataflow {dataflow}, which searches nothing; these search: "
         "flex-m, flex-b, flex-h, flex-r, flex, flat-m, flat-b, flat-h, flat-r, flat, flash, best"
     )
     assert result.exit_code == 2
@@ -294,7 +294,7 @@ def test_a_plug_in_that_searches_nothing_has_no_figure(
     line = "map --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive"
     result = cli(f"{line} --plot {tmp_path / 'search.png'}")
     assert result.exit_code == 2
-    assert result.stderr.endswith("allowed: nothing where nothing is searched\n")
+    assert result.stderr.endswith("allowed: nothing if there is no search\n")
     assert not [*tmp_path.iterdir()]
 
 

@@ -61,7 +61,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     said.write_text(_OWN + "phase: decode\nkv_len: 8\nbatch: 2\n")
     assert cli(asked).stdout == cli(f"workload show {said} --json").stdout
     refused = cli(f"workload show {said} --batch 3")
-    assert f"--batch: got 3; allowed: nothing with {said}; the file says it" in refused.stderr
+    assert f"--batch: got 3; allowed: nothing with {said}; the file sets it" in refused.stderr
     run = f"run --hw toy --workload {path} --dataflow naive --generate 3 --prompt 4 --quiet"
     batch = cli(f"{run} --batch 2")
     assert batch.exit_code == 0, batch.stderr
@@ -73,7 +73,7 @@ def test_a_transformer_file_has_the_phases_of_the_catalogue(cli: Call, tmp_path:
     ("options", "said"),
     [
         ("--workload gpt2 --generate 3 --phase decode", "--phase: got 'decode'; allowed: nothing"),
-        ("--workload gpt2 --generate 3 --check", "--check: got True; allowed: nothing beside"),
+        ("--workload gpt2 --generate 3 --check", "--check: got True; allowed: nothing with"),
         ("--workload gpt2 --lengths 3", "--lengths: got 3; allowed: nothing without --generate"),
         ("--workload bert --generate 3", "--workload: got 'bert'; allowed: a transformer"),
         ("--workload bert --phase decode", "--phase: got 'decode'; allowed: nothing with"),

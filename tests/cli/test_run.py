@@ -67,7 +67,7 @@ def test_what_is_not_shown_is_not_asked_for(cli: Call, option: str, beside: str)
     result = cli(f"run {ATTENTION} --dataflow naive-m {option} {beside}")
     assert result.exit_code == 2
     name = option.split(maxsplit=1)[0]
-    assert f"{name}: got 'given'; allowed: nothing beside {beside}" in result.stderr
+    assert f"{name}: got 'given'; allowed: nothing with {beside}" in result.stderr
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "some", "1.5"])
@@ -297,7 +297,7 @@ def test_a_run_that_does_something_else_is_no_figure(
     result = cli("run --hw toy --workload gemm --shape M=9,K=7,N=5 --dataflow naive")
     assert result.exit_code == MistakeError.exit_code == 3
     assert result.stdout == ""
-    assert result.stderr.startswith("error: a mistake of simaccel, please report it: gemm: of C ")
+    assert result.stderr.startswith("error: an internal error, please report it: gemm: of C ")
     assert "mapping naive of gemm" in result.stderr
 
 

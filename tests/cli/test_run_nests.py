@@ -160,7 +160,7 @@ def test_a_slow_noc_is_what_the_trace_blames(cli: Call, tmp_path: Path) -> None:
     assert cli(f"run --hw eyeriss_like {SMALL} {slow} --trace {trace}").exit_code == 0
     said = cli(f"trace stalls {trace}").stdout
     assert "the NoC's distribution pipe runs at" in said
-    assert "pipes without limit of width and without latency" in said
+    assert "pipes of unlimited width, without latency" in said
     info = cli(f"trace info {trace}").stdout
     assert "noc_in0, noc_in1, noc_in2, array, sfu, noc_out, dma_out" in info
 

@@ -213,17 +213,17 @@ def test_two_sweeps_are_refused() -> None:
         (
             "seq-len=1,2",
             ExperimentOptions("edge", (), WorkloadOptions("bert", seq_len="7,8")),
-            "--seq-len: got '7,8'; allowed: nothing beside --sweep seq-len, which says it",
+            "--seq-len: got '7,8'; allowed: nothing with --sweep seq-len, which sets it",
         ),
         (
             "batch=1,2",
             ExperimentOptions("edge", (), WorkloadOptions("bert", batch="7")),
-            "--batch: got '7'; allowed: nothing beside --sweep batch, which says it",
+            "--batch: got '7'; allowed: nothing with --sweep batch, which sets it",
         ),
         (
             "array=16,32",
             ExperimentOptions("edge", ("clock_hz=7", "array.cols=7"), WorkloadOptions("bert")),
-            "--set: got 'array.cols=7'; allowed: nothing beside --sweep array, which says it",
+            ("--set: got 'array.cols=7'; allowed: nothing with --sweep array, which sets it"),
         ),
     ],
 )

@@ -56,7 +56,7 @@ def test_a_program_that_does_less(change: Callable[[Node], Node | None], what: s
     with pytest.raises(ConservationError) as error:
         RequiredWork(OF, MAPPING).require_program(changed(program, change))
     first, *text = str(error.value).splitlines()
-    assert first == f"a mistake of simaccel, please report it: {what}; the mapping:"
+    assert first == f"an internal error, please report it: {what}; the mapping:"
     assert "  group one+act" in text
 
 

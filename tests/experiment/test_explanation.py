@@ -1,4 +1,4 @@
-"""Three voices of a run: each figure from a hand calculation, or another part of simaccel."""
+"""Three analyses of a run: each figure from a hand calculation, or another part of simaccel."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_fused_group_is_told_by_operator_softmax_by_its_passes(fused: Experime
 def test_a_fused_group_that_overlaps_is_told_apart_from_one_operator_after_the_other() -> None:
     longer = simulate(attention(SMALL, batch=1, seq_len=16, scope="la"), load_accelerator("toy"))
     (one,) = explain(longer)
-    (told,) = (each for each in one.disagreements if each.voice == "directives")
+    (told,) = (each for each in one.disagreements if each.analysis == "directives")
     assert "run one operator after the other" in told.assumption
 
 
@@ -190,7 +190,7 @@ def test_bytes_that_take_longer_than_the_array_are_the_directives_time() -> None
     assert toy.clock_hz == 10**9
     assert (one.directives.cycles, one.directives.memory) == (2 * (24 + 20 + 30), "dram")
     assert "at its full rate" in next(
-        each.assumption for each in one.disagreements if each.voice == "directives"
+        each.assumption for each in one.disagreements if each.analysis == "directives"
     )
 
 
@@ -200,7 +200,7 @@ def test_directives_speak_where_the_mapping_was_written_so(
     """Cycles stand in docs/guide/directives.md. 4 clusters take an input, one PE a weight."""
     result, (one,) = convolution
     assert (result.run.cycles, one.directives.cycles) == (461_210, 2_308_847)
-    told = {each.voice: each for each in one.disagreements}["directives"]
+    told = {each.analysis: each for each in one.disagreements}["directives"]
     assert told.relative == pytest.approx(2_308_847 / 461_210 - 1)
     assert "first fill" in told.assumption
     multicast = {each.tensor: each.multicast for each in one.reuse}
@@ -256,11 +256,11 @@ mapping mine of {workload.name} {workload.fingerprint}
 def test_bytes_of_the_directives_are_compared(product: ExperimentResult) -> None:
     """100 x 64 elements of A once, 64 x 48 of B for each of 3 pieces of m; then one byte more."""
     (one,) = explain(product)
-    told = {each.tensor: each.told_bytes for each in one.reuse}
+    told = {each.tensor: each.directives_bytes for each in one.reuse}
     assert told == {"A": 2 * 6400, "B": 3 * 2 * 64 * 48, "C": 2 * 4800}
-    assert all(each.told_bytes == each.dram_bytes for each in one.reuse)
+    assert all(each.directives_bytes == each.dram_bytes for each in one.reuse)
     (found,) = against_directives(one.run, DirectiveRuntime(), {**told, "A": 12801})  # type: ignore[dict-item]
-    assert (found.voice, found.what, found.machine, found.other) == (
+    assert (found.analysis, found.what, found.machine, found.other) == (
         *("directives", "DRAM bytes of A"),
         *(12800, 12801),
     )
@@ -346,7 +346,7 @@ def test_html_escapes_and_has_every_row(product: ExperimentResult) -> None:
 
 
 def test_a_relative_difference_needs_something_to_be_relative_to() -> None:
-    kwargs: dict[str, Any] = {"voice": "v", "what": "w", "unit": "bytes", "assumption": "a"}
+    kwargs: dict[str, Any] = {"analysis": "v", "what": "w", "unit": "bytes", "assumption": "a"}
     assert Disagreement(machine=4, other=1, **kwargs).relative == -0.75
 
 
@@ -355,7 +355,7 @@ def test_a_difference_is_shared_out_by_runs_with_its_assumptions_changed(
 ) -> None:
     """The first share is what the accelerator without that latency saves; nothing is left."""
     (one,) = attribute(product, explain(product))
-    told = next(each for each in one.disagreements if each.voice == "directives")
+    told = next(each for each in one.disagreements if each.analysis == "directives")
     shares = {each.assumption: each.amount for each in told.shares}
     toy = load_accelerator("toy", ["buffer.capacity_bytes=64 KiB", "dram.latency_cycles=0"])
     without = simulate(product.workload, toy, product.mapping)

@@ -174,7 +174,9 @@ def test_a_cluster_that_exists_is_used() -> None:
         assert len({*found}) == 1
         with connect_cluster(address) as other:
             other.digest = "of another simaccel"
-            with pytest.raises(Exception, match="runs another simaccel; install this one there"):
+            with pytest.raises(
+                Exception, match="has another version of simaccel; install this one there"
+            ):
                 list(other.run_each(abs, [1]))
         (worker,) = there.client.scheduler_info()["workers"]  # its address is none of a scheduler
         allowed = "the address of a Dask scheduler that answers"

@@ -63,8 +63,8 @@ def test_dataflows_that_fuse_attentions_alone_share_a_search_without_one(
 def test_how_it_was_searched_is_remembered(searches: list[str]) -> None:
     now: list[SearchAccount] = []
     then: list[SearchAccount] = []
-    scheduling.schedule_workload(_GEMM, _TOY, "flex", told=now.append)
-    scheduling.schedule_workload(_GEMM, _TOY, "flex", told=then.append)
+    scheduling.schedule_workload(_GEMM, _TOY, "flex", record=now.append)
+    scheduling.schedule_workload(_GEMM, _TOY, "flex", record=then.append)
     assert searches == ["flex"]
     assert then == now
     assert [one.operators for one in then] == [("gemm",)]

@@ -24,6 +24,8 @@ EACH: dict[str, Any] = {
     "rsqrt": 5,
     "divide": 3,
     "reduce": 8,
+    "deviation": 2,
+    "affine": 4,
 }
 
 
@@ -48,10 +50,10 @@ def test_work_is_merged_where_it_can_be_and_the_unit_does() -> None:
         ("softmax", "online", 14, 14),
         ("softmax", "rescale", 1, 0),
         ("softmax", "divide", 3, 0),
-        ("layer_norm", "whole", 3, 7 + 7 + 4),
-        ("layer_norm", "statistics", 1, 14),
-        ("layer_norm", "normalise", 1, 4),
-        ("rms_norm", "whole", 2, 7 + 4),
+        ("layer_norm", "whole", 3 + 1 + 3, 7 + 7 + 4),
+        ("layer_norm", "statistics", 1 + 1, 14),
+        ("layer_norm", "normalise", 1 + 3, 4),
+        ("rms_norm", "whole", 2 + 3, 7 + 4),
         ("gelu", "whole", 9, 0),
         ("silu", "whole", 15, 0),
         ("soft_cap", "whole", 7, 0),
@@ -80,7 +82,7 @@ def test_an_operation_of_each_row_takes_a_cycle_for_as_many_rows_as_lanes() -> N
 def test_norms_of_a_run_take_their_reductions() -> None:
     """8 blocks of 4 rows of half of their axis on 4 lanes; 3 cycles of pipeline each time.
 
-    Statistics: 16 cycles and 2 x 7 of reductions; normalisation: 16 and 4 of roots.
+    Statistics: 2 x 16 cycles and 2 x 7 of reductions; normalisation: 4 x 16 and 4 of roots.
     """
     norm = Vector(
         "norm", "layer_norm", {"m": 16, "d": 32}, (operand("x m d"),), operand("y m d"), axis="d"
@@ -100,8 +102,8 @@ def test_norms_of_a_run_take_their_reductions() -> None:
     """)
     )
     run = simulate(workload, load_accelerator("toy", settings), mapping).run
-    assert run.engines["sfu"].busy == 8 * (16 + 14 + 3 + 16 + 4 + 3)
-    assert run.elements == 8 * (64 + 4 * 14 + 64 + 4 * 4)
+    assert run.engines["sfu"].busy == 8 * (32 + 14 + 3 + 64 + 4 + 3)
+    assert run.elements == 8 * (128 + 4 * 14 + 256 + 4 * 4)
 
 
 def test_the_field_of_before_says_what_stands_in_its_place() -> None:

@@ -259,7 +259,7 @@ def test_a_small_t5_runs_and_computes_what_it_says(tmp_path: Path, phase: str) -
 
 def test_a_generation_is_of_a_decoder_alone(tmp_path: Path) -> None:
     model, _ = load_config(_write(tmp_path, T5_SMALL))
-    with pytest.raises(InputError, match="a decoder alone: of an encoder with a decoder"):
+    with pytest.raises(InputError, match="a decoder alone: for an encoder with a decoder"):
         generate(model, load_accelerator("edge"), tokens=4)
 
 

@@ -108,7 +108,7 @@ def test_every_factor_is_accounted_for() -> None:
         (PRODUCT.replace("K12", "M12"), "L3[WIO]", "M12", "one of N, K, C, Q, P, S, R"),
         (PRODUCT.replace("K12", "K-12"), "L3[WIO]", "K-12", "such as K16"),
         (PRODUCT.replace("K12", "K0"), "L3[WIO]", "K0", "1 piece or more"),
-        (PRODUCT.replace("C16X", "P16X"), "L1[O]", "P16X", "X behind K at L2[WI]"),
+        (PRODUCT.replace("C16X", "P16X"), "L1[O]", "P16X", "X after K at L2[WI]"),
         (PRODUCT.replace("P8 C16X", "P8 P2 C16X"), "L1[O]", "P2", "each rank once"),
     ],
 )

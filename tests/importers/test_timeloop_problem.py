@@ -201,7 +201,7 @@ def test_element_sizes_are_free_as_no_problem_says_them(tmp_path: Path) -> None:
     assert place_on(wide, load_accelerator("edge_tpu")) is wide
     assert parse_workload(dict(wide.parameters)) == wide
     path.write_text(document_text(dict(wide.parameters)))
-    with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file says it"):
+    with pytest.raises(InputError, match=r"bytes_per_element: got 2; .*the file sets it"):
         load_workload(path, bytes_per_element=2)
 
 

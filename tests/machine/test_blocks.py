@@ -158,7 +158,7 @@ def test_what_is_made_cannot_be_loaded_anew() -> None:
     workload = conv2d(m=16, c=16, p=1, q=16, r=1, s=1, bytes_per_element=1)
     on = load_accelerator("gemmini_16")
     mapping = mapped(workload, "keep I buffer, W buffer, O buffer anew", WHOLE[1])
-    with pytest.raises(InputError, match="anew behind what is loaded into the buffer alone"):
+    with pytest.raises(InputError, match="anew only after a tensor that is loaded into the buffer"):
         require_mapping(workload, mapping, on, "mapping")
 
 

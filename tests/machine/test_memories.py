@@ -104,7 +104,7 @@ def test_a_bound_knows_what_a_mac_takes() -> None:
 
 
 def test_directives_have_one_way_off_the_chip() -> None:
-    with pytest.raises(InputError, match="memories: got 'weight'; allowed: nothing beside the D"):
+    with pytest.raises(InputError, match="memories: got 'weight'; allowed: nothing besides the D"):
         hardware_of(
             load_accelerator("maestro_256", ["memories.weight.bandwidth_bytes_per_second=1 GB/s"])
         )

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simaccel.program.interpreter import interpret, interpret_operator
-from simaccel.program.program import Operator, ProgramError, ProgramLoop
+from simaccel.program.interpreter import interpret
+from simaccel.program.program import Operator, Program, ProgramError, ProgramLoop
 from simaccel.program.text import parse_program
 from simaccel.workload.vectors.kind import Array
 
@@ -70,7 +70,7 @@ def test_one_operator_is_executed_alone() -> None:
     (operator,) = parse_program(GEMM).body
     assert isinstance(operator, Operator)
     tensors = _tensors()
-    result = interpret_operator(operator, tensors)
+    result = interpret(Program(name="alone", body=(operator,)), tensors)
     np.testing.assert_allclose(result["C"], tensors["A"] @ tensors["B"])
 
 
@@ -139,7 +139,7 @@ def test_a_tile_is_gone_after_its_body() -> None:
     assert isinstance(loop, ProgramLoop)
     late = Operator(name="late", body=(loop, loop.body[-1]))
     with pytest.raises(ProgramError, match="tile C is used outside the body that declares it"):
-        interpret_operator(late, _tensors())
+        interpret(Program(name="late", body=(late,)), _tensors())
 
 
 def test_a_tile_is_not_declared_twice() -> None:

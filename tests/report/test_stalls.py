@@ -141,7 +141,7 @@ def test_verdicts_group_what_is_alike() -> None:
         "A waits 75% of its time for V tiles",
     ]
     assert said[2] == "Bound by the array: L (46% of the cycles)."
-    assert said[3].endswith("Alike: B.")
+    assert said[3].endswith("The same holds for B.")
     assert list(verdicts(StallAnalysis(found), A)) == [
         "A waits 75% of its time for V tiles: its transfers queue for DRAM bandwidth."
     ]
@@ -168,8 +168,8 @@ def test_the_operator_that_costs_most_comes_first_with_what_would_help() -> None
     lead, second, *rest = verdicts(StallAnalysis(found, proposal=proposal), total)
     assert lead == (
         "A costs most, 36% of the cycles. A waits 86% of its time: its transfers queue for DRAM "
-        "bandwidth. Alike: B. Dataflow flash moves 1.00 KiB with DRAM for L, A instead of 4.00 KiB,"
-        " alone in 650 instead of 1,300 cycles (2.00 x)."
+        "bandwidth. The same holds for B. Dataflow flash moves 1.00 KiB with DRAM for L, A "
+        "instead of 4.00 KiB, alone in 650 instead of 1,300 cycles (2.00 x)."
     )
     assert second.startswith("The run waits 62% of its time")
     assert rest == ["Bound by the array: L (31% of the cycles)."]

@@ -90,7 +90,7 @@ def test_the_sentence_names_causes_and_operators() -> None:
         (
             "B takes 200 cycles fewer than A (1.250 x as fast). In all, the array is idle 200 "
             "cycles fewer, waits 70 cycles fewer for DRAM bandwidth, waits 60 cycles more for the "
-            "SFU. It lies in L+softmax+A (105%)."
+            "SFU. It is in L+softmax+A (105%)."
         ),
     ]
 

@@ -56,8 +56,8 @@ CASES = {
         ),
         (
             "A waits 61% of its time for V tiles: DRAM reads run at 49.0 of 50.0 GB/s (98%), 82% "
-            "of it for V (39.1 KiB read). Most to gain: DRAM bandwidth (or a mapping that moves "
-            "fewer bytes), 2.56 x when freed."
+            "of it for V (39.1 KiB read). Largest gain: DRAM bandwidth (or a mapping that moves "
+            "fewer bytes), up to 2.56 x."
         ),
     ),
     "partial sums": (
@@ -84,8 +84,8 @@ CASES = {
         (
             "A waits 30% of its time for a free slot of Z, held by the stores (dma_out): DRAM "
             "writes run at 10.0 of 50.0 GB/s (20%), 95% of it for Z (9.28 KiB written); it is not "
-            "full, so the transfers come in bursts that nothing overlaps. Most to gain: more slots "
-            "for the tiles (deeper prefetch), 1.40 x when freed. Next: DRAM bandwidth (or a "
+            "full, so the transfers come in bursts that nothing overlaps. Largest gain: more slots "
+            "for the tiles (deeper prefetch), up to 1.40 x. Next: DRAM bandwidth (or a "
             "mapping that moves fewer bytes) 1.41 x."
         ),
     ),
@@ -105,15 +105,15 @@ CASES = {
         ),
         (
             "A waits 40% of its time for Q tiles: a load arrives 72 cycles after its turn and too "
-            "few are on their way, while DRAM runs at 10.0 of 50.0 GB/s (20%). Most to gain: more "
-            "slots for the tiles (deeper prefetch), 1.66 x when freed. Next: DRAM latency 1.65 x."
+            "few are on their way, while DRAM runs at 10.0 of 50.0 GB/s (20%). Largest gain: more "
+            "slots for the tiles (deeper prefetch), up to 1.66 x. Next: DRAM latency 1.65 x."
         ),
     ),
     "queue": (
         _scene(busy=900 - 10, dram_queue=110, gains={("noc",): 1.019}),
         (
-            "A waits 11% of its time: 4.00 KiB are on their way from DRAM, all that may be in each "
-            "72 cycles. Nothing that is freed gains 2% here: only another mapping can."
+            "A waits 11% of its time: at most 4.00 KiB may be on their way from DRAM in each "
+            "72 cycles. No change of a resource gains 2%: only another mapping can."
         ),
     ),
     "port": (
@@ -143,8 +143,8 @@ CASES = {
     "drain": (
         _scene(busy=800, drain=200, waits=(_wait("drain", "", "", ""),)),
         (
-            "A waits 20% of its time: its work is done, and the other engines have not ended (the "
-            "last stores, as a rule)."
+            "A waits 20% of its time: its work is done, but other engines still work (usually the "
+            "last stores)."
         ),
     ),
     "two causes, one tile": (
@@ -185,8 +185,8 @@ CASES = {
             gains={("array",): 1.01, ("array", "noc"): 3.9, ("noc",): 1.04},
         ),
         (
-            "FF1 is bound by the array, busy 96% of the time, with 95% of its peak. Most to gain: "
-            "array and NoC, 3.90 x when freed. Alone: NoC 1.04 x."
+            "FF1 is bound by the array, busy 96% of the time, with 95% of its peak. Largest gain: "
+            "array and NoC, up to 3.90 x. Alone: NoC 1.04 x."
         ),
     ),
     "bound by folds that do little": (
@@ -200,13 +200,13 @@ CASES = {
         replace(_scene(busy=1000, macs=160), loading_cycles=960),
         (
             "A is bound by the array, busy 100% of the time, but its PEs multiply in only 1.0% of "
-            "the cycles: in 96% it only loads the tile that it holds, 4 elements a cycle, as too "
-            "little streams past it."
+            "the cycles: in 96% it only loads the tile that it holds, 4 elements per cycle, "
+            "because too few inputs stream past it."
         ),
     ),
     "bound by the SFU": (
         _scene(name="softmax", sfu={"busy": 950, "dram_bandwidth": 50}, gains={("sfu",): 5.0}),
-        "softmax is bound by the SFU, busy 95% of the time. Most to gain: SFU, 5.00 x when freed.",
+        "softmax is bound by the SFU, busy 95% of the time. Largest gain: SFU, up to 5.00 x.",
     ),
     "the SFU waits for the array": (
         _scene(
@@ -245,7 +245,7 @@ def test_a_noc_that_is_not_full_pays_no_gemm_on_a_spatial_array(spatial: Acceler
         moved={"noc_distribution": {"W": 600}, "noc_collection": {"O": 100}},
     )
     assert " ".join(sentences(replace(scene, accelerator=spatial))) == (
-        "A waits 30% of its time: the PEs wait for what is on the NoC, though its distribution "
+        "A waits 30% of its time: the PEs wait for data on the NoC, although its distribution "
         "pipe runs at 600 MB/s of 2.00 GB/s (30%) only; latency 3 cycles in and 1 out."
     )
 

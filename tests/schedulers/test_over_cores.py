@@ -132,7 +132,7 @@ def test_a_rank_that_is_asked_for_is_spread() -> None:
     [
         (4, "m=cores:5", "1 to 4 cores"),
         (4, "m=chips:2", "RANK=cores:N, such as n=cores:2"),
-        (4, "k=cores:2", "a rank that an operator has, and neither sums over nor needs whole"),
+        (4, "k=cores:2", "a rank that an operator has, does not sum over and does not need whole"),
         (1, "m=cores:1", "nothing on one core; --set cores.count=N for more"),
     ],
 )

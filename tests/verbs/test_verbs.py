@@ -116,7 +116,7 @@ def test_what_suits_the_array_is_taken_where_nothing_is_said() -> None:
         (lambda: simulate(GEMM, "toy", 3), ["simaccel: dataflow: got 3"]),  # type: ignore[arg-type]
         (lambda: simulate(GEMM, "toy", "flt"), ["got 'flt'; did you mean 'flat'?"]),
         (lambda: compare(GEMM, "toy", each="layer"), ["simaccel: each: got 'layer'"]),
-        (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing beside several"]),
+        (lambda: compare([GEMM, GEMM], "toy", each="operator"), ["nothing with several"]),
         (lambda: compare([], "toy"), ["simaccel: compare: got 'nothing'"]),
         (lambda: compare("bert", []), ["simaccel: compare: got 'nothing'"]),
         (lambda: bound(GEMM, fuse="al", buffer="7 KB/s"), ["bound: buffer", "bound: fuse"]),
@@ -337,7 +337,7 @@ def test_what_a_csv_does_not_go_with_is_refused(sheet: Path, options: str, probl
     ("options", "problem"),
     [
         ("--each layer", "--each: got 'layer'; allowed: one of operator"),
-        ("--each operator --sweep buffer=1KiB,2KiB", "nothing beside --sweep"),
+        ("--each operator --sweep buffer=1KiB,2KiB", "nothing with --sweep"),
     ],
 )
 def test_each_is_refused_where_it_means_nothing(options: str, problem: str) -> None:

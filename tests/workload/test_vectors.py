@@ -55,7 +55,11 @@ MERGED = {
         row_functions=("reduce", "reduce"),
     ),
     ("layer_norm", "whole"): Passes(
-        passes=2, reads=(2, 1, 1), writes=1, row_functions=("reduce", "reduce", "rsqrt")
+        passes=2,
+        reads=(2, 1, 1),
+        writes=1,
+        functions=("deviation", "affine"),
+        row_functions=("reduce", "reduce", "rsqrt"),
     ),
 }
 

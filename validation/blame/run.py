@@ -89,8 +89,10 @@ def rows_of(kind: str, case: Case) -> list[Row]:
         top["taken_over_by"] = taken_over(case, top["cause"])
     for row in rows:
         if row["saved"] < -SLOWER:
-            one = (row["cause"],)
-            row["without_turns"] = savings(without_turns(case.on), case.program, [one])[one]
+            group_key = (row["cause"],)
+            row["without_turns"] = savings(without_turns(case.on), case.program, [group_key])[
+                group_key
+            ]
     return rows
 
 
@@ -193,9 +195,9 @@ def advice(program: Sequence[Row]) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """Give the figures as Markdown."""
     programs = by_program(rows)
-    within = [spearman(*columns(one)) for one in programs]
-    within = [one for one in within if not np.isnan(one)]
-    said = [advice(one) for one in programs]
+    within = [spearman(*columns(program)) for program in programs]
+    within = [share for share in within if not np.isnan(share)]
+    said = [advice(program) for program in programs]
     told = {name: said.count(name) for name in (*_ADVICE, "none")}
     asked = len(said) - told["none"]
     intro = (
@@ -223,18 +225,18 @@ def summary(rows: Sequence[Row]) -> str:
 
 def _line(rows: Sequence[Row], name: str) -> list[str]:
     """Return the line of a cause."""
-    mine = [row for row in rows if row["cause"] == name]
-    booked, saved = columns(mine)
-    more = sum(row["saved"] > row["booked"] + SMALL for row in mine)
-    less = sum(row["saved"] < row["booked"] - SMALL for row in mine)
+    cause_rows = [row for row in rows if row["cause"] == name]
+    booked, saved = columns(cause_rows)
+    more = sum(row["saved"] > row["booked"] + SMALL for row in cause_rows)
+    less = sum(row["saved"] < row["booked"] - SMALL for row in cause_rows)
     return [
         name,
-        f"{len(mine):,}",
+        f"{len(cause_rows):,}",
         f"{spearman(booked, saved):.2f}",
         f"{np.mean(booked):.1%}",
         f"{np.mean(saved):.1%}",
-        f"{more / len(mine):.0%}",
-        f"{less / len(mine):.0%}",
+        f"{more / len(cause_rows):.0%}",
+        f"{less / len(cause_rows):.0%}",
         f"{min(saved):.1%}",
     ]
 
@@ -307,7 +309,10 @@ def main() -> None:
         writer.writeheader()
         for row in rows:
             writer.writerow(
-                {key: f"{one:.6f}" if isinstance(one, float) else one for key, one in row.items()}
+                {
+                    key: f"{cell:.6f}" if isinstance(cell, float) else cell
+                    for key, cell in row.items()
+                }
             )
     rows = read()
     drawn(rows).savefig(HERE / "blame.png", dpi=120)

@@ -73,9 +73,9 @@ def of_dataflow(point: Point) -> list[Outcome]:
             vars(point) | {"group": name},
             f"{text}, {name}",
             WHOLE if name == WHOLE else point.dataflow,
-            gap_of(of, accelerator, one),
+            gap_of(of, accelerator, mapped),
         )
-        for name, of, one in _parts(workload, mapping)
+        for name, of, mapped in _parts(workload, mapping)
     ]
 
 
@@ -108,7 +108,7 @@ def of_small(seed: int) -> list[Outcome]:
     def gap_on(accelerator: Accelerator) -> Gap:
         return gap_of(point.workload, accelerator, point.mapping)
 
-    found = gap_on(point.accelerator())
+    gap = gap_on(point.accelerator())
     columns = {
         "seed": seed,
         "kind": point.kind,
@@ -116,9 +116,9 @@ def of_small(seed: int) -> list[Outcome]:
         "settings": "; ".join(point.settings),
     }
     for name, settings in WHAT_IFS.items():
-        wide = found.gap > WIDE
+        wide = gap.gap > WIDE
         columns[name] = f"{gap_on(point.accelerator(*settings)).gap:.4f}" if wide else ""
-    return [Outcome(columns, _small_text(point), point.kind, found)]
+    return [Outcome(columns, _small_text(point), point.kind, gap)]
 
 
 def _small_text(point: SmallPoint) -> str:

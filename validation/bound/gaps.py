@@ -88,22 +88,22 @@ def gap_of(workload: Workload, accelerator: Accelerator, mapping: Mapping) -> Ga
 def faults_of(run: Run, predicted: Prediction) -> list[str]:
     """Name what differs though it has to be equal, or is beyond its bound."""
     moved = {level: n for level, n in run.moved.items() if n}
-    found = []
+    faults = []
     if run.macs != predicted.macs:
-        found.append(f"MACs: {run.macs} on the machine, {predicted.macs} expected")
+        faults.append(f"MACs: {run.macs} on the machine, {predicted.macs} expected")
     if moved != predicted.moved:
         differ = sorted({level for level, _ in set(moved.items()) ^ set(predicted.moved.items())})
-        found.append(f"bytes of {' and '.join(map(' '.join, differ))}")
+        faults.append(f"bytes of {' and '.join(map(' '.join, differ))}")
     for unit in _UNITS:
-        busy = sum(one.engines[unit].busy for one in run.operators)
+        busy = sum(operator.engines[unit].busy for operator in run.operators)
         if busy != predicted.resources[unit]:
-            found.append(f"{unit}: busy for {busy}, {predicted.resources[unit]} expected")
+            faults.append(f"{unit}: busy for {busy}, {predicted.resources[unit]} expected")
     for name, work in predicted.resources.items():
         if work > run.cycles:
-            found.append(f"{name}: {work} cycles of work in a run of {run.cycles}")
+            faults.append(f"{name}: {work} cycles of work in a run of {run.cycles}")
     if predicted.bound_cycles > run.cycles:
-        found.append(f"{run.cycles} cycles, below the bound of {predicted.bound_cycles}")
-    return found
+        faults.append(f"{run.cycles} cycles, below the bound of {predicted.bound_cycles}")
+    return faults
 
 
 def _waits(run: Run) -> tuple[str, float]:
@@ -127,26 +127,28 @@ def measure_all(
 
     ``kept``: a folder that has what was measured of them before, and gets what is measured now.
     """
-    found: dict[int, U] = {}
+    results: dict[int, U] = {}
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
         for path in kept.glob("*.pkl"):
-            found[int(path.stem)] = pickle.loads(path.read_bytes())  # noqa: S301 - our own
-    left = [number for number in range(len(points)) if number not in found]
+            results[int(path.stem)] = pickle.loads(path.read_bytes())  # noqa: S301 - our own
+    left = [number for number in range(len(points)) if number not in results]
 
-    def note(at: int, one: U) -> None:
+    def note(at: int, result: U) -> None:
         if kept is not None:
             part = kept / f"{left[at]}.part"
-            part.write_bytes(pickle.dumps(one))
+            part.write_bytes(pickle.dumps(result))
             part.rename(part.with_suffix(".pkl"))
 
     with ProgressBar(what) as bar:
-        some = [points[number] for number in left]
+        remaining = [points[number] for number in left]
         jobs = processes or os.cpu_count() or 1
-        found |= zip(
-            left, run_all(work, some, jobs, bar.show, note=note) if some else (), strict=True
+        results |= zip(
+            left,
+            run_all(work, remaining, jobs, bar.show, note=note) if remaining else (),
+            strict=True,
         )
-    return [found[number] for number in range(len(points))]
+    return [results[number] for number in range(len(points))]
 
 
 HEAD: Final = ("", "mappings", "median", "90%", "95%", "99%", "worst", "within 1%", "within 5%")
@@ -166,7 +168,7 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def draw_gaps(found: Sequence[Gap], path: Path) -> None:
+def draw_gaps(all_gaps: Sequence[Gap], path: Path) -> None:
     """Draw the gap over simulated cycles by what is waited for, and below how many are within."""
     import matplotlib as mpl  # noqa: PLC0415 - only this script draws
 
@@ -175,15 +177,15 @@ def draw_gaps(found: Sequence[Gap], path: Path) -> None:
 
     figure, (above, below) = plt.subplots(2, 1, figsize=(5.5, 6.5), layout="constrained")
     for name, (marker, colour) in STYLES.items():
-        chosen = [one for one in found if one.waits == name]
+        chosen = [gap for gap in all_gaps if gap.waits == name]
         if chosen:
-            x = np.array([one.cycles for one in chosen], dtype=float)
+            x = np.array([gap.cycles for gap in chosen], dtype=float)
             label = f"{name if name == 'computes' else f'waits: {name}'} ({len(chosen):,})"
             style = {"s": 14, "marker": marker, "color": colour, "alpha": 0.6, "linewidths": 0}
-            above.scatter(x, [100 * one.gap for one in chosen], label=label, **style)
+            above.scatter(x, [100 * gap.gap for gap in chosen], label=label, **style)
     above.set(xscale="log", xlabel="simulated cycles", ylabel="gap: above the bound (%)")
     above.legend(frameon=False, fontsize=7)
-    gaps = np.sort([100 * one.gap for one in found])
+    gaps = np.sort([100 * gap.gap for gap in all_gaps])
     below.step(gaps, 100 * np.arange(1, len(gaps) + 1) / len(gaps), where="post", color="#0072B2")
     for share in (50, 95):
         below.axhline(share, color="grey", linewidth=0.6, linestyle="--")

@@ -80,19 +80,19 @@ def _pipe(random_: random.Random, way: str) -> list[str]:
 
 
 def _settings(random_: random.Random, hw: str) -> list[str]:
-    found = [
+    settings = [
         f"dram.bandwidth_bytes_per_second={random_.choice(GIGABYTES[hw])} GB/s",
         f"dram.latency_cycles={random_.choice((0, 20, 100))}",
     ]
     if hw not in SPATIAL:
-        return found
+        return settings
     clock = load_accelerator(hw).clock_hz
     for port in ("read", "write"):
         rate = random_.choice((0, 8, 16, 64))
         text = f"{rate * clock / 1e9:g} GB/s" if rate else "unlimited"
-        found.append(f"buffer.{port}_bytes_per_second={text}")
+        settings.append(f"buffer.{port}_bytes_per_second={text}")
     ways = (_pipe(random_, way) for way in ("distribution", "collection"))
-    return [*found, *chain.from_iterable(ways)]
+    return [*settings, *chain.from_iterable(ways)]
 
 
 def draw_nests(count: int, seed: int = 2026) -> list[NestPoint]:

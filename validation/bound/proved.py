@@ -67,8 +67,8 @@ def _mappings(number: int) -> Iterator[Case]:
     """Yield the mapping of a number, if there is one: trees by seed, small points, examples."""
     examples = list(CASES)
     if number < len(examples):
-        of, one = CASES[examples[number]]
-        yield examples[number], of, one, example_machine(one)
+        of, mapping = CASES[examples[number]]
+        yield examples[number], of, mapping, example_machine(mapping)
         return
     way, spatial = number % 5, bool(number // 5 % 2)
     if way == 0:
@@ -81,26 +81,26 @@ def _mappings(number: int) -> Iterator[Case]:
         yield f"{draw.__name__}({number}, {spatial=})", case.of, case.mapping, case.on
 
 
-def _kinds(of: Workload, one: Mapping, on: Accelerator) -> Iterator[str]:
+def _kinds(of: Workload, mapping: Mapping, on: Accelerator) -> Iterator[str]:
     """Yield what a run is counted with."""
-    every = [node for group in one.groups for node in nodes(group.tree)]
+    every = [node for group in mapping.groups for node in nodes(group.tree)]
     forks = [node for node in every if isinstance(node, Fork)]
     weight = on.memories.weight
-    found = {
+    kinds = {
         f"{on.array.kind} array": True,
         "one operator": len(of.operators) == 1,
         "fused": bool(forks),
         "pipelined": any(fork.ahead for fork in forks),
         "uneven": any(isinstance(node, Part) for node in every),
-        "held between groups": any(isinstance(node, ResidentScope) for node in one.body),
+        "held between groups": any(isinstance(node, ResidentScope) for node in mapping.body),
         "layers": of.repeat > 1,
         "banked DRAM": on.dram.model == "banked",
         "memory for weights": weight is not None,
         "FIFO": weight is not None and weight.fifo,
         "accumulator": getattr(on.array, "accumulator", None) is not None,
-        "groups overlap": on.groups.overlap and len(one.groups) > 1,
+        "groups overlap": on.groups.overlap and len(mapping.groups) > 1,
     }
-    yield from (name for name, here in found.items() if here)
+    yield from (name for name, applies in kinds.items() if applies)
 
 
 def summary(found: Sequence[Drawn]) -> str:
@@ -121,18 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write a draw of another size, too")
     asked = parser.parse_args(arguments)
     many = -(-asked.count // EACH)
-    some = [range(at, min(at + _AT_ONCE, many)) for at in range(0, many, _AT_ONCE)]
+    ranges = [range(at, min(at + _AT_ONCE, many)) for at in range(0, many, _AT_ONCE)]
     kept = PART / f"{asked.count}-{fingerprint()}"
-    each = measure_all(measure, some, "proved", asked.processes, kept)
-    found = [one for several in each for one in several]
-    text = summary(found)
+    each = measure_all(measure, ranges, "proved", asked.processes, kept)
+    outcomes = [outcome for several in each for outcome in several]
+    text = summary(outcomes)
     print(text)
     if asked.write or asked.count == COUNT:
         write_figures("proved", text, README)
     shutil.rmtree(kept)
-    wrong = [one for one in found if one.gap.faults]
-    for one in wrong:
-        sys.stderr.write(f"{one.name}: {one.gap.faults}\n")
+    wrong = [outcome for outcome in outcomes if outcome.gap.faults]
+    for outcome in wrong:
+        sys.stderr.write(f"{outcome.name}: {outcome.gap.faults}\n")
     return int(bool(wrong))
 
 

@@ -28,12 +28,12 @@ _WORST = 10
 
 def summary(points: int, outcomes: Sequence[Outcome]) -> str:
     """Give the figures by kind and the widest gaps as Markdown."""
-    ran = [one for one in outcomes if one.gap.cycles]
-    alone = [one for one in ran if one.kind != WHOLE]
-    kinds = {name: [one.gap for one in ran if one.kind == name] for name in _kinds(ran)}
-    rows = [figures("all", [one.gap for one in alone])]
-    rows += [figures(name, found) for name, found in kinds.items()]
-    worst = sorted(ran, key=lambda one: -one.gap.gap)[:_WORST]
+    ran = [outcome for outcome in outcomes if outcome.gap.cycles]
+    alone = [outcome for outcome in ran if outcome.kind != WHOLE]
+    kinds = {name: [outcome.gap for outcome in ran if outcome.kind == name] for name in _kinds(ran)}
+    rows = [figures("all", [outcome.gap for outcome in alone])]
+    rows += [figures(name, kind) for name, kind in kinds.items()]
+    worst = sorted(ran, key=lambda outcome: -outcome.gap.gap)[:_WORST]
     lines = [
         f"{points:,} points drawn, {len(ran):,} mappings run.",
         "",
@@ -41,9 +41,9 @@ def summary(points: int, outcomes: Sequence[Outcome]) -> str:
         "",
         "The widest ten:",
         "",
-        markdown(_head(ran), [_line(one) for one in worst]),
+        markdown(_head(ran), [_line(outcome) for outcome in worst]),
     ]
-    wide = [one for one in ran if one.gap.gap > WIDE]
+    wide = [outcome for outcome in ran if outcome.gap.gap > WIDE]
     if wide:
         lines += ["", _reasons(wide)]
     return "\n".join(lines)
@@ -69,16 +69,18 @@ def _line(one: Outcome) -> list[str]:
 
 def _reasons(wide: Sequence[Outcome]) -> str:
     """Say what is waited for where the gap is wide, and how many gaps go away without a reason."""
-    waits = sorted({one.gap.waits for one in wide})
+    waits = sorted({outcome.gap.waits for outcome in wide})
     rows = []
     for name in waits:
-        gaps = [one.gap.gap for one in wide if one.gap.waits == name]
+        gaps = [outcome.gap.gap for outcome in wide if outcome.gap.waits == name]
         rows.append([name, f"{len(gaps):,}", f"{median(gaps):.1%}", f"{max(gaps):.1%}"])
     text = f"Of {len(wide):,} gaps above {WIDE:.0%}, by what the busier unit waits for most:\n\n"
     text += markdown(["waits for", "mappings", "median gap", "widest"], rows)
     if not set(WHAT_IFS) <= set(wide[0].columns):
         return text
-    within = {name: [float(str(one.columns[name])) <= WIDE for one in wide] for name in WHAT_IFS}
+    within = {
+        name: [float(str(outcome.columns[name])) <= WIDE for outcome in wide] for name in WHAT_IFS
+    }
     rows = [
         [name, f"{sum(gone):,}", f"{sum(gone) / len(wide):.0%}"] for name, gone in within.items()
     ]
@@ -88,19 +90,19 @@ def _reasons(wide: Sequence[Outcome]) -> str:
     return text + markdown(["", "mappings", "part"], rows)
 
 
-def check(one: Draw, count: int | None, processes: int | None, *, write: bool) -> int:
+def check(draw: Draw, count: int | None, processes: int | None, *, write: bool) -> int:
     """Measure a draw, write: 1 if anything is wrong."""
-    points = one.points(count or one.count)
-    kept = PART / f"{one.name}-{fingerprint()}"
-    found = measure_all(one.measure, points, one.name, processes, kept)
-    outcomes = [outcome for each in found for outcome in each]
+    points = draw.points(count or draw.count)
+    kept = PART / f"{draw.name}-{fingerprint()}"
+    drawn_outcomes = measure_all(draw.measure, points, draw.name, processes, kept)
+    outcomes = [outcome for each in drawn_outcomes for outcome in each]
     text = summary(len(points), outcomes)
-    print(f"{one.name}\n\n{text}\n")
-    if write or count in (None, one.count):
-        write_csv(outcomes, one.table)
+    print(f"{draw.name}\n\n{text}\n")
+    if write or count in (None, draw.count):
+        write_csv(outcomes, draw.table)
         ran = [outcome.gap for outcome in outcomes if outcome.gap.cycles]
-        draw_gaps(ran, one.picture)
-        write_figures(one.name, text, HERE / "README.md")
+        draw_gaps(ran, draw.picture)
+        write_figures(draw.name, text, HERE / "README.md")
         shutil.rmtree(kept)
     wrong = [outcome for outcome in outcomes if outcome.gap.faults]
     for outcome in wrong:
@@ -111,7 +113,7 @@ def check(one: Draw, count: int | None, processes: int | None, *, write: bool) -
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    names = [one.name for one in DRAWS]
+    names = [draw.name for draw in DRAWS]
     parser.add_argument("draws", nargs="*", metavar="DRAW", help=" ".join(names))
     parser.add_argument("--count", type=int, metavar="N")
     parser.add_argument("--processes", type=int, metavar="N")
@@ -119,9 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if unknown := set(asked.draws) - set(names):
         parser.error(f"no draw {' '.join(sorted(unknown))}; there are {' '.join(names)}")
-    chosen = [one for one in DRAWS if not asked.draws or one.name in asked.draws]
+    chosen = [draw for draw in DRAWS if not asked.draws or draw.name in asked.draws]
     write = asked.write
-    return max([check(one, asked.count, asked.processes, write=write) for one in chosen])
+    return max([check(draw, asked.count, asked.processes, write=write) for draw in chosen])
 
 
 if __name__ == "__main__":

@@ -63,10 +63,10 @@ def small_point(seed: int) -> SmallPoint:
         rng = random.Random(seed * _TRIES + number)  # noqa: S311 - a reproducible sample
         kind = KINDS[seed % len(KINDS)]
         settings = _systolic(rng) if kind != "spatial" else _spatial(rng)
-        found = _DRAWS[kind](rng, settings)
-        if found is None:
+        drawn = _DRAWS[kind](rng, settings)
+        if drawn is None:
             continue
-        shape, workload, group = found
+        shape, workload, group = drawn
         mapping = mapping_of(workload, "drawn", [group])
         point = SmallPoint(seed, kind, settings, shape, workload, mapping)
         if not faults(workload, mapping, point.accelerator()):
@@ -185,8 +185,8 @@ def _fused(rng: random.Random, kind: str) -> Drawn:
         branches = tuple((leaf,) for leaf in leaves)
         tree: Tree = (*outer, *stream, *kept, Keep(s, slots=slots), Fork(branches))
     else:
-        one, two, three = leaves
-        first: Tree = (*stream, kept[0], one)
+        top, two, three = leaves
+        first: Tree = (*stream, kept[0], top)
         last: Tree = (*stream, kept[1], three)
         tree = (*outer, Keep(s, slots=slots), Fork((first, (two,), last), int(ahead)))
     return shape, workload, Group(operators=problem.part, tree=tree, merged=problem.merged)
@@ -222,9 +222,9 @@ def _softmax(rng: random.Random, _: Sequence[str]) -> Drawn:
     merged = row_merges(vector)
     space = space_of(workload, Group(operators=("softmax",), tree=(), merged=merged))
     seen = space.operators[0]
-    loops = _loops(rng, [one for one in space.sizes.items() if one[0] != vector.axis])
+    loops = _loops(rng, [size for size in space.sizes.items() if size[0] != vector.axis])
     # a row that is cut takes statistics first and is read again
-    loops += _loops(rng, [one for one in space.sizes.items() if one[0] == vector.axis])
+    loops += _loops(rng, [size for size in space.sizes.items() if size[0] == vector.axis])
     kept = [Keep(view.name, slots=rng.randint(1, 3)) for view in seen.inputs]
     tree: Tree = (*loops, *kept, Do("softmax", "sfu"))
     return shape, workload, Group(operators=("softmax",), tree=tree, merged=merged)

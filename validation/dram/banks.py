@@ -57,7 +57,8 @@ class Banks:
                 yield other, done + wtr, max(part.burst, ccd)
             else:
                 ccd = part.ccd_l if same else part.ccd_s
-                yield other, max(part.burst, ccd), part.read_to_write
+                to_write = part.read_latency + part.burst + part.rtrs - part.write_latency
+                yield other, max(part.burst, ccd), to_write
 
     def _rank_gaps(self, write: int) -> tuple[int, int]:
         """Return the gaps between ranks: the data of one after those of the other, and tRTRS."""

@@ -87,44 +87,51 @@ def write(name: str, head: Sequence[str], rows: Iterable[Row]) -> None:
 
 def throughput_figures(
     points: Sequence[Point],
-    found: Sequence[Measurement],
+    measurements: Sequence[Measurement],
     others: Sequence[tuple[Point, Measurement]],
 ) -> tuple[str, bool]:
     """Give the table of the throughputs' errors, and whether they are as small as asked for.
 
     ``others``: runs of Ramulator with the controller that is not like its own.
     """
-    error = [one.efficiency / p.efficiency - 1 for p, one in zip(points, found, strict=True)]
+    error = [
+        measurement.efficiency / p.efficiency - 1
+        for p, measurement in zip(points, measurements, strict=True)
+    ]
     named = [("all", e) for e in error]
     for point, e in zip(points, error, strict=True):
         named += [(point.group, e), (point.config, e), (f"{point.group}: {point.kind}", e)]
-    named += [(_OTHER, one.efficiency / p.efficiency - 1) for p, one in others]
+    named += [
+        (_OTHER, measured_point.efficiency / p.efficiency - 1) for p, measured_point in others
+    ]
     absolute = np.abs(error)
     good = np.median(absolute) <= MEDIAN and np.quantile(absolute, 0.9) <= NINE_TENTHS
     return "\n".join(summary(named, ["all", *GROUPS, _OTHER, *CONFIGS])), bool(good)
 
 
-def latency_figures(points: Sequence[Point], found: Sequence[Measurement]) -> tuple[str, list[Row]]:
+def latency_figures(
+    points: Sequence[Point], measurements: Sequence[Measurement]
+) -> tuple[str, list[Row]]:
     """Give the table of the loaded latencies' errors, and of idle reads; and the rows."""
     rows: list[Row] = []
     named: list[tuple[str, float]] = []
-    for point, one in zip(points, found, strict=True):
-        if point.latency_ns is None or one.latency_ns is None:
+    for point, measurement in zip(points, measurements, strict=True):
+        if point.latency_ns is None or measurement.latency_ns is None:
             continue
         pattern = point.pattern
         rows.append(
             (point.simulator, point.config, pattern.kind, pattern.chunk, pattern.write_fraction,
-             pattern.load, point.latency_ns, round(one.latency_ns, 1))
+             pattern.load, point.latency_ns, round(measurement.latency_ns, 1))
         )  # fmt: skip
-        named.append((f"under load, {point.group}", one.latency_ns / point.latency_ns - 1))
+        named.append((f"under load, {point.group}", measurement.latency_ns / point.latency_ns - 1))
     idle = {part: idle_latencies(PARTS[part]) for part in {part for part, _ in CONFIGS.values()}}
     for row in read("idle_latency.csv"):
-        here = idle[CONFIGS[row["config"]][0]].get(row["kind"])
-        if here is not None:
+        latency = idle[CONFIGS[row["config"]][0]].get(row["kind"])
+        if latency is not None:
             reference = float(row["mean_ns"])
             kind = (row["simulator"], row["config"], f"idle {row['kind']}", "", "", "")
-            rows.append((*kind, reference, round(here, 1)))
-            named.append((f"idle {row['kind']}", here / reference - 1))
+            rows.append((*kind, reference, round(latency, 1)))
+            named.append((f"idle {row['kind']}", latency / reference - 1))
     return "\n".join(summary(named, [])), rows
 
 
@@ -142,22 +149,22 @@ def tile_figures() -> tuple[str, list[Row]]:
         table = "bgil" if mapping in ("bgil", "lowil") else "rbc"
         latency = 1 + part.rp / 2 + part.rcd_read + part.read_latency
         clocks = tile_clocks(part, table, tile, 1, 0) + latency + part.rfc**2 / part.refi / 2
-        here, reference = float(clocks * float(row["tck_ns"])), float(row["mean_ns"])
+        ours, reference = float(clocks * float(row["tck_ns"])), float(row["mean_ns"])
         rows.append(
-            (row["simulator"], row["config"], size, row["rows"], pitch, reference, round(here, 1))
+            (row["simulator"], row["config"], size, row["rows"], pitch, reference, round(ours, 1))
         )
-        named.append((row["config"], here / reference - 1))
+        named.append((row["config"], ours / reference - 1))
     return "\n".join(summary(named, list(CONFIGS))), rows
 
 
-def draw(points: Sequence[Point], found: Sequence[Measurement], path: Path) -> None:
+def draw(points: Sequence[Point], measurements: Sequence[Measurement], path: Path) -> None:
     """Draw efficiencies here against those of the reference."""
     mpl.use("agg")
     figure, axes = plt.subplots(figsize=(6, 6), layout="constrained")
     for group in reversed(GROUPS):
         pairs = [
-            (p.efficiency, one.efficiency)
-            for p, one in zip(points, found, strict=True)
+            (p.efficiency, measurement.efficiency)
+            for p, measurement in zip(points, measurements, strict=True)
             if p.group == group
         ]
         if pairs:
@@ -182,34 +189,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N")
     asked = parser.parse_args(arguments)
     points, under_load = list(throughputs())[:: asked.every], list(loads())[:: asked.every]
-    found = measured(points, asked.processes, "throughputs")
+    measurements = measured(points, asked.processes, "throughputs")
     foreign = [point for point in points if point.controller != "banks"]
     others = measured(foreign, asked.processes, "other controller", run_with_banks)
     late = measured(under_load, asked.processes, "latencies")
-    text, good = throughput_figures(points, found, list(zip(foreign, others, strict=True)))
+    text, good = throughput_figures(points, measurements, list(zip(foreign, others, strict=True)))
     latencies, latency_rows = latency_figures(under_load, late)
     tiles, tile_rows = tile_figures()
     print(text, latencies, tiles, sep="\n\n")
     if asked.every == 1:
-        _write_all(points, found, latency_rows, tile_rows)
+        _write_all(points, measurements, latency_rows, tile_rows)
         for name, table in (("throughput", text), ("latency", latencies), ("tiles", tiles)):
             write_figures(name, table, HERE / "README.md")
     return 0 if good else 1
 
 
 def _write_all(
-    points: Sequence[Point], found: Sequence[Measurement], latency: list[Row], tiles: list[Row]
+    points: Sequence[Point],
+    measurements: Sequence[Measurement],
+    latency: list[Row],
+    tiles: list[Row],
 ) -> None:
     rows: list[Row] = []
-    for point, one in zip(points, found, strict=True):
+    for point, measurement in zip(points, measurements, strict=True):
         p = point.pattern
-        here = "" if one.latency_ns is None else round(one.latency_ns, 1)
+        latency_ns = "" if measurement.latency_ns is None else round(measurement.latency_ns, 1)
         there = "" if point.latency_ns is None else point.latency_ns
         rows.append(
             (point.simulator, point.config, point.group, p.kind, p.chunk, p.row, p.pitch,
              p.tile_rows, round(p.write_fraction, 3), p.reads_in_flight or "", int(p.waits),
-             int(p.apart), int(point.refresh), point.efficiency, round(one.efficiency, 4),
-             there, here)
+             int(p.apart), int(point.refresh), point.efficiency, round(measurement.efficiency, 4),
+             there, latency_ns)
         )  # fmt: skip
     head = (
         "simulator", "config", "group", "pattern", "chunk", "row", "pitch", "tile_rows",
@@ -221,7 +231,7 @@ def _write_all(
     write("latency.csv", (*under_load, "latency_ns_reference", "latency_ns"), latency)
     tile = ("simulator", "config", "row_bytes", "rows", "pitch_bytes", "ns_reference", "ns")
     write("tiles.csv", tile, tiles)
-    draw(points, found, HERE / "throughput.png")
+    draw(points, measurements, HERE / "throughput.png")
 
 
 if __name__ == "__main__":

@@ -50,16 +50,16 @@ def measure_row(asked: tuple[str, Pattern]) -> Row:
     """Return the row of a pattern on a part."""
     name, pattern = asked
     part = PARTS[name]
-    found = measure(part, part.default_map, pattern)
+    measurement = measure(part, part.default_map, pattern)
     return {
         "part": name,
         "pattern": pattern.kind,
         "settings": settings(pattern),
-        "efficiency": round(found.efficiency, 4),
-        "useful_efficiency": round(found.useful_efficiency, 4),
-        "latency_ns": None if found.latency_ns is None else round(found.latency_ns, 1),
-        "gigabytes_per_second": round(found.bytes_per_second / _GIGA, 2),
-        "activates_per_burst": round(found.activates_per_burst, 4),
+        "efficiency": round(measurement.efficiency, 4),
+        "useful_efficiency": round(measurement.useful_efficiency, 4),
+        "latency_ns": None if measurement.latency_ns is None else round(measurement.latency_ns, 1),
+        "gigabytes_per_second": round(measurement.bytes_per_second / _GIGA, 2),
+        "activates_per_burst": round(measurement.activates_per_burst, 4),
     }
 
 

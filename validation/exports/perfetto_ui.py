@@ -63,7 +63,7 @@ def _requests(stream: Any, trace: Path, queries: Sequence[str]) -> bytes:  # noq
 
 
 def _results(messages: Any) -> list[list[Row]]:  # noqa: ANN401 - as above
-    found: list[list[Row]] = []
+    tables: list[list[Row]] = []
     columns: list[str] = []
     batches: list[Any] = []
     for message in messages.msg:
@@ -76,6 +76,6 @@ def _results(messages: Any) -> list[list[Row]]:  # noqa: ANN401 - as above
         batches += message.query_result.batch
         if batches and batches[-1].is_last_batch:
             rows = QueryResultIterator(columns, batches)
-            found.append([{name: getattr(row, name) for name in columns} for row in rows])
+            tables.append([{name: getattr(row, name) for name in columns} for row in rows])
             batches = []
-    return found
+    return tables

@@ -79,13 +79,15 @@ def chrome(part: Excerpt, folder: Path) -> str:
     from validation.exports.chrome_tracing import imported  # noqa: PLC0415 - an extra
 
     file = _export(part, folder, "perfetto")
-    found = imported(file)
-    slices, warnings = found["slices"], found["warnings"]
+    imported_trace = imported(file)
+    slices, warnings = imported_trace["slices"], imported_trace["warnings"]
     if warnings or not all(row["side_by_side"] for row in slices):
         raise SystemExit(f"{file.name}: slices are not side by side, or {warnings}")
     events = [_event(row["lane"], row["start"], row["cycles"], row["args"]) for row in slices]
-    arrows = [tuple(arrow) for arrow in found["arrows"]]
-    counters = {name: [*map(tuple, samples)] for name, samples in found["counters"].items()}
+    arrows = [tuple(arrow) for arrow in imported_trace["arrows"]]
+    counters = {
+        name: [*map(tuple, samples)] for name, samples in imported_trace["counters"].items()
+    }
     return f"chrome://tracing: {_compare(part, file, events, arrows, counters)}"
 
 
@@ -108,9 +110,9 @@ def _compare(
     entries = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
     _require_equal(file, Counter(arrows), Counter(_arrows(entries, shown, part.start)))
     samples: Counters = defaultdict(list)
-    for one in entries:
-        for series, value in one["args"].items() if one["ph"] == "C" else ():
-            samples[f"{one['name']} {series}"].append((one["ts"], value))
+    for entry in entries:
+        for series, value in entry["args"].items() if entry["ph"] == "C" else ():
+            samples[f"{entry['name']} {series}"].append((entry["ts"], value))
     _require_equal(file, _rounded(counters), _rounded(samples))
     n_samples = sum(map(len, samples.values()))
     return f"{len(events):,} slices, {len(arrows):,} arrows, {n_samples:,} counter values"
@@ -128,16 +130,18 @@ def _arrows(
     entries: list[dict[str, Any]], shown: list[Event], first: int
 ) -> Iterator[tuple[str, int, str, int]]:
     """Give lane and start of the two slices around the ends of each arrow."""
-    lanes = {one["tid"]: one["args"]["name"] for one in entries if one["name"] == "thread_name"}
+    lanes = {
+        entry["tid"]: entry["args"]["name"] for entry in entries if entry["name"] == "thread_name"
+    }
     starts: dict[str, list[int]] = defaultdict(list)
     for event in shown:
         starts[event.lane].append(max(event.start, first))
-    ends = [one for one in entries if one["ph"] in ("s", "f")]
+    ends = [entry for entry in entries if entry["ph"] in ("s", "f")]
     for pair in zip(ends[::2], ends[1::2], strict=True):
         (giver, left), (waiter, reached) = (
-            (lane, starts[lane][bisect(starts[lane], one["ts"]) - 1])
-            for one in pair
-            for lane in [lanes[one["tid"]]]
+            (lane, starts[lane][bisect(starts[lane], end["ts"]) - 1])
+            for end in pair
+            for lane in [lanes[end["tid"]]]
         )
         yield giver, left, waiter, reached
 

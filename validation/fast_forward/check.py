@@ -110,9 +110,9 @@ def compare(on: Accelerator, program: Program, full: Run, *, traced: bool) -> tu
     except Exception as error:  # noqa: BLE001 - whatever a wrong skip leads to
         return 0, f"{type(error).__name__}: {error}"
     faults = [
-        f"{name}: {found} instead of {expected}"
+        f"{name}: {value} instead of {expected}"
         for name, expected in vars(full).items()
-        if name != "events" and (found := getattr(run, name)) != expected
+        if name != "events" and (value := getattr(run, name)) != expected
     ]
     if told is not None and not _same_trace(told, on, program):
         faults.append("trace: other intervals")

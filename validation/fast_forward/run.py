@@ -45,13 +45,15 @@ def measure_all(seed: int, count: int, processes: int) -> list[Outcome]:
 def summary(outcomes: Sequence[Outcome]) -> list[Line]:
     """Count the cases by what they are."""
     groups: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
-    for one in outcomes:
-        groups["all", ""].append(one)
-        groups["program", one.kind].append(one)
-        groups["levels", str(one.levels)].append(one)
-        groups["operators", str(one.operators)].append(one)
-        groups["most trips", f"up to {10 ** len(str(max(one.most_trips - 1, 1))):,}"].append(one)
-        groups["periodic", "yes" if one.repeats else "no"].append(one)
+    for outcome in outcomes:
+        groups["all", ""].append(outcome)
+        groups["program", outcome.kind].append(outcome)
+        groups["levels", str(outcome.levels)].append(outcome)
+        groups["operators", str(outcome.operators)].append(outcome)
+        groups["most trips", f"up to {10 ** len(str(max(outcome.most_trips - 1, 1))):,}"].append(
+            outcome
+        )
+        groups["periodic", "yes" if outcome.repeats else "no"].append(outcome)
     order = ["all", "program", "levels", "operators", "most trips", "periodic"]
     names = sorted(groups, key=lambda name: (order.index(name[0]), len(name[1]), name[1]))
     return [_line(*name, groups[name]) for name in names]
@@ -125,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     if asked.write or asked.cases >= CASES:
         write(lines, text)
-    if any(one.fault for one in outcomes):
+    if any(outcome.fault for outcome in outcomes):
         report_failures(outcomes, asked.seed)
         return 1
     return 0

@@ -64,14 +64,17 @@ def count_problem(path: Path) -> Counts:
         inputs = n["N"] * n["C"] * rows * columns
         filters = n["M"] * n["C"] * n["R"] * n["S"]
         return outputs * n["C"] * n["R"] * n["S"], outputs + inputs + filters
-    factors = {one["name"]: one.get("default", 1) for one in shape.get("coefficients", [])}
+    factors = {
+        coefficient["name"]: coefficient.get("default", 1)
+        for coefficient in shape.get("coefficients", [])
+    }
     factors |= instance
     sizes = {name: instance.get(name, 1) for name in shape["dimensions"]}
     elements = 0
     for space in shape["data_spaces"]:
         spans = []
         for dim in space["projection"]:
-            terms = [(one[0], factors[one[1]] if len(one) > 1 else 1) for one in dim]
+            terms = [(term[0], factors[term[1]] if len(term) > 1 else 1) for term in dim]
             spans.append(1 + sum(factor * (sizes[rank] - 1) for rank, factor in terms))
         elements += math.prod(spans)
     return math.prod(sizes.values()), elements
@@ -134,30 +137,30 @@ def kind_of(path: Path) -> str:
 def row(path: Path) -> dict[str, Any]:
     """Return what becomes of a file, with an independent count where it is a workload."""
     kind = kind_of(path)
-    found: dict[str, Any] = {"file": path.name, "kind": kind, "became": "read"}
+    fields: dict[str, Any] = {"file": path.name, "kind": kind, "became": "read"}
     if kind == "other":
-        return found | _other(path)
+        return fields | _other(path)
     try:
         if kind in ("configuration", "architecture"):
             hardware = load_accelerator(path)
             hardware.account.require_modelled()
-            found["says"] = f"{len(hardware.account.entries_of('not taken'))} not taken"
+            fields["says"] = f"{len(hardware.account.entries_of('not taken'))} not taken"
             same = _same_array if kind == "configuration" else _same_meshes
             if not same(path, hardware.array):
-                found["became"] = "wrong"
-            return found
+                fields["became"] = "wrong"
+            return fields
         made = load_workload(path, bytes_per_element=1)
         made.account.require_modelled()
     except InputError as error:
-        return {**found, "became": "refused by name", "says": str(error).partition(": ")[2][:120]}
-    found["macs"] = made.macs
-    found["bytes"] = sum(map(made.tensor_bytes, made.tensors)) if kind != "config" else 0
-    found["macs_counted"], found["bytes_counted"] = COUNTS[kind](path)
-    ours = (found["macs"], found["bytes"])
-    if ours != (found["macs_counted"], found["bytes_counted"]):
-        found["became"] = "wrong"
-    found["says"] = f"{len(made.account.entries_of('not taken'))} not taken"
-    return found
+        return {**fields, "became": "refused by name", "says": str(error).partition(": ")[2][:120]}
+    fields["macs"] = made.macs
+    fields["bytes"] = sum(map(made.tensor_bytes, made.tensors)) if kind != "config" else 0
+    fields["macs_counted"], fields["bytes_counted"] = COUNTS[kind](path)
+    ours = (fields["macs"], fields["bytes"])
+    if ours != (fields["macs_counted"], fields["bytes_counted"]):
+        fields["became"] = "wrong"
+    fields["says"] = f"{len(made.account.entries_of('not taken'))} not taken"
+    return fields
 
 
 def _other(path: Path) -> dict[str, Any]:

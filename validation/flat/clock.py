@@ -27,7 +27,7 @@ READINGS = (
 
 def rows() -> list[Row]:
     """Return L and A's speedup of flash over flex in each reading, and the closed form's."""
-    found = []
+    results = []
     for platform in paper.PLATFORMS:
         for length in paper.LENGTHS:
             row: Row = {"platform": platform, "seq_len": length}
@@ -37,14 +37,16 @@ def rows() -> list[Row]:
                 )
                 for flow in ("flex", "flat")
             )
-            one = paper.PLATFORMS[platform]
-            row["closed form"] = paper.seconds(flex, one) / paper.seconds(flat, one)
+            platform_figures = paper.PLATFORMS[platform]
+            row["closed form"] = paper.seconds(flex, platform_figures) / paper.seconds(
+                flat, platform_figures
+            )
             for label, way, clock in READINGS:
                 row[label] = _cycles(platform, length, way, clock) / _cycles(
                     platform, length, "flash", clock
                 )
-            found.append(row)
-    return found
+            results.append(row)
+    return results
 
 
 def _cycles(platform: str, length: int, way: str, clock: str) -> int:
@@ -68,18 +70,21 @@ def text(found: Sequence[Row]) -> str:
     return table(("platform", "tokens", *columns), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw speedups over the length."""
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES * 2, 2.4)
         panels = figure.subplots(1, 2, sharey=True)
         columns = ("closed form", *(label for label, _, _ in READINGS))
         for axes, platform in zip(panels, paper.PLATFORMS, strict=True):
-            mine = [row for row in found if row["platform"] == platform]
-            lines = {one: [(row["seq_len"], row[one]) for row in mine] for one in columns}
+            platform_rows = [row for row in results if row["platform"] == platform]
+            lines = {
+                column: [(row["seq_len"], row[column]) for row in platform_rows]
+                for column in columns
+            }
             curves(axes, lines, dashed=("closed form",))
             axes.set_xscale("log", base=2)
-            axes.set_xticks(paper.LENGTHS, [SHORT[one] for one in paper.LENGTHS])
+            axes.set_xticks(paper.LENGTHS, [SHORT[length] for length in paper.LENGTHS])
             finish(axes, f"{MODEL}, {platform}", "tokens")
         panels[0].set_ylabel("L and A: speedup over flex")
         panels[0].legend(fontsize="x-small")

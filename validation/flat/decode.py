@@ -24,7 +24,7 @@ WAYS = ("flex", "flat", "flash")
 
 def rows() -> list[Row]:
     """Return cycles of L, softmax and A of one token, and those of reading the cache once."""
-    found = []
+    results = []
     for platform in paper.PLATFORMS:
         accelerator = load_accelerator(platform, PLAIN)
         bandwidth = accelerator.dram.bandwidth_bytes_per_second
@@ -41,11 +41,11 @@ def rows() -> list[Row]:
                 row[f"{way}_cycles"] = result.run.cycles
                 row[f"{way}_dram_bytes"] = sum(n for (at, _), n in moved if at.startswith("dram"))
             row["utilisation"] = result.utilisation
-            found.append(row)
-    return found
+            results.append(row)
+    return results
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return times over that of reading the cache once, and what flat and flash gain."""
     lines = [
         (
@@ -56,13 +56,13 @@ def text(found: Sequence[Row]) -> str:
             *(f"{row['flex_cycles'] / row[f'{way}_cycles']:.3f}" for way in WAYS[1:]),
             f"{row['utilisation']:.3f}",
         )
-        for row in found
+        for row in results
     ]
     head = ["platform", "cache", "K and V of a layer", *(f"{way}, times the cache" for way in WAYS)]
     return table([*head, "flat over flex", "flash over flex", "utilisation"], lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw speedups over flex."""
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES, 2.2)
@@ -70,7 +70,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
         lines = {
             f"{way}, {platform}": [
                 (row["seq_len"], row["flex_cycles"] / row[f"{way}_cycles"])
-                for row in found
+                for row in results
                 if row["platform"] == platform
             ]
             for platform in paper.PLATFORMS
@@ -78,7 +78,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
         }
         curves(axes, lines)
         axes.set(xscale="log", ylim=(0.8, 1.3), ylabel="speedup over flex")
-        axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+        axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
         axes.minorticks_off()
         axes.legend()
         finish(axes, f"a decode step of {MODEL}", "tokens in the cache")

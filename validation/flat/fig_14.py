@@ -46,7 +46,7 @@ def rows() -> list[Row]:
     work = point.workload().select_operators(ATTENTION)
     plain = Group(operators=ATTENTION, tree=(), merged=mergeable(work, ATTENTION))
     ideal = work.macs / accelerator.array.pes
-    found = []
+    results = []
     for granularity, heads, count in tiles():
         for held in ALL_HELD:
             tree = table_1_tree(heads, count, held)  # type: ignore[arg-type]
@@ -60,12 +60,12 @@ def rows() -> list[Row]:
                 "buffer_bytes": predicted.buffer_bytes,
                 "at_most": ideal / predicted.bound_cycles,
             }
-            found.append((row, mapping))
-    best = {id(row) for row in frontier([row for row, _ in found])}
+            results.append((row, mapping))
+    best = {id(row) for row in frontier([row for row, _ in results])}
     return [
         row
         | {"machine": simulate(work, accelerator, mapping).utilisation if id(row) in best else ""}
-        for row, mapping in found
+        for row, mapping in results
     ]
 
 
@@ -78,27 +78,27 @@ def frontier(found: Sequence[Row]) -> list[Row]:
     return best
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return a granularity's number of points, and its best."""
     lines = []
     for granularity in reversed(GRANULARITIES):
-        mine = [row for row in found if row["granularity"] == granularity]
-        top = max(mine, key=lambda row: row["at_most"])
-        least = min(row["buffer_bytes"] for row in mine)
+        granularity_rows = [row for row in results if row["granularity"] == granularity]
+        top = max(granularity_rows, key=lambda row: row["at_most"])
+        least = min(row["buffer_bytes"] for row in granularity_rows)
         lines.append(
             (
                 granularity.upper(),
-                len(mine),
+                len(granularity_rows),
                 f"{least / 1e6:.2f} MB",
                 f"{top['at_most']:.3f} at {top['buffer_bytes'] / 1e6:.2f} MB",
             )
         )
-    run = [row for row in found if row["machine"] != ""]
+    run = [row for row in results if row["machine"] != ""]
     apart = max(1 - row["machine"] / row["at_most"] for row in run)
     chosen = [row for row in run if row["at_most"] >= 0.95 * run[-1]["at_most"]]
     first = chosen[0]
     told = (
-        f"{len(found)} designs; {len(run)} on the frontier, whose utilisation on the machine is "
+        f"{len(results)} designs; {len(run)} on the frontier, whose utilisation on the machine is "
         f"below what the bound leaves by {apart:.3%} at most. The smallest buffer within 5% of the "
         "best: "
         f"{first['buffer_bytes'] / 1e3:.0f} KB, {first['rows']} rows, "
@@ -107,17 +107,17 @@ def text(found: Sequence[Row]) -> str:
     return f"{told}\n\n" + table(("granularity", "designs", "least buffer", "best"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw all designs, the frontier as the machine runs it, and flex of figure 9."""
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES * 1.4, 3.0)
         axes = figure.subplots()
         for granularity in reversed(GRANULARITIES):
-            mine = [row for row in found if row["granularity"] == granularity]
-            xs = [row["buffer_bytes"] for row in mine]
+            granularity_rows = [row for row in results if row["granularity"] == granularity]
+            xs = [row["buffer_bytes"] for row in granularity_rows]
             label = f"FLAT-{granularity.upper()}"
-            axes.plot(xs, [row["at_most"] for row in mine], ".", ms=3, label=label)
-        run = [row for row in found if row["machine"] != ""]
+            axes.plot(xs, [row["at_most"] for row in granularity_rows], ".", ms=3, label=label)
+        run = [row for row in results if row["machine"] != ""]
         places = [row["buffer_bytes"] for row in run]
         axes.plot(places, [row["machine"] for row in run], "k-", linewidth=0.8, label="machine")
         others = [row for row in read(HERE / "fig_9.csv") if not row["way"].startswith("flat")]

@@ -74,10 +74,10 @@ def whole(row: Mapping[str, float]) -> float:
     return sum(row[part] for part in PARTS)
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return time by part, the share of L-A, and the speedups that the text states."""
     lines = []
-    for row in found:
+    for row in results:
         if row["L-A"] == "":
             continue
         lines.append(
@@ -92,23 +92,23 @@ def text(found: Sequence[Row]) -> str:
             )
         )
     head = ("platform", "tokens", "by", "way", *PARTS, "block", "share of L-A")
-    return f"{_stated(found)}\n\n{table(head, lines)}"
+    return f"{_stated(results)}\n\n{table(head, lines)}"
 
 
-def _stated(found: Sequence[Row]) -> str:
+def _stated(results: Sequence[Row]) -> str:
     say, lines = stated(), []
     for length, value in ((512, "512"), (4096, "4K"), (16384, "16K"), (65536, "64K")):
         theirs = f"{say['fig_10', f'L+A share of runtime at {value}']:.0%}"
         line = [f"share of L-A, edge, {value}", theirs]
         for kind in ("closed form", "machine"):
-            row = _find(found, "edge", length, "flex", kind)
+            row = _find(results, "edge", length, "flex", kind)
             line.append(f"{row['L-A'] / whole(row):.0%}")
         lines.append(line)
     for platform, what in (("edge", "speedup BERT edge 64K"), ("cloud", "speedup XLM cloud 64K")):
         line = [what, f"{say['fig_15', what]:.2f}"]
         for kind in ("closed form", "machine"):
             flex, flat = (
-                whole(_find(found, platform, 65536, way, kind)) for way in ("flex", "flat")
+                whole(_find(results, platform, 65536, way, kind)) for way in ("flex", "flat")
             )
             line.append(f"{flex / flat:.2f}")
         lines.append(line)
@@ -122,25 +122,27 @@ def _find(found: Sequence[Row], platform: str, length: int, way: str, kind: str)
     )
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw stacks, a panel a platform and kind."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 4.6)
         panels = figure.subplots(2, 2, sharey="row")
         for line, (platform, model, _) in enumerate(CASES):
             for axes, kind in zip(panels[line], ("closed form", "machine"), strict=True):
-                mine = [
+                model_rows = [
                     row
-                    for row in found
+                    for row in results
                     if (row["platform"], row["kind"]) == (platform, kind) and row["L-A"] != ""
                 ]
-                bottom = [0.0] * len(mine)
+                bottom = [0.0] * len(model_rows)
                 for part, colour in zip(PARTS, SERIES_COLOURS, strict=False):
-                    heights = [row[part] for row in mine]
-                    axes.bar(range(len(mine)), heights, bottom=bottom, label=part, color=colour)
+                    heights = [row[part] for row in model_rows]
+                    axes.bar(
+                        range(len(model_rows)), heights, bottom=bottom, label=part, color=colour
+                    )
                     bottom = [a + b for a, b in zip(bottom, heights, strict=True)]
-                labels = [f"{row['way']} {SHORT[row['seq_len']]}" for row in mine]
-                axes.set_xticks(range(len(mine)), labels, rotation=90, fontsize=5)
+                labels = [f"{row['way']} {SHORT[row['seq_len']]}" for row in model_rows]
+                axes.set_xticks(range(len(model_rows)), labels, rotation=90, fontsize=5)
                 for at, top in enumerate(bottom):
                     if top > _HIGHEST:
                         axes.annotate(f"{top:.0f}", (at + 0.45, _HIGHEST - 0.3), fontsize=6)

@@ -69,13 +69,13 @@ def _row(cell: Row, *, only_known: bool) -> Row:
     points = {way: point(platform, model, length, way) for way in WAYS}
     row["run"] = int(not only_known or all(map(known, points.values())))
     for way in WAYS:
-        found = solve(points[way]) if row["run"] else {"fits": False}
+        solution = solve(points[way]) if row["run"] else {"fits": False}
         row |= {
-            f"{way}_cycles": found.get("cycles", ""),
-            f"{way}_la_cycles": sum(_attention(found)) or "",
-            f"{way}_utilisation": found.get("utilisation", ""),
-            f"{way}_dram_bytes": found.get("dram_bytes", ""),
-            f"{way}_energy_uj": found["energy_pj"] * 1e-6 if found["fits"] else "",
+            f"{way}_cycles": solution.get("cycles", ""),
+            f"{way}_la_cycles": sum(_attention(solution)) or "",
+            f"{way}_utilisation": solution.get("utilisation", ""),
+            f"{way}_dram_bytes": solution.get("dram_bytes", ""),
+            f"{way}_energy_uj": solution["energy_pj"] * 1e-6 if solution["fits"] else "",
         }
     return row
 
@@ -115,17 +115,17 @@ def _fit(cells: Sequence[Row]) -> str:
         ("published sizes", "closed_form_published_sizes"),
     ):
         for name in ("edge", "cloud", "both"):
-            mine = [row for row in cells if name in (row["platform"], "both")]
-            off = errors(mine, column)
-            average = geometric_mean(row[column] for row in mine)
-            theirs = geometric_mean(row["paper_speedup"] for row in mine)
+            platform_rows = [row for row in cells if name in (row["platform"], "both")]
+            off = errors(platform_rows, column)
+            average = geometric_mean(row[column] for row in platform_rows)
+            theirs = geometric_mean(row["paper_speedup"] for row in platform_rows)
             lines.append(
                 (
                     label,
                     name,
                     f"{sum(off) / len(off):.1%}",
                     f"{max(off):.1%}",
-                    f"{sum(one <= 0.1 for one in off)} of {len(off)}",
+                    f"{sum(error <= 0.1 for error in off)} of {len(off)}",
                     f"{average:.2f} (paper {theirs:.2f})",
                 )
             )
@@ -136,15 +136,17 @@ def _fit(cells: Sequence[Row]) -> str:
 def _energy(cells: Sequence[Row]) -> str:
     lines = []
     for name in ("edge", "cloud"):
-        mine = [row for row in cells if row["platform"] == name and not row["energy_is_odd"]]
-        off = [abs(row["closed_form_energy"] - row["paper_energy"]) for row in mine]
+        platform_rows = [
+            row for row in cells if row["platform"] == name and not row["energy_is_odd"]
+        ]
+        off = [abs(row["closed_form_energy"] - row["paper_energy"]) for row in platform_rows]
         lines.append(
             (
                 name,
-                len(mine),
+                len(platform_rows),
                 f"{sum(off) / len(off):.3f}",
                 f"{max(off):.2f}",
-                f"{sum(one <= 0.1 for one in off)} of {len(off)}",
+                f"{sum(error <= 0.1 for error in off)} of {len(off)}",
             )
         )
     head = ("energy ratio", "cells that are not odd", "mean error", "largest", "within 0.10")
@@ -156,21 +158,21 @@ def _by_length(cells: Sequence[Row]) -> str:
     lines = []
     for platform in ("edge", "cloud"):
         for length in (*paper.LENGTHS, 0):
-            mine = [
+            length_rows = [
                 row
                 for row in ran(cells)
                 if row["platform"] == platform and length in (row["seq_len"], 0)
             ]
-            if not mine:
+            if not length_rows:
                 continue
             line: list[object] = [platform, SHORT.get(length, "all")]
-            line.append(f"{geometric_mean(row['paper_speedup'] for row in mine):.2f}")
+            line.append(f"{geometric_mean(row['paper_speedup'] for row in length_rows):.2f}")
             for base in ("flex-2", "flex"):
                 for way in FUSED:
-                    found = [speedup(row, way, base) for row in mine]
-                    fit = [one for one in found if one is not None]
+                    speedups = [speedup(row, way, base) for row in length_rows]
+                    fit = [ratio for ratio in speedups if ratio is not None]
                     mean = f"{geometric_mean(fit):.2f}" if fit else "-"
-                    partly = fit and len(fit) < len(found)
+                    partly = fit and len(fit) < len(speedups)
                     line.append(f"{mean} ({len(fit)})" if partly else mean)
             lines.append(line)
     head = ["platform", "tokens", "paper"]
@@ -186,8 +188,8 @@ def _cells(cells: Sequence[Row]) -> str:
         line += [f"{row['paper_speedup']:.2f}", f"{row['closed_form_speedup']:.2f}"]
         for base, ways in (("flex-2", ("table-1", "flat", "flash")), ("flex", ("flat", "best"))):
             for way in ways:
-                one = speedup(row, way, base)
-                line.append("-" if one is None else f"{one:.2f}")
+                ratio = speedup(row, way, base)
+                line.append("-" if ratio is None else f"{ratio:.2f}")
         lines.append(line)
     head = ("platform", "model", "tokens", "paper", "closed form")
     machine = ("table-1, 2", "flat, 2", "flash, 2", "flat, 4", "best, 4")
@@ -200,10 +202,10 @@ def draw(cells: Sequence[Row], path: Path) -> None:
         figure = new_figure(DOUBLE_COLUMN_INCHES, 4.4)
         panels = figure.subplots(2, 3, sharey="row", sharex=True)
         for line, platform in enumerate(("edge", "cloud")):
-            mine = [row for row in cells if row["platform"] == platform]
-            _models(panels[line][0], mine)
+            platform_cells = [row for row in cells if row["platform"] == platform]
+            _models(panels[line][0], platform_cells)
             for column, base, crossings in ((1, "flex-2", "twice"), (2, "flex", "four times")):
-                _ways(panels[line][column], mine, base)
+                _ways(panels[line][column], platform_cells, base)
                 panels[line][column].set_title(f"machine, logits cross DRAM {crossings}")
             panels[line][0].set_title("paper (marks) and closed form (lines)")
             panels[line][0].set_ylabel(f"{platform}: speedup over flex")
@@ -233,9 +235,9 @@ def _ways(axes: Axes, cells: Sequence[Row], base: str) -> None:
     for way, colour, mark in zip(FUSED, SERIES_COLOURS, SERIES_MARKERS, strict=False):
         means, lengths = [], []
         for length in paper.LENGTHS:
-            mine = [row for row in ran(cells) if row["seq_len"] == length]
-            found = [speedup(row, way, base) for row in mine]
-            fit = [one for one in found if one is not None]
+            seq_len_rows = [row for row in ran(cells) if row["seq_len"] == length]
+            speedups = [speedup(row, way, base) for row in seq_len_rows]
+            fit = [ratio for ratio in speedups if ratio is not None]
             if fit:
                 means.append(geometric_mean(fit))
                 lengths.append(length)

@@ -42,7 +42,7 @@ _PAIRS = (
 
 def rows() -> list[Row]:
     """Return bytes per second by the closed form (flex, flat) and on the machine, by length."""
-    found = []
+    results = []
     for platform, name in CASES:
         model, hardware = paper.FITTED[name], paper.PLATFORMS[platform]
         for length in LENGTHS:
@@ -52,8 +52,8 @@ def rows() -> list[Row]:
                 row[f"closed_form_{flow}"] = need
             for way in WAYS:
                 row |= _on_the_machine(platform, model, length, way)
-            found.append(row)
-    return found
+            results.append(row)
+    return results
 
 
 def _on_the_machine(platform: str, model: paper.Model, length: int, way: str) -> Row:
@@ -95,7 +95,7 @@ def saved(row: Row, more: str, less: str) -> float | None:
     return 1 - float(row[less]) / float(row[more])
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return bandwidths in GB/s, and the mean reduction beside the paper's."""
     lines = [
         (
@@ -104,11 +104,11 @@ def text(found: Sequence[Row]) -> str:
             *(f"{row[f'closed_form_{flow}'] / 1e9:.1f}" for flow in ("flex", "flat")),
             *(_machine(row, way) for way in WAYS),
         )
-        for row in found
+        for row in results
     ]
     head = ("platform", "tokens", "closed form: flex", "closed form: flat")
     wide = table((*head, *(f"machine: {way}" for way in WAYS)), lines)
-    return f"{_stated(found)}\n\nGB/s; in brackets utilisation with plenty:\n\n{wide}"
+    return f"{_stated(results)}\n\nGB/s; in brackets utilisation with plenty:\n\n{wide}"
 
 
 def _machine(row: Row, way: str) -> str:
@@ -116,39 +116,41 @@ def _machine(row: Row, way: str) -> str:
     return "-" if need == "" else f"{need / 1e9:.1f} ({reached:.2f})"
 
 
-def _stated(found: Sequence[Row]) -> str:
+def _stated(results: Sequence[Row]) -> str:
     lines = []
     for platform, model in CASES:
-        mine = [row for row in found if row["platform"] == platform]
+        platform_rows = [row for row in results if row["platform"] == platform]
         line = [
             f"{model} {platform}",
             f"{stated()['fig_17', f'less bandwidth {model} {platform}']:.0%}",
         ]
         for more, less in _PAIRS:
-            shares = [one for row in mine if (one := saved(row, more, less)) is not None]
+            shares = [
+                share for row in platform_rows if (share := saved(row, more, less)) is not None
+            ]
             line.append(f"{sum(shares) / len(shares):.0%}")
         lines.append(line)
     head = ("mean reduction against flex", "paper", "closed form", "machine: flat")
     return table((*head, "machine: flash"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw bandwidths over the length, a panel a platform."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
         panels = figure.subplots(1, 2)
         for axes, (platform, model) in zip(panels, CASES, strict=True):
-            mine = [row for row in found if row["platform"] == platform]
+            platform_rows = [row for row in results if row["platform"] == platform]
             formulas = {
                 f"{flow}, closed form": [
-                    (row["seq_len"], row[f"closed_form_{flow}"] / 1e9) for row in mine
+                    (row["seq_len"], row[f"closed_form_{flow}"] / 1e9) for row in platform_rows
                 ]
                 for flow in ("flex", "flat")
             }
             ran = {
                 f"{way}, machine": [
                     (row["seq_len"], row[f"{way}_bytes_per_second"] / 1e9)
-                    for row in mine
+                    for row in platform_rows
                     if row[f"{way}_bytes_per_second"] != ""
                 ]
                 for way in WAYS
@@ -159,7 +161,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
                 paper.PLATFORMS[platform].dram_bytes_per_second / 1e9, color="black", linewidth=0.5
             )
             axes.set(xscale="log", yscale="log")
-            axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+            axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
             axes.minorticks_off()
             finish(axes, f"{model}, {platform}; black: the platform's", "tokens")
         panels[0].set_ylabel("GB/s")

@@ -20,44 +20,44 @@ KINDS = {"Q": "FC", "FF1": "FC", "FF2": "FC", "L": "L, A", "A": "L, A"}
 
 def rows() -> list[Row]:
     """Return each GEMM of the models at two batches, and ResNet-50's distinct layers."""
-    found = []
+    results = []
     for model in MODELS:
         for batch in BATCHES:
             whole = build(model, batch=batch, seq_len=LENGTH)
             for name, kind in KINDS.items():
                 about = {"model": model, "batch": batch, "kind": kind}
-                found.append(about | ran(whole, (name,), "flex"))
+                results.append(about | ran(whole, (name,), "flex"))
     for batch in BATCHES:
         whole = network("resnet50", batch=batch, scope="layers")
         layers = {
-            tuple(sorted(one.ranks.items())): one.name
-            for one in whole.operators
-            if isinstance(one, Einsum) and one.name != "fc1000"
+            tuple(sorted(operator.ranks.items())): operator.name
+            for operator in whole.operators
+            if isinstance(operator, Einsum) and operator.name != "fc1000"
         }
         for name in layers.values():
             about = {"model": "resnet50", "batch": batch, "kind": "CONV"}
-            found.append(about | ran(whole, (name,), "flex"))
-    return found
+            results.append(about | ran(whole, (name,), "flex"))
+    return results
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return which operators DRAM limits, and what the machine reaches."""
     lines = []
     for kind in ("CONV", "FC", "L, A"):
         for batch in BATCHES:
-            mine = [row for row in found if (row["kind"], row["batch"]) == (kind, batch)]
-            if not mine:
+            kind_rows = [row for row in results if (row["kind"], row["batch"]) == (kind, batch)]
+            if not kind_rows:
                 continue
-            low, high = (f([row["intensity"] for row in mine]) for f in (min, max))
-            below = sum(row["intensity"] < ridge() for row in mine)
-            reached = [row["machine_utilisation"] for row in mine]
-            roof = sum(row["roof_share"] for row in mine) / len(mine)
+            low, high = (f([row["intensity"] for row in kind_rows]) for f in (min, max))
+            below = sum(row["intensity"] < ridge() for row in kind_rows)
+            reached = [row["machine_utilisation"] for row in kind_rows]
+            roof = sum(row["roof_share"] for row in kind_rows) / len(kind_rows)
             lines.append(
                 (
                     kind,
                     batch,
                     f"{low:.0f} to {high:.0f}",
-                    f"{below} of {len(mine)}",
+                    f"{below} of {len(kind_rows)}",
                     f"{roof:.2f}",
                     f"{sum(reached) / len(reached):.2f}",
                 )
@@ -68,14 +68,14 @@ def text(found: Sequence[Row]) -> str:
     return f"{ridge_line}\n\n" + table((*head, *means), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw a panel a batch."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.7)
         panels = figure.subplots(1, 2, sharey=True)
         for axes, batch in zip(panels, BATCHES, strict=True):
             kinds = {
-                kind: [row for row in found if row["kind"] == kind and row["batch"] == batch]
+                kind: [row for row in results if row["kind"] == kind and row["batch"] == batch]
                 for kind in ("CONV", "FC", "L, A")
             }
             title = f"batch {batch}; hollow: roof, filled: machine"

@@ -16,7 +16,7 @@ LENGTHS = (512, 2048, 16384)
 
 def rows() -> list[Row]:
     """Return the bytes of Q, K and the logits of one sample, by formula and of our workload."""
-    found = []
+    results = []
     for name, model in paper.FIG_4.items():
         for length in LENGTHS:
             sizes = ModelDimensions(
@@ -27,17 +27,17 @@ def rows() -> list[Row]:
             )
             work = attention(sizes, batch=1, seq_len=length, scope="la")
             unit = "MB" if length < max(LENGTHS) else "GB"
-            found.append(
+            results.append(
                 {
                     "model": name,
                     "seq_len": length,
                     "paper": stated()["fig_4", f"{name} {SHORT[length]} {unit}"],
                     "unit": unit,
                     "formula_bytes": 2 * (model.heads * length**2 + 2 * length * model.hidden),
-                    "workload_bytes": sum(work.tensor_bytes(one) for one in ("Q", "K", "S")),
+                    "workload_bytes": sum(work.tensor_bytes(tensor) for tensor in ("Q", "K", "S")),
                 }
             )
-    return found
+    return results
 
 
 def printed(row: Row) -> float:
@@ -60,20 +60,20 @@ def text(found: Sequence[Row]) -> str:
     return table(("model", "tokens", "paper", "Q, K and logits, two bytes each"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw sizes over the length, the paper's as marks."""
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
         for model in paper.FIG_4:
-            mine = [row for row in found if row["model"] == model]
-            sizes = [(row["seq_len"], row["workload_bytes"] / 2**20) for row in mine]
+            model_rows = [row for row in results if row["model"] == model]
+            sizes = [(row["seq_len"], row["workload_bytes"] / 2**20) for row in model_rows]
             curves(axes, {model: sizes}, first=list(paper.FIG_4).index(model))
         factor = {"MB": 1, "GB": 1000}
-        marks = [(row["seq_len"], row["paper"] * factor[row["unit"]]) for row in found]
+        marks = [(row["seq_len"], row["paper"] * factor[row["unit"]]) for row in results]
         axes.plot(*zip(*marks, strict=True), "kx", label="paper")
         axes.set(xscale="log", yscale="log", ylabel="MiB")
-        axes.set_xticks(LENGTHS, [SHORT[one] for one in LENGTHS])
+        axes.set_xticks(LENGTHS, [SHORT[length] for length in LENGTHS])
         axes.minorticks_off()
         axes.legend()
         finish(axes, "between L and A, one sample", "tokens")

@@ -36,7 +36,7 @@ def rows() -> list[Row]:
     return found
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return all of them."""
     lines = [
         (
@@ -47,26 +47,26 @@ def text(found: Sequence[Row]) -> str:
             f"{row['machine_utilisation']:.2f}",
             row["machine_groups"],
         )
-        for row in found
+        for row in results
     ]
     head = ("operators", "operations per byte", "roofline's limit", "roofline", "machine")
     return table((*head, "what the machine runs"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw what the roofline allows and what the machine reaches, side by side."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
-        places = range(len(found))
-        roofs = [row["roof_share"] for row in found]
+        places = range(len(results))
+        roofs = [row["roof_share"] for row in results]
         axes.bar([at - 0.2 for at in places], roofs, 0.38, color="#BBBBBB", label="roofline")
-        reached = [row["machine_utilisation"] for row in found]
+        reached = [row["machine_utilisation"] for row in results]
         colour = SERIES_COLOURS[0]
         axes.bar([at + 0.2 for at in places], reached, 0.38, color=colour, label="machine")
-        for at, row in enumerate(found):
+        for at, row in enumerate(results):
             axes.annotate(f"{row['intensity']:.0f}", (at, 1.02), ha="center", fontsize=6)
-        names = [row["operators"].replace("softmax+", "") for row in found]
+        names = [row["operators"].replace("softmax+", "") for row in results]
         axes.set_xticks(places, names)
         axes.set(ylabel="share of peak", ylim=(0, 1.12))
         axes.set_title(f"TrXL, batch 1; above: operations per byte (ridge: {ridge():.0f})", pad=10)

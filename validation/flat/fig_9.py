@@ -24,7 +24,7 @@ WAYS = ("naive", *(f"{flow}-{one}" for flow in ("flex", "flat") for one in GRANU
 
 def rows() -> list[Row]:
     """Return utilisation by the closed form and on the machine, and the buffer occupied."""
-    model, found = paper.FITTED[MODEL], []
+    model, results = paper.FITTED[MODEL], []
     for size in SIZES:
         platform = replace(paper.EDGE, buffer_bytes=size)
         for way in WAYS:
@@ -43,7 +43,7 @@ def rows() -> list[Row]:
                     settings=(f"buffer.capacity_bytes={size} B",),
                 )
             )
-            found.append(
+            results.append(
                 {
                     "way": way,
                     "buffer_bytes": size,
@@ -53,7 +53,7 @@ def rows() -> list[Row]:
                     "dram_bytes": ran.get("dram_bytes", ""),
                 }
             )
-    return found
+    return results
 
 
 def text(found: Sequence[Row]) -> str:
@@ -69,12 +69,12 @@ def text(found: Sequence[Row]) -> str:
     return f"{table(head, lines)}\n\n{_stated(found)}"
 
 
-def _stated(found: Sequence[Row]) -> str:
+def _stated(results: Sequence[Row]) -> str:
     say = stated()
 
     def at(way: str, size: int, column: str) -> str:
-        one = next(row for row in found if (row["way"], row["buffer_bytes"]) == (way, size))
-        return "-" if one[column] == "" else f"{one[column]:.2f}"
+        result = next(row for row in results if (row["way"], row["buffer_bytes"]) == (way, size))
+        return "-" if result[column] == "" else f"{result[column]:.2f}"
 
     lines = []
     for what, value, way, size in (
@@ -87,7 +87,7 @@ def _stated(found: Sequence[Row]) -> str:
     return table(("statement", "paper", "closed form", "machine"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw a panel for the closed form and one for the machine."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
@@ -96,7 +96,7 @@ def draw(found: Sequence[Row], path: Path) -> None:
             lines = {
                 way: [
                     (row["buffer_bytes"], row[column])
-                    for row in found
+                    for row in results
                     if row["way"] == way and row[column] != ""
                 ]
                 for way in WAYS

@@ -45,10 +45,13 @@ def _hold(cells: Sequence[Row]) -> str:
 
 
 def _baseline(cells: Sequence[Row]) -> str:
-    edge, cloud = (_gains(_of(cells, one), "best", "flex-2") for one in ("edge", "cloud"))
+    edge, cloud = (_gains(_of(cells, platform), "best", "flex-2") for platform in ("edge", "cloud"))
     tiled = replace(paper.CALIBRATED, spilled=0)
     other = read(HERE / "clock.csv")
-    slow = {one: [row["four at 360 MHz"] for row in _of(other, one)] for one in paper.PLATFORMS}
+    slow = {
+        platform: [row["four at 360 MHz"] for row in _of(other, platform)]
+        for platform in paper.PLATFORMS
+    }
     edge_form, cloud_form = (
         geometric_mean(
             paper.gains(platform, model, length, tiled)[0]
@@ -74,13 +77,16 @@ def _baseline(cells: Sequence[Row]) -> str:
 
 def _rows(cells: Sequence[Row]) -> str:
     fits = {
-        one: sum(row["table-1_cycles"] != "" for row in _of(cells, one)) for one in paper.PLATFORMS
+        platform: sum(row["table-1_cycles"] != "" for row in _of(cells, platform))
+        for platform in paper.PLATFORMS
     }
     streamed = [row for row in cells if row["flat_cycles"] != ""]
     gains = {id(row): speedup(row, "flat", "flex") or 0.0 for row in streamed}
     slower = [row for row in streamed if gains[id(row)] < 1]
     worst = min(streamed, key=lambda row: gains[id(row)])
-    where = " and ".join(f"{len(_of(slower, one))} on {one}" for one in paper.PLATFORMS)
+    where = " and ".join(
+        f"{len(_of(slower, platform))} on {platform}" for platform in paper.PLATFORMS
+    )
     return (
         "**Where whole rows can't fit.** Table 1 as it stands (K and V of a head whole, two "
         f"slots each) fits {fits['edge']} of {len(_of(cells, 'edge'))} edge cells and "
@@ -112,8 +118,10 @@ def _online(cells: Sequence[Row]) -> str:
 
 def _energy(cells: Sequence[Row]) -> str:
     def ratios(base: str, platform: str) -> str:
-        found = [one["best_energy_uj"] / one[f"{base}_energy_uj"] for one in _of(cells, platform)]
-        return f"{geometric_mean(found):.2f}"
+        ratios = [
+            cell["best_energy_uj"] / cell[f"{base}_energy_uj"] for cell in _of(cells, platform)
+        ]
+        return f"{geometric_mean(ratios):.2f}"
 
     return (
         "**Energy follows bytes, not time.** Best over flex, whole blocks, on average: "

@@ -82,15 +82,15 @@ def text(column: str, digits: int) -> Callable[[Sequence[Row]], str]:
     Energies are relative to the largest of a length, as in the paper.
     """
 
-    def made(found: Sequence[Row]) -> str:
+    def made(results: Sequence[Row]) -> str:
         lines = []
-        for length in dict.fromkeys(row["seq_len"] for row in found):
-            shown = relative([row for row in found if row["seq_len"] == length], column)
+        for length in dict.fromkeys(row["seq_len"] for row in results):
+            shown = relative([row for row in results if row["seq_len"] == length], column)
             for way in WAYS:
-                mine = [pair for row, *pair in shown if row["way"] == way]
-                cells = [" / ".join(_number(one, digits) for one in pair) for pair in mine]
+                pairs = [pair for row, *pair in shown if row["way"] == way]
+                cells = [" / ".join(_number(number, digits) for number in pair) for pair in pairs]
                 lines.append((SHORT[length], way, *cells))
-        sizes = dict.fromkeys(row["buffer_bytes"] for row in found)
+        sizes = dict.fromkeys(row["buffer_bytes"] for row in results)
         head = ("tokens", "closed form / machine", *map(bytes_text, sizes))
         return table(head, lines)
 
@@ -117,19 +117,19 @@ def _number(value: float | str, digits: int) -> str:
 def draw(column: str, label: str) -> Callable[[Sequence[Row], Path], None]:
     """Return what draws a column: a panel a length, the closed form dashed."""
 
-    def made(found: Sequence[Row], path: Path) -> None:
-        lengths = list(dict.fromkeys(row["seq_len"] for row in found))
+    def made(results: Sequence[Row], path: Path) -> None:
+        lengths = list(dict.fromkeys(row["seq_len"] for row in results))
         with style():
             figure = new_figure(DOUBLE_COLUMN_INCHES, 2.5)
             panels = figure.subplots(1, len(lengths), sharey=True)
             for axes, length in zip(panels, lengths, strict=True):
-                shown = relative([row for row in found if row["seq_len"] == length], column)
+                shown = relative([row for row in results if row["seq_len"] == length], column)
                 for place, kind, ways in ((2, "machine", WAYS), (1, "closed form", WAYS[:3])):
                     lines = {
                         f"{way}, {kind}": [
-                            (one[0]["buffer_bytes"], one[place])
-                            for one in shown
-                            if one[0]["way"] == way and one[place] != ""
+                            (result[0]["buffer_bytes"], result[place])
+                            for result in shown
+                            if result[0]["way"] == way and result[place] != ""
                         ]
                         for way in ways
                     }

@@ -127,29 +127,33 @@ def block(
     model: Model,
     length: int,
     dataflow: Dataflow,
-    given: Assumptions = CALIBRATED,
+    assumptions: Assumptions = CALIBRATED,
     share: float = 0.0,
 ) -> dict[str, Work]:
     """Return the work of projections ("proj"), feed-forward ("ff"), "L" and "A", per sample.
 
     ``share``: the part of the logits that stays on chip in flex (naive keeps none, flat all).
     """
-    hidden, width = model.hidden, given.bytes_per_element
+    hidden, width = model.hidden, assumptions.bytes_per_element
     macs = model.heads * length**2 * model.head_size
     used = min(1.0, model.head_size / platform.side)
-    spill = given.spilled * spilled_share(platform, length, given)
+    spill = assumptions.spilled * spilled_share(platform, length, assumptions)
     again = {"naive": 4.0, "flex": spill, "flat": 0.0}[dataflow] / platform.side
     fc_again = max(again, spill / platform.side)
-    passes = {"naive": 2 * given.passes, "flex": given.passes * (1 - share), "flat": 0.0}[dataflow]
+    passes = {
+        "naive": 2 * assumptions.passes,
+        "flex": assumptions.passes * (1 - share),
+        "flat": 0.0,
+    }[dataflow]
     logits = passes / 2 * model.heads * length**2 + 2 * length * hidden
-    found = {}
+    works = {}
     for name, matrices, streams in (("proj", 4, 8), ("ff", 8, 8)):
         fc = matrices * length * hidden**2
         elements = streams * length * hidden + matrices * hidden**2 / BATCH + fc_again * fc
-        found[name] = Work(fc, width * elements)
-    found["L"] = Work(macs, width * (logits + again * macs))
-    found["A"] = Work(macs, width * (logits + again * macs), used)
-    return found
+        works[name] = Work(fc, width * elements)
+    works["L"] = Work(macs, width * (logits + again * macs))
+    works["A"] = Work(macs, width * (logits + again * macs), used)
+    return works
 
 
 def seconds(work: Mapping[str, Work], platform: Platform, given: Assumptions = CALIBRATED) -> float:
@@ -209,7 +213,7 @@ def kept_share(
     length: int,
     dataflow: Dataflow,
     granularity: Granularity,
-    given: Assumptions = CALIBRATED,
+    assumptions: Assumptions = CALIBRATED,
 ) -> float:
     """Return the part of the logits that stays on chip at a granularity (our reading of 7.1).
 
@@ -217,9 +221,11 @@ def kept_share(
     """
     work, tile = table_1(model, length, granularity)
     if granularity == "r":
-        return 1.0 if most_rows(platform, model, length, given) else 0.0
+        return 1.0 if most_rows(platform, model, length, assumptions) else 0.0
     whole = table_1(model, length, "m")[1] if dataflow == "flex" else tile
-    return min(1.0, max(0.0, (platform.buffer_bytes / given.bytes_per_element - work) / whole))
+    return min(
+        1.0, max(0.0, (platform.buffer_bytes / assumptions.bytes_per_element - work) / whole)
+    )
 
 
 def at_granularity(
@@ -228,14 +234,14 @@ def at_granularity(
     length: int,
     dataflow: Dataflow,
     granularity: Granularity,
-    given: Assumptions = CALIBRATED,
+    assumptions: Assumptions = CALIBRATED,
 ) -> dict[str, Work]:
     """Return the work of a block whose logits stay on chip as far as a granularity's tile fits."""
-    share = kept_share(platform, model, length, dataflow, granularity, given)
+    share = kept_share(platform, model, length, dataflow, granularity, assumptions)
     if dataflow == "flex" and granularity == "r":  # rows of one block stay, of B H N rows
-        share = most_rows(platform, model, length, given) / (BATCH * model.heads * length)
+        share = most_rows(platform, model, length, assumptions) / (BATCH * model.heads * length)
     flow: Dataflow = "flex" if dataflow == "flat" else dataflow
-    return block(platform, model, length, flow, given, share)
+    return block(platform, model, length, flow, assumptions, share)
 
 
 def utilisation(
@@ -271,17 +277,17 @@ def bandwidth_for(
     length: int,
     dataflow: Dataflow,
     target: float = 0.95,
-    given: Assumptions = CALIBRATED,
+    assumptions: Assumptions = CALIBRATED,
 ) -> float:
     """Return the bytes per second at which the hungrier of L and A takes ideal time / target.
 
     Infinite where the array can't be used that well at any bandwidth.
     """
-    found = 0.0
+    bandwidth = 0.0
     for name in ("L", "A"):
-        work = block(platform, model, length, dataflow, given)[name]
+        work = block(platform, model, length, dataflow, assumptions)[name]
         if work.used < target:
             return inf
-        allowed = work.macs / (platform.side**2 * given.clock_hz) / target
-        found = max(found, work.dram_bytes / allowed)
-    return found
+        allowed = work.macs / (platform.side**2 * assumptions.clock_hz) / target
+        bandwidth = max(bandwidth, work.dram_bytes / allowed)
+    return bandwidth

@@ -123,7 +123,7 @@ def _run(point: Point) -> Row:
         "energy_pj": sum(energy.values()),
         "peak_buffer_bytes": result.run.peak_buffer_bytes,
         "reserved_buffer_bytes": result.footprint_bytes,
-        "operators": {one.name: one.cycles for one in result.run.operators},
+        "operators": {operator.name: operator.cycles for operator in result.run.operators},
     }
 
 

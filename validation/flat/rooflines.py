@@ -46,8 +46,8 @@ def attainable(intensity: float) -> float:
 def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
     """Run operators on the chip; what is between them moves only if the machine moves it."""
     work = whole.select_operators(names)
-    made = {one.output.tensor for one in work.operators}
-    read = {given.tensor for one in work.operators for given in one.inputs}
+    made = {operator.output.tensor for operator in work.operators}
+    read = {operand.tensor for operator in work.operators for operand in operator.inputs}
     outside = [name for name in work.tensors if not (name in made and name in read)]
     least = sum(work.tensor_bytes(name) for name in outside)
     chip = load_accelerator(CHIP)
@@ -71,12 +71,12 @@ def ran(whole: Workload, names: Sequence[str], dataflow: str) -> Row:
 def draw_roof(axes: Axes, kinds: Mapping[str, Sequence[Row]], title: str) -> None:
     """Draw the roof, and operators as the machine runs them (filled) below where they might be."""
     span = [16, ridge(), 2048]
-    axes.plot(span, [attainable(one) / peak()[0] for one in span], color="black")
-    for at, (label, found) in enumerate(kinds.items()):
+    axes.plot(span, [attainable(intensity) / peak()[0] for intensity in span], color="black")
+    for at, (label, kind) in enumerate(kinds.items()):
         colour, mark = SERIES_COLOURS[at], SERIES_MARKERS[at]
-        xs = [row["intensity"] for row in found]
-        axes.plot(xs, [row["roof_share"] for row in found], mark, color=colour, mfc="none", ms=4)
-        ys = [row["machine_utilisation"] for row in found]
+        xs = [row["intensity"] for row in kind]
+        axes.plot(xs, [row["roof_share"] for row in kind], mark, color=colour, mfc="none", ms=4)
+        ys = [row["machine_utilisation"] for row in kind]
         axes.plot(xs, ys, mark, color=colour, label=label, ms=3)
     axes.set(xscale="log", yscale="log", ylabel="share of peak")
     axes.legend(fontsize="x-small", loc="lower right")

@@ -37,7 +37,7 @@ UNLIMITED = (*PLAIN, "buffer.capacity_bytes=unlimited")
 def rows() -> list[Row]:
     """Run a tile of each granularity; give the formula's bytes and the machine's."""
     accelerator, model = load_accelerator("edge", UNLIMITED), paper.FITTED[MODEL]
-    found = []
+    results = []
     for length in LENGTHS:
         point = Point(accelerator="edge", model=model, length=length, way="table-1", batch=BATCH)
         work = point.workload().select_operators(ATTENTION)
@@ -53,7 +53,7 @@ def rows() -> list[Row]:
             mapping = mapping_of(work, "table-1", [replace(plain, tree=tree)])
             result = simulate(work, accelerator, mapping)
             streamed, logits = paper.table_1(model, length, granularity, rows=ROWS, batch=BATCH)
-            found.append(
+            results.append(
                 {
                     "granularity": granularity,
                     "seq_len": length,
@@ -64,10 +64,10 @@ def rows() -> list[Row]:
                     "utilisation": result.utilisation,
                 }
             )
-    return found
+    return results
 
 
-def text(found: Sequence[Row]) -> str:
+def text(results: Sequence[Row]) -> str:
     """Return formula, what the program reserves, and what was ever occupied."""
     lines = [
         (
@@ -78,26 +78,26 @@ def text(found: Sequence[Row]) -> str:
             f"{row['peak_bytes']:,}",
             f"{row['peak_bytes'] / row['formula_bytes']:.2f}",
         )
-        for row in found
+        for row in results
     ]
     head = ("granularity", "tokens", "formula, B", "program reserves, B", "occupied at most, B")
     return table((*head, "occupied / formula"), lines)
 
 
-def draw(found: Sequence[Row], path: Path) -> None:
+def draw(results: Sequence[Row], path: Path) -> None:
     """Draw the three as bars."""
     with style():
         figure = new_figure(SINGLE_COLUMN_INCHES, 2.4)
         axes = figure.subplots()
-        mine = [row for row in found if row["seq_len"] == LENGTHS[0]]
+        seq_len_rows = [row for row in results if row["seq_len"] == LENGTHS[0]]
         for at, column in enumerate(("formula_bytes", "reserved_bytes", "peak_bytes")):
-            places = [place + 0.27 * at for place in range(len(mine))]
+            places = [place + 0.27 * at for place in range(len(seq_len_rows))]
             label = column.removesuffix("_bytes")
-            sizes = [row[column] / 2**20 for row in mine]
+            sizes = [row[column] / 2**20 for row in seq_len_rows]
             axes.bar(places, sizes, 0.25, label=label, color=SERIES_COLOURS[at])
         axes.set_xticks(
-            [place + 0.27 for place in range(len(mine))],
-            [row["granularity"].upper() for row in mine],
+            [place + 0.27 for place in range(len(seq_len_rows))],
+            [row["granularity"].upper() for row in seq_len_rows],
         )
         axes.set(yscale="log", ylabel="MiB", title=f"{MODEL}, {LENGTHS[0]} tokens, batch {BATCH}")
         axes.legend()

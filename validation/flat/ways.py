@@ -40,7 +40,9 @@ def crossing_twice(workload: Workload) -> Workload:
         Vector("normalise", "scale", softmax.ranks, (between,), softmax.output),
     )
     operators = [
-        part for one in workload.operators for part in (split if one is softmax else (one,))
+        part
+        for operator in workload.operators
+        for part in (split if operator is softmax else (operator,))
     ]
     tensors = {**workload.tensors, "T": replace(workload.tensors["S"], name="T")}
     return replace(workload, operators=tuple(operators), tensors=tensors)
@@ -80,14 +82,14 @@ def _table_1(workload: Workload, accelerator: Accelerator) -> Group:
 def _fastest(workload: Workload, accelerator: Accelerator, groups: Sequence[Group]) -> Group:
     """Return the fastest on the machine of those that fit: no bound of others is below it."""
     room = accelerator.buffer.capacity_bytes
-    found: list[tuple[int, int, Group]] = []
+    candidates: list[tuple[int, int, Group]] = []
     for group in groups:
         mapping = mapping_of(workload, "by hand", [group])
         predicted = predict(workload, mapping, accelerator)
         if room is None or predicted.buffer_bytes <= room:
-            found.append((predicted.bound_cycles, len(found), group))
+            candidates.append((predicted.bound_cycles, len(candidates), group))
     judge, best, fastest = Judge(accelerator), groups[0], float("inf")
-    for bound, _, group in sorted(found, key=lambda one: one[:2]):
+    for bound, _, group in sorted(candidates, key=lambda candidate: candidate[:2]):
         if bound >= fastest:
             break
         (cycles,) = judge.cycles(workload, [(group,)], fastest)
@@ -116,7 +118,7 @@ def _half_tiles(workload: Workload, accelerator: Accelerator) -> Iterator[tuple[
         NothingFitsError: none does.
 
     """
-    logit = next(one for one in workload.operators if one.macs)
+    logit = next(operator for operator in workload.operators if operator.macs)
     sizes, side = logit.ranks, accelerator.systolic.rows
     length, d = sizes["q"], sizes["d"]
     width = workload.tensors["T"].bytes_per_element
@@ -125,15 +127,15 @@ def _half_tiles(workload: Workload, accelerator: Accelerator) -> Iterator[tuple[
     def fits(heads: int, rows: int, keys: int) -> bool:
         return heads * (2 * rows * d + 2 * keys * d + 3 * rows * keys) <= room
 
-    found = []
+    tiles = []
     for rows in _doubled(side, length):
         widths = [keys for keys in _doubled(side, length) if fits(1, rows, keys)]
-        found += [(1, rows, keys) for keys in widths[-_WIDTHS:]]
+        tiles += [(1, rows, keys) for keys in widths[-_WIDTHS:]]
     heads = _doubled(2, sizes["b"] * sizes["h"])
-    found += [(count, length, length) for count in heads if fits(count, length, length)]
-    if not found:
+    tiles += [(count, length, length) for count in heads if fits(count, length, length)]
+    if not tiles:
         raise NothingFitsError(f"{logit.name}: no tile fits into {room} elements")
-    yield from found
+    yield from tiles
 
 
 def _half_tree(tile: tuple[int, int, int], held: Stationarity, slots: int, *, logit: bool) -> Tree:

@@ -128,7 +128,7 @@ def _measure(point: Point) -> list[Row]:
         schedule_seconds=round(schedule_seconds, 4),
         machine_seconds=round(machine_seconds, 4),
     )
-    return [*(row(one.name, one) for one in run.operators), total]
+    return [*(row(operator.name, operator) for operator in run.operators), total]
 
 
 def require_equal(run: Run, predicted: Prediction) -> None:
@@ -155,7 +155,7 @@ Table = dict[Point, list[Row]]
 
 def read(path: Path) -> Table:
     """Read a table: the rows of each point, in order."""
-    found: Table = {}
+    table: Table = {}
     with path.open(newline="", encoding="utf-8") as stream:
         for line in csv.DictReader(stream):
             point = Point(
@@ -168,8 +168,8 @@ def read(path: Path) -> Table:
                 dataflow=line["dataflow"],
                 pipeline=line["pipeline"] == "True",
             )
-            found.setdefault(point, []).append(_row(line))
-    return found
+            table.setdefault(point, []).append(_row(line))
+    return table
 
 
 def _row(line: dict[str, str]) -> Row:

@@ -51,19 +51,19 @@ def completed(points: Sequence[Point], processes: int, *, whole: bool) -> Table:
     """Measure what a stopped run has left of some points; keep them if they are not all."""
     path = PART.with_name(f"{PART.stem}-{fingerprint()}.csv")
     path.parent.mkdir(exist_ok=True)
-    found = read(path) if path.exists() else {}
-    left = [point for point in points if point not in found]
+    outcomes = read(path) if path.exists() else {}
+    left = [point for point in points if point not in outcomes]
     with path.open("a", newline="", encoding="utf-8") as stream:
         table = csv.DictWriter(stream, HEAD, lineterminator="\n")
-        if not found:
+        if not outcomes:
             table.writeheader()
         for point, rows in zip(left, measured(left, processes), strict=True):
             table.writerows(lines(point, rows))
             stream.flush()
-            found[point] = rows
+            outcomes[point] = rows
     if whole:
         path.unlink()
-    return {point: found[point] for point in points}
+    return {point: outcomes[point] for point in points}
 
 
 def write(table: Table, path: Path) -> None:
@@ -87,14 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     points = [p for p in before if asked.only in " ".join(map(str, astuple(p)))][:: asked.every]
     if asked.write and len(points) < len(before):
         parser.error("--write takes all points; allowed: without --every and --only")
-    found = completed(points, asked.processes, whole=len(points) == len(before))
-    text = summary({point: before[point] for point in points}, found)
-    print(f"{text}\n\n{gate(kept, found)}")
+    outcomes = completed(points, asked.processes, whole=len(points) == len(before))
+    text = summary({point: before[point] for point in points}, outcomes)
+    print(f"{text}\n\n{gate(kept, outcomes)}")
     if asked.write:
-        write(found, HERE / "after.csv")
+        write(outcomes, HERE / "after.csv")
         write_figures("figures", text, HERE / "README.md")
         return 0
-    wrong = slower(kept, found)
+    wrong = slower(kept, outcomes)
     sys.stderr.writelines(f"{line}\n" for line in wrong)
     return int(bool(wrong))
 

@@ -53,19 +53,21 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def summary(before: Table, after: Table) -> str:
     """Write all that is to be said of the two tables."""
     pairs = pairs_of(before, after)
-    both = [one for one in pairs if not one.before.error and not one.after.error]
-    only = [one for one in pairs if bool(one.before.error) != bool(one.after.error)]
+    both = [pair for pair in pairs if not pair.before.error and not pair.after.error]
+    only = [pair for pair in pairs if bool(pair.before.error) != bool(pair.after.error)]
     neither = len(pairs) - len(both) - len(only)
     many = f"{len(pairs)} of {len(before)} points"
     text = [f"{many}: {len(both)} ran before and run now, {neither} do in neither."]
-    for one in only:
+    for pair in only:
         say = (
-            f"now {one.after.error}" if one.after.error else f"now runs; before {one.before.error}"
+            f"now {pair.after.error}"
+            if pair.after.error
+            else f"now runs; before {pair.before.error}"
         )
-        text.append(f"- {_name(one.point)}: {say[:160]}")
+        text.append(f"- {_name(pair.point)}: {say[:160]}")
     if both:
-        text += ["", "By dataflow:", "", _by(both, lambda one: one.flow)]
-        text += ["", "By accelerator:", "", _by(both, lambda one: one.point.hardware)]
+        text += ["", "By dataflow:", "", _by(both, lambda pair: pair.flow)]
+        text += ["", "By accelerator:", "", _by(both, lambda pair: pair.point.hardware)]
         text += ["", "Most slowed down:", "", _extremes(both, -1)]
         text += ["", "Most sped up:", "", _extremes(both, 1)]
         text += ["", "What it takes, over all these points:", "", _costs(both)]
@@ -89,7 +91,9 @@ def slower(kept: Table, now: Table) -> list[str]:
 def gate(kept: Table, now: Table) -> str:
     """Say how the picks of now compare with those that were kept."""
     ratios = [
-        one.cycles for one in pairs_of(kept, now) if not one.before.error and not one.after.error
+        pair.cycles
+        for pair in pairs_of(kept, now)
+        if not pair.before.error and not pair.after.error
     ]
     if not ratios:
         return "No pick to compare."
@@ -117,20 +121,20 @@ def _by(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> str:
     head = ["", "points", "faster", "same", "slower", "cycles: mean ratio", "least", "most"]
     rows = []
     for name in ("all", *names):
-        mine = [one for one in pairs if name in ("all", key(one))]
-        ratios = [one.cycles for one in mine]
+        selected = [pair for pair in pairs if name in ("all", key(pair))]
+        ratios = [pair.cycles for pair in selected]
         counts = [sum(r < 1 for r in ratios), sum(r == 1 for r in ratios)]
         rows.append(
             [
                 name,
-                len(mine),
+                len(selected),
                 *counts,
-                len(mine) - sum(counts),
+                len(selected) - sum(counts),
                 _mean(ratios),
                 f"{min(ratios):.3f}",
                 f"{max(ratios):.3f}",
                 *(
-                    _mean(one.ratio(figure) for one in mine)
+                    _mean(pair.ratio(figure) for pair in selected)
                     for figure in ("dram_bytes", "buffer_bytes", "energy_uj")
                 ),
             ]
@@ -139,18 +143,18 @@ def _by(pairs: Sequence[Pair], key: Callable[[Pair], str]) -> str:
 
 
 def _extremes(pairs: Sequence[Pair], sign: int) -> str:
-    chosen = sorted(pairs, key=lambda one: sign * one.cycles)[:_WORST]
+    chosen = sorted(pairs, key=lambda pair: sign * pair.cycles)[:_WORST]
     rows = [
         [
-            _name(one.point),
-            f"{one.before.cycles:,}",
-            f"{one.after.cycles:,}",
-            f"{one.cycles - 1:+.1%}",
-            f"{one.ratio('dram_bytes') - 1:+.1%}",
-            f"{one.ratio('energy_uj') - 1:+.1%}",
+            _name(pair.point),
+            f"{pair.before.cycles:,}",
+            f"{pair.after.cycles:,}",
+            f"{pair.cycles - 1:+.1%}",
+            f"{pair.ratio('dram_bytes') - 1:+.1%}",
+            f"{pair.ratio('energy_uj') - 1:+.1%}",
         ]
-        for one in chosen
-        if sign * one.cycles < sign
+        for pair in chosen
+        if sign * pair.cycles < sign
     ]
     return markdown(["", "cycles before", "now", "cycles", "DRAM bytes", "energy"], rows)
 
@@ -162,17 +166,17 @@ def _costs(pairs: Sequence[Pair]) -> str:
         ("machine, CPU s", "machine_seconds", ",.1f"),
         ("scheduling, CPU s", "schedule_seconds", ",.1f"),
     ):
-        one, two = (
+        before, two = (
             [getattr(row, figure) or 0 for row in rows_]
             for rows_ in ([p.before for p in pairs], [p.after for p in pairs])
         )
-        ratios = [b / a for a, b in zip(one, two, strict=True) if a]
+        ratios = [b / a for a, b in zip(before, two, strict=True) if a]
         rows.append(
             [
                 name,
-                format(sum(one), form),
+                format(sum(before), form),
                 format(sum(two), form),
-                f"{sum(two) / sum(one):.2f}",
+                f"{sum(two) / sum(before):.2f}",
                 f"{median(ratios):.2f}",
             ]
         )

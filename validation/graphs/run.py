@@ -75,7 +75,7 @@ def _mapped(of: Workload, seed: int, dataflow: str) -> Mapped:
     accounts: list[SearchAccount] = []
     on = load_accelerator("edge")
     try:
-        mapping = schedule_workload(of, on, dataflow, told=accounts.append)
+        mapping = schedule_workload(of, on, dataflow, record=accounts.append)
         result = simulate(of, on, mapping)
         check(of, mapping, result.program)
     except SimaccelError as error:
@@ -104,13 +104,13 @@ def trees(count: int, seed: int) -> Judgements:
     on, of, draw = load_accelerator("edge"), drawn_workload(seed), random.Random(seed)  # noqa: S311
     legal, fused, refused, wrong = 0, 0, 0, []
     for number in range(count):
-        one = draw_mapping(draw, of, on)
-        found = judged(of, one, on)
-        legal += found.legal
-        refused += found.refused
-        fused += found.legal and any(len(group.operators) > 1 for group in one.groups)
-        if found.wrong:
-            wrong.append(f"graph {seed}, tree {number}: {found.wrong}")
+        mapping = draw_mapping(draw, of, on)
+        verdict = judged(of, mapping, on)
+        legal += verdict.legal
+        refused += verdict.refused
+        fused += verdict.legal and any(len(group.operators) > 1 for group in mapping.groups)
+        if verdict.wrong:
+            wrong.append(f"graph {seed}, tree {number}: {verdict.wrong}")
     return Judgements(count, legal, fused, refused, tuple(wrong))
 
 
@@ -157,9 +157,9 @@ def main() -> None:
         print(*rows, sep="\n", flush=True)
         graphs = range(asked.seed, asked.seed + -(-asked.trees // _AT_ONCE))
         drawn = list(pool.map(partial(trees, _AT_ONCE), graphs, chunksize=4))
-    complaints += [text for one in drawn for text in one.wrong]
+    complaints += [text for outcome in drawn for text in outcome.wrong]
     counts = {
-        name: sum(getattr(one, name) for one in drawn)
+        name: sum(getattr(outcome, name) for outcome in drawn)
         for name in ("trees", "legal", "fused", "refused")
     }
     print(", ".join(f"{n:,} {name}" for name, n in counts.items()))

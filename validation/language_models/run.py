@@ -73,7 +73,7 @@ POINTS = (
 def row(point: Point) -> dict[str, Any]:
     """Generate as published, and give both rates and the limit of streaming the weights."""
     accelerator = point.device.accelerator()
-    found = generate(
+    generation = generate(
         point.model,
         accelerator,
         tokens=point.tokens,
@@ -81,8 +81,8 @@ def row(point: Point) -> dict[str, Any]:
         lengths=3,
         bytes_by_tensor={"weights": point.weights_bytes},
     )
-    ours = 1e3 * found.token_seconds
-    roofline = 1e3 * accelerator.seconds(found.decode.roofline_cycles) / (point.tokens - 1)
+    ours = 1e3 * generation.token_seconds
+    roofline = 1e3 * accelerator.seconds(generation.decode.roofline_cycles) / (point.tokens - 1)
     assert ours >= roofline
     return {
         "device": point.device.name,

@@ -53,16 +53,21 @@ def explore() -> tuple[list[Row], list[Row], list[str]]:
     for layer in LAYERS:
         for name, directed in variants(layer).items():
             started = time.perf_counter()
-            found = sweep(directed.layer, directed.dataflow, SPACE, PAPER_ERA, LIMITS)
+            designs = sweep(directed.layer, directed.dataflow, SPACE, PAPER_ERA, LIMITS)
             seconds = time.perf_counter() - started
             told.append(
-                f"| {layer} | {name} | {found.count:,} | {int(found.is_valid.sum()):,} | "
-                f"{seconds:.2f} | {found.count / seconds:,.0f} |"
+                f"| {layer} | {name} | {designs.count:,} | {int(designs.is_valid.sum()):,} | "
+                f"{seconds:.2f} | {designs.count / seconds:,.0f} |"
             )
-            points += _points(layer, name, found)
+            points += _points(layer, name, designs)
             best += [
-                {"layer": layer, "dataflow": name, "objective": one, **vars(found.best(one))}
-                for one in OBJECTIVES
+                {
+                    "layer": layer,
+                    "dataflow": name,
+                    "objective": objective,
+                    **vars(designs.best(objective)),
+                }
+                for objective in OBJECTIVES
             ]
     return points, best, told
 
@@ -77,10 +82,10 @@ def rate() -> tuple[int, float]:
         l2_bytes=range(512, 16_896, 512),
     )
     started = time.perf_counter()
-    found = sweep(directed.layer, directed.dataflow, space, PAPER_ERA, LIMITS)
+    designs = sweep(directed.layer, directed.dataflow, space, PAPER_ERA, LIMITS)
     for objective in OBJECTIVES:
-        found.best(objective)
-    return found.count, time.perf_counter() - started
+        designs.best(objective)
+    return designs.count, time.perf_counter() - started
 
 
 def _points(layer: str, name: str, found: Designs) -> list[Row]:
@@ -93,9 +98,9 @@ def _points(layer: str, name: str, found: Designs) -> list[Row]:
 
 def best_on_the_machine(best: Sequence[Row]) -> dict[_Key, int]:
     """Run the best designs of each objective on the machine, equal ones once; give their cycles."""
-    found: dict[_Key, int] = {}
+    cycles: dict[_Key, int] = {}
     for row in best:
-        if _key(row) in found:
+        if _key(row) in cycles:
             continue
         directed = variants(row["layer"])[row["dataflow"]]
         space = DirectedSpace(
@@ -103,8 +108,8 @@ def best_on_the_machine(best: Sequence[Row]) -> dict[_Key, int]:
             workload=layers_workload("layer", {directed.name: directed.layer.shape()}),
             accelerator=load_accelerator("maestro_256"),
         )
-        found[_key(row)] = on_the_machine(space, _design(row))
-    return found
+        cycles[_key(row)] = on_the_machine(space, _design(row))
+    return cycles
 
 
 def _key(row: Row) -> _Key:
@@ -113,24 +118,24 @@ def _key(row: Row) -> _Key:
 
 def best_lines(rows: Sequence[Row], measured: Mapping[_Key, int]) -> list[str]:
     """Write the best designs of each objective; of all clusters of KC-P the best."""
-    found = [
+    lines = [
         "| layer | dataflow | best | PEs | el/cycle | buffers | MACs/cycle | energy | area mm2 |"
     ]
-    found[0] += " power mW | machine: MACs/cycle |"
-    found.append("|---|---|---|---|---|---|---|---|---|---|---|")
+    lines[0] += " power mW | machine: MACs/cycle |"
+    lines.append("|---|---|---|---|---|---|---|---|---|---|---|")
     for layer in LAYERS:
         for family in ("KC-P", "YR-P"):
             for objective in OBJECTIVES:
-                some = [
+                layer_rows = [
                     row
                     for row in rows
                     if row["layer"] == layer
                     and row["dataflow"].startswith(family)
                     and row["objective"] == objective
                 ]
-                row = min(some, key=lambda one: _value(one, objective))
-                found.append(_best_line(row, measured))
-    return found
+                row = min(layer_rows, key=lambda row: _value(row, objective))
+                lines.append(_best_line(row, measured))
+    return lines
 
 
 def _value(row: Row, objective: str) -> float:
@@ -144,18 +149,18 @@ def _design(row: Row) -> Design:
 
 
 def _best_line(row: Row, measured: Mapping[_Key, int]) -> str:
-    one = _design(row)
+    design = _design(row)
     cells = (
         row["layer"],
         row["dataflow"],
         row["objective"],
-        one.pes,
-        one.bandwidth,
-        f"{one.buffer_bytes:,} B",
-        f"{one.throughput:.1f}",
-        f"{one.energy_xmac:.3g}",
-        f"{one.area_um2 / 1e6:.1f}",
-        f"{one.power_mw:.0f}",
-        f"{one.throughput * one.cycles / measured[_key(row)]:.1f}",
+        design.pes,
+        design.bandwidth,
+        f"{design.buffer_bytes:,} B",
+        f"{design.throughput:.1f}",
+        f"{design.energy_xmac:.3g}",
+        f"{design.area_um2 / 1e6:.1f}",
+        f"{design.power_mw:.0f}",
+        f"{design.throughput * design.cycles / measured[_key(row)]:.1f}",
     )
     return "| " + " | ".join(map(str, cells)) + " |"

@@ -76,12 +76,12 @@ def measured(machine: Sequence[Row]) -> list[Measured]:
         for row in ran(machine)
         if row["noc_bandwidth"] == 32
     }
-    found = []
+    results = []
     for network in NETWORKS:
         for case in cases(network):
             figures = _analysed(case.directed).figures()
             name = case.directed.name
-            found.append(
+            results.append(
                 Measured(
                     network,
                     operator_kind(case.directed.layer),
@@ -93,7 +93,7 @@ def measured(machine: Sequence[Row]) -> list[Measured]:
                     cycles.get((network, name, case.dataflow), 0),
                 )
             )
-    return found
+    return results
 
 
 def operator_kind(layer: DescribedLayer) -> str:
@@ -198,11 +198,11 @@ def table_5() -> list[Row]:
         "no multicast": (40, replace(PAPER, no_multicast=every)),
         "no spatial reduction": (40, replace(PAPER, no_reduction=every)),
     }
-    found = []
+    results = []
     for name, (bandwidth, reading) in points.items():
         hardware = [DirectiveHardware(pes=56, noc_bandwidth=(bandwidth,))]
         figures = analyse_layer(directed.layer, directed.dataflow, hardware, reading).figures()
-        found.append(
+        results.append(
             {
                 "design": name,
                 "noc_bandwidth": bandwidth,
@@ -212,16 +212,16 @@ def table_5() -> list[Row]:
                 "published_energy_xmac": PUBLISHED_TABLE_5[name][1],
             }
         )
-    return found
+    return results
 
 
 def table_5_lines(rows: Sequence[Row]) -> list[str]:
     """Write Table 5 relative to its first row, which is what can be compared."""
     first = rows[0]
-    found = [
+    lines = [
         "| design | MACs/cycle | of reference | paper | energy (MACs) | of reference | paper |"
     ]
-    found.append("|---|---|---|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|---|")
     for row in rows:
         cells = (
             row["design"],
@@ -232,18 +232,18 @@ def table_5_lines(rows: Sequence[Row]) -> list[str]:
             f"{row['energy_xmac'] / first['energy_xmac']:.2f}",
             f"{row['published_energy_xmac'] / first['published_energy_xmac']:.2f}",
         )
-        found.append("| " + " | ".join(cells) + " |")
-    return found
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
 
 
 def fig_10_lines(rows: Sequence[Row]) -> list[str]:
     """Write who is fastest and leanest in each network, or operator, and what adapting saves."""
     column = next(iter(rows[0]))
-    found = [
+    lines = [
         f"| {column} | fastest (analysis) | fastest (machine) | least energy | adaptive: cycles |"
     ]
-    found[0] += " machine cycles | energy |"
-    found.append("|---|---|---|---|---|---|---|")
+    lines[0] += " machine cycles | energy |"
+    lines.append("|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(row[column] for row in rows):
         single = [r for r in rows if r[column] == name and r["dataflow"] != "adaptive"]
         (best,) = (r for r in rows if r[column] == name and r["dataflow"] == "adaptive")
@@ -253,8 +253,8 @@ def fig_10_lines(rows: Sequence[Row]) -> list[str]:
             least = min(single, key=itemgetter(figure))
             cells.append(least["dataflow"])
             savings.append(f"{100 * (best[figure] / least[figure] - 1):+.1f}%")
-        found.append("| " + " | ".join([*cells, *savings]) + " |")
-    return found
+        lines.append("| " + " | ".join([*cells, *savings]) + " |")
+    return lines
 
 
 def _of_layer(network: str, layer: str) -> list[Case]:

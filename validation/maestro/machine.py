@@ -35,7 +35,7 @@ def compare(networks: Sequence[str] = NETWORKS, every: int = 1) -> Iterator[Row]
 
 def _row(task: tuple[Case, int]) -> Row:
     case, bandwidth = task
-    found: Row = {
+    row: Row = {
         "network": case.network,
         "layer": case.directed.name,
         "count": case.count,
@@ -53,11 +53,11 @@ def _row(task: tuple[Case, int]) -> Row:
     try:
         mapping = case.mapping(workload, accelerator)
     except SimaccelError as error:
-        return found | {"refused": str(error)}
+        return row | {"refused": str(error)}
     result = simulate(workload, accelerator, mapping)
     cycles = int(figures["runtime_cycles"] or 0)
     run, bound = result.run, result.prediction.bound_cycles
-    return found | {
+    return row | {
         "machine_cycles": run.cycles,
         "analysis_cycles": cycles,
         "analysis_over_machine": round(cycles / run.cycles, 4),
@@ -124,24 +124,24 @@ def tables(rows: Sequence[Row]) -> list[str]:
 
 def _totals(rows: Sequence[Row], network: str, dataflow: str, bandwidth: int) -> str:
     """Give total analysis / total machine, and the range over layers."""
-    some = [
+    selected = [
         row
         for row in ran(rows)
         if (row["network"], row["dataflow"], row["noc_bandwidth"]) == (network, dataflow, bandwidth)
     ]
-    if not some:
+    if not selected:
         return "-"
-    analysis = sum(row["count"] * row["analysis_cycles"] for row in some)
-    machine = sum(row["count"] * row["machine_cycles"] for row in some)
-    ratios = [row["analysis_over_machine"] for row in some]
+    analysis = sum(row["count"] * row["analysis_cycles"] for row in selected)
+    machine = sum(row["count"] * row["machine_cycles"] for row in selected)
+    ratios = [row["analysis_over_machine"] for row in selected]
     return f"{analysis / machine:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def worst(rows: Sequence[Row], count: int = 10) -> list[str]:
     """Write the rows that are farthest apart, with the reason."""
     apart = sorted(ran(rows), key=lambda row: -_apart(row))[:count]
-    found = ["| layer | dataflow | el/cycle | machine | analysis | ratio | reason |"]
-    found.append("|---|---|---|---|---|---|---|")
+    lines = ["| layer | dataflow | el/cycle | machine | analysis | ratio | reason |"]
+    lines.append("|---|---|---|---|---|---|---|")
     for row in apart:
         cells = (
             f"{row['network']} {row['layer']}",
@@ -152,8 +152,8 @@ def worst(rows: Sequence[Row], count: int = 10) -> list[str]:
             f"{row['analysis_over_machine']:.2f}",
             reason(row),
         )
-        found.append("| " + " | ".join(map(str, cells)) + " |")
-    return found
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return lines
 
 
 def _apart(row: Row) -> float:
@@ -178,18 +178,18 @@ def reason(row: Row) -> str:
 
 def summary(rows: Sequence[Row]) -> list[str]:
     """Write what all rows say together."""
-    some = ran(rows)
-    ratios = [row["analysis_over_machine"] for row in some]
+    ran_rows = ran(rows)
+    ratios = [row["analysis_over_machine"] for row in ran_rows]
     names = ("input", "filter", "output")
-    same = [all(row[f"{n}_machine_minus_analysis"] == 0 for n in names) for row in some]
+    same = [all(row[f"{n}_machine_minus_analysis"] == 0 for n in names) for row in ran_rows]
     refused = Counter(row["refused"].split(": ")[-1] for row in rows if "refused" in row)
     within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
     spread = f"{min(ratios):.3f} to {max(ratios):.3f}"
-    close = f"within 5% in {within} ({100 * within / len(some):.0f}%)"
-    bounds = [row["bound_over_machine"] for row in some]
-    found = [
-        f"- {len(some)} runs; the NoC carries exactly what the analysis counts in {sum(same)}.",
+    close = f"within 5% in {within} ({100 * within / len(ran_rows):.0f}%)"
+    bounds = [row["bound_over_machine"] for row in ran_rows]
+    lines = [
+        f"- {len(ran_rows)} runs; the NoC carries exactly what the analysis counts in {sum(same)}.",
         f"- Analysis / machine: median {median(ratios):.3f}, {spread}; {close}.",
         f"- Lower bound / machine: median {median(bounds):.3f}, least {min(bounds):.3f}.",
     ]
-    return found + [f"- refused {count}: {text}" for text, count in refused.items()]
+    return lines + [f"- refused {count}: {text}" for text, count in refused.items()]

@@ -22,14 +22,14 @@ def draw_machine(rows: Sequence[Row], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(5.6, 5.0), layout="constrained")
     for dataflow in DATAFLOWS:
         for bandwidth, marker in _BANDWIDTHS.items():
-            some = [
+            selected = [
                 row
                 for row in rows
                 if row["dataflow"] == dataflow and row["noc_bandwidth"] == bandwidth
             ]
             axes.scatter(
-                [row["machine_cycles"] for row in some],
-                [row["analysis_cycles"] for row in some],
+                [row["machine_cycles"] for row in selected],
+                [row["analysis_cycles"] for row in selected],
                 s=9,
                 marker=marker,
                 facecolor="none",
@@ -77,9 +77,9 @@ def draw_fig_10(rows: Sequence[Row], path: Path) -> None:
     }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         for at, dataflow in enumerate(COLOURS):
-            some = {row[column]: row[name] for row in rows if row["dataflow"] == dataflow}
+            bars = {row[column]: row[name] for row in rows if row["dataflow"] == dataflow}
             places = [place + 0.14 * at for place in range(len(groups))]
-            values = [some[group] for group in groups]
+            values = [bars[group] for group in groups]
             axes.bar(places, values, 0.13, color=COLOURS[dataflow], label=dataflow)
         axes.set(yscale="log", ylabel=label)
         bare(axes)
@@ -101,15 +101,15 @@ def draw_fig_11(rows: Sequence[Row], path: Path) -> None:
     }
     for axes, (name, label) in zip(panels, names.items(), strict=True):
         for at, dataflow in enumerate(DATAFLOWS):
-            some = [row for row in rows if row["dataflow"] == dataflow]
-            places = [operators.index(row["operator"]) + 0.16 * at for row in some]
-            axes.bar(places, [row[name] for row in some], 0.15, color=COLOURS[dataflow])
+            dataflow_rows = [row for row in rows if row["dataflow"] == dataflow]
+            places = [operators.index(row["operator"]) + 0.16 * at for row in dataflow_rows]
+            axes.bar(places, [row[name] for row in dataflow_rows], 0.15, color=COLOURS[dataflow])
             if name != "bandwidth_mean":
-                most = [row[f"{name}_most"] for row in some]
+                most = [row[f"{name}_most"] for row in dataflow_rows]
                 axes.plot(places, most, "_", color="black", markersize=8)
         axes.set(yscale="log", ylabel=label)
         bare(axes)
-    handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[one]) for one in DATAFLOWS]
+    handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[dataflow]) for dataflow in DATAFLOWS]
     handles.append(plt.Line2D([], [], marker="_", linestyle="", color="black"))
     panels[0].legend(
         handles,
@@ -133,13 +133,22 @@ def draw_fig_12(rows: Sequence[Row], path: Path) -> None:
     )
     parts = {"mac": "#444444", "l1": "#56B4E9", "l2": "#D55E00"}
     for axes, operator in zip(panels, operators, strict=True):
-        some = [row for row in rows if row["operator"] == operator]
-        below = [0.0] * len(some)
+        operator_rows = [row for row in rows if row["operator"] == operator]
+        below = [0.0] * len(operator_rows)
         for part, colour in parts.items():
-            values = [row[part] for row in some]
-            axes.bar(range(len(some)), values, 0.7, bottom=below, color=colour, label=part.upper())
+            values = [row[part] for row in operator_rows]
+            axes.bar(
+                range(len(operator_rows)),
+                values,
+                0.7,
+                bottom=below,
+                color=colour,
+                label=part.upper(),
+            )
             below = [a + b for a, b in zip(below, values, strict=True)]
-        axes.set_xticks(range(len(some)), [row["dataflow"] for row in some], fontsize=7)
+        axes.set_xticks(
+            range(len(operator_rows)), [row["dataflow"] for row in operator_rows], fontsize=7
+        )
         axes.set_title(operator, fontsize=9)
         bare(axes)
     panels[0].set_ylabel("energy / MACs of C-P")
@@ -154,22 +163,22 @@ def draw_fig_13(rows: Sequence[Row], best: Sequence[Row], path: Path) -> None:
     figure, panels = plt.subplots(2, 4, figsize=(9.6, 4.8), layout="constrained")
     shown = None
     for column, (layer, name) in enumerate(cases):
-        some = [r for r in rows if r["layer"] == layer and r["dataflow"].startswith(name)]
+        selected = [r for r in rows if r["layer"] == layer and r["dataflow"].startswith(name)]
         marks = [r for r in best if r["layer"] == layer and r["dataflow"].startswith(name)]
         for row, (over, label) in enumerate((("area", "area, mm2"), ("buffer", "buffers, KB"))):
             axes = panels[row][column]
             shown = axes.scatter(
-                [_over(one, over) for one in some],
-                [one["throughput"] for one in some],
+                [_over(row, over) for row in selected],
+                [row["throughput"] for row in selected],
                 s=3,
-                c=[one["pes"] for one in some],
+                c=[row["pes"] for row in selected],
                 cmap="viridis",
                 vmin=0,
                 vmax=200,
             )
             for objective, marker in (("throughput", "*"), ("energy", "x")):
-                found = _best(marks, objective)
-                at = _over(found, over), found["throughput"]
+                best_marks = _best(marks, objective)
+                at = _over(best_marks, over), best_marks["throughput"]
                 axes.plot(*at, marker, color="red", markersize=9, markerfacecolor="none")
             axes.set(xlabel=label)
             if column == 0:

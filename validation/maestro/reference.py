@@ -96,10 +96,10 @@ def is_whole(text: str) -> bool:
 
 def differences(runs: Runs) -> list[str]:
     """Give columns that differ: whole numbers exactly, others in the six digits printed."""
-    (found,) = analyse_released([runs.directed()], runs.hardware)
+    (analysis,) = analyse_released([runs.directed()], runs.hardware)
     wrong = []
     for at, row in enumerate(runs.rows):
-        for name, value in found.figures(at).items():
+        for name, value in analysis.figures(at).items():
             wanted = float(row[name])
             if value is None:
                 same = not math.isfinite(wanted)

@@ -454,12 +454,14 @@ def analyse_layer_released(
     reading: DirectiveReading,
 ) -> LayerAnalysis:
     """Return the analysis of a layer as the tool prints it, with the energy of its CSV."""
-    found = analyse_layer(layer, dataflow, hardware, reading, released_run)
+    analysis = analyse_layer(layer, dataflow, hardware, reading, released_run)
     energy = np.zeros(len(hardware))
     for at, point in enumerate(hardware):
-        counts = {name: int(column[at]) for name, column in found.columns.items() if "_l" in name}
-        energy[at] = counts_energy_of_csv(counts, levels=found.runs[point.pes].levels)
-    return replace(found, columns={**found.columns, "csv_energy_nj_buggy": energy})
+        counts = {
+            name: int(column[at]) for name, column in analysis.columns.items() if "_l" in name
+        }
+        energy[at] = counts_energy_of_csv(counts, levels=analysis.runs[point.pes].levels)
+    return replace(analysis, columns={**analysis.columns, "csv_energy_nj_buggy": energy})
 
 
 def analyse_released(

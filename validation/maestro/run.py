@@ -62,9 +62,9 @@ def main() -> int:
 def _exhibits(rows: list[machine.Row]) -> dict[str, list[str]]:
     layers = exhibits.measured(rows)
     ten, operators = list(exhibits.fig_10(layers)), list(exhibits.fig_10_operators(layers))
-    for name, found in (("fig_10", ten), ("fig_10_operators", operators)):
-        machine.write(found, FOLDER / f"{name}.csv")
-        pictures.draw_fig_10(found, FOLDER / f"{name}.png")
+    for name, figures in (("fig_10", ten), ("fig_10_operators", operators)):
+        machine.write(figures, FOLDER / f"{name}.csv")
+        pictures.draw_fig_10(figures, FOLDER / f"{name}.png")
     reuse = list(exhibits.fig_11_and_12())
     machine.write(reuse, FOLDER / "fig_11_12.csv")
     pictures.draw_fig_11(reuse, FOLDER / "fig_11.png")

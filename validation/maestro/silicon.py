@@ -21,7 +21,7 @@ def compare() -> list[Row]:
     """Give a row for each layer: cycles of all of them."""
     silicon = {row["layer"]: row for row in read_rows("eyeriss_silicon_alexnet_batch4")}
     accelerator = load_accelerator("eyeriss_168")
-    found = []
+    results = []
     for runs in all_runs(["validation_runs"]):
         row = runs.rows[0]
         if row["mapping_origin"] != "validation_eyeriss":
@@ -37,7 +37,7 @@ def compare() -> list[Row]:
             )
         }
         active = analyse_layer(layer, dataflow, hardware).columns["avg_utilized_pes"][0]
-        one: Row = {
+        result: Row = {
             "layer": row["layer"],
             "silicon": int(published["processing_cycles"]),
             **cycles,
@@ -48,11 +48,11 @@ def compare() -> list[Row]:
         workload = layers_workload("layer", {directed.name: layer.shape()})
         try:
             mapping = directed_mapping([directed], workload, accelerator)
-            one["machine"] = simulate(workload, accelerator, mapping).run.cycles
+            result["machine"] = simulate(workload, accelerator, mapping).run.cycles
         except SimaccelError as error:
-            one["machine_refuses"] = str(error)
-        found.append(one)
-    return found
+            result["machine_refuses"] = str(error)
+        results.append(result)
+    return results
 
 
 def mean_error(rows: list[Row], name: str) -> float:
@@ -63,15 +63,15 @@ def mean_error(rows: list[Row], name: str) -> float:
 
 def table(rows: list[Row]) -> list[str]:
     """Write the table of the README."""
-    found = ["| layer | silicon | tool | analysis | machine | active PEs: silicon | analysis |"]
-    found.append("|---|---|---|---|---|---|---|")
+    lines = ["| layer | silicon | tool | analysis | machine | active PEs: silicon | analysis |"]
+    lines.append("|---|---|---|---|---|---|---|")
     for row in rows:
         cells = [row["layer"], f"{row['silicon']:,}"]
         for name in ("tool", "analysis", "machine"):
             value = row[name]
             cells.append("-" if value is None else f"{value:,} ({value / row['silicon']:.3f})")
         cells += [str(row["silicon_active_pes"]), str(row["analysis_active_pes"])]
-        found.append("| " + " | ".join(cells) + " |")
+        lines.append("| " + " | ".join(cells) + " |")
     errors = [f"{100 * mean_error(rows, name):.1f}%" for name in ("tool", "analysis", "machine")]
-    found.append(f"| mean absolute error | | {' | '.join(errors)} | | |")
-    return found
+    lines.append(f"| mean absolute error | | {' | '.join(errors)} | | |")
+    return lines

@@ -123,26 +123,28 @@ def counted(path: Path, dims: Mapping[str, int]) -> tuple[int, int]:
     That is their MACs, and the bytes of their weights.
     """
     model = onnx.load(str(path), load_external_data=False)
-    if any(one.data_location == onnx.TensorProto.EXTERNAL for one in model.graph.initializer):
+    if any(
+        constant.data_location == onnx.TensorProto.EXTERNAL for constant in model.graph.initializer
+    ):
         return by_shapes(model, {})
     kinds: list[tuple[type, str, Any]] = [
         (Conv, "Conv", _conv),
         (ConvTranspose, "ConvTranspose", _transposed),
     ]
     kinds += [(Gemm_7, "Gemm", _product), (MatMul, "MatMul", _product), (LSTM, "LSTM", _lstm)]
-    evaluator = ReferenceEvaluator(model, new_ops=[_counting(*one) for one in kinds])
-    constants = {one.name for one in model.graph.initializer}
+    evaluator = ReferenceEvaluator(model, new_ops=[_counting(*kind) for kind in kinds])
+    constants = {constant.name for constant in model.graph.initializer}
     inputs = {}
-    for given in model.graph.input:
-        if given.name not in constants:
-            kind = given.type.tensor_type
+    for model_input in model.graph.input:
+        if model_input.name not in constants:
+            kind = model_input.type.tensor_type
             shape = [
-                dims.get(f"{given.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
+                dims.get(f"{model_input.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
                 for at, dim in enumerate(kind.shape.dim)
             ]
             numbers = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
-            value = 16_000 if given.name == "sr" else 0
-            inputs[given.name] = np.full(shape, value, dtype=numbers)
+            value = 16_000 if model_input.name == "sr" else 0
+            inputs[model_input.name] = np.full(shape, value, dtype=numbers)
     COUNTED[0] = 0
     WEIGHTS.clear()
     try:
@@ -170,23 +172,23 @@ def _constants(graph: onnx.GraphProto, known: set[str]) -> set[str]:
 def by_shapes(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]]) -> tuple[int, int]:
     """Return what ``counted`` does by the shapes that onnx infers alone."""
     del model.graph.value_info[:]
-    for given in model.graph.input:
-        dims = given.type.tensor_type.shape.dim
-        for dim, size in zip(dims, inputs.get(given.name, ()), strict=False):
+    for model_input in model.graph.input:
+        dims = model_input.type.tensor_type.shape.dim
+        for dim, size in zip(dims, inputs.get(model_input.name, ()), strict=False):
             dim.dim_value = size
     graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    shapes = {one.name: list(one.dims) for one in graph.initializer}
-    for one in (*graph.value_info, *graph.input, *graph.output):
-        shapes[one.name] = [dim.dim_value for dim in one.type.tensor_type.shape.dim]
-    kinds = {one.name: one.data_type for one in graph.initializer}
-    kinds |= {one.name: one.type.tensor_type.elem_type for one in graph.value_info}
+    shapes = {constant.name: list(constant.dims) for constant in graph.initializer}
+    for value in (*graph.value_info, *graph.input, *graph.output):
+        shapes[value.name] = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    kinds = {constant.name: constant.data_type for constant in graph.initializer}
+    kinds |= {value.name: value.type.tensor_type.elem_type for value in graph.value_info}
     known = _constants(graph, set())
     size_of = {
         name: onnx.helper.tensor_dtype_to_np_dtype(kind).itemsize
         for name, kind in kinds.items()
         if name in known
     }
-    found = 0
+    macs = 0
     weights: dict[str, int] = {}
     for node in graph.node:
         if node.op_type in {"Conv", "MatMul", "Gemm"}:
@@ -197,11 +199,11 @@ def by_shapes(model: onnx.ModelProto, inputs: Mapping[str, Sequence[int]]) -> tu
             }
         made = math.prod(shapes[node.output[0]])
         if node.op_type == "Conv":
-            found += made * math.prod(shapes[node.input[1]][1:])
+            macs += made * math.prod(shapes[node.input[1]][1:])
         elif node.op_type in {"MatMul", "Gemm", "Einsum"}:
             assert node.op_type != "Einsum"
-            found += made * shapes[node.input[0]][-1]
-    return found, sum(weights.values())
+            macs += made * shapes[node.input[0]][-1]
+    return macs, sum(weights.values())
 
 
 def weight_bytes(workload: Workload) -> int:
@@ -220,7 +222,7 @@ def row(path: Path, dims: Mapping[str, int]) -> dict[str, Any]:
     """Import a model, and count its MACs as it runs."""
     imported = load_onnx(path, dims)
     workload = imported.workload
-    kinds = [one.kind for one in workload.tensors.values()]
+    kinds = [tensor.kind for tensor in workload.tensors.values()]
     totals = workload.account.totals()
     macs, weights = counted(path, dims)
     return {
@@ -268,20 +270,20 @@ def write(name: str, fields: Sequence[str], rows: Sequence[Mapping[str, Any]]) -
 
 def small(path: Path) -> dict[str, Any]:
     """Return what becomes of a model of a few nodes, and its MACs by both counts."""
-    found: dict[str, Any] = {"model": path.parent.name, "became": "read"}
+    fields: dict[str, Any] = {"model": path.parent.name, "became": "read"}
     try:
         workload = load_onnx(path).workload
         workload.account.require_modelled()
     except InputError:
-        return {**found, "became": "refused by name"}
-    found["macs"] = workload.macs
+        return {**fields, "became": "refused by name"}
+    fields["macs"] = workload.macs
     try:
-        found["macs_counted"], _ = counted(path, {})
+        fields["macs_counted"], _ = counted(path, {})
     except Exception as error:  # noqa: BLE001 - whatever the evaluator can't do
-        return {**found, "macs_counted": f"the evaluator: {type(error).__name__}"}
-    if found["macs"] != found["macs_counted"]:
-        found["became"] = "wrong"
-    return found
+        return {**fields, "macs_counted": f"the evaluator: {type(error).__name__}"}
+    if fields["macs"] != fields["macs_counted"]:
+        fields["became"] = "wrong"
+    return fields
 
 
 def file_of(name: str, folders: Sequence[Path]) -> Path | None:
@@ -316,8 +318,8 @@ def main(folders: Sequence[Path]) -> None:
     if len(rows) == len(MODELS):
         write("models.csv", (*FIELDS, *FIGURES), rows)
         write("held.csv", HELD, kept)
-    wrong = [one["model"] for one in few if one["became"] == "wrong"]
-    wrong += [one["model"] for one in rows if one["macs"] != one["macs_counted"] and one["read"]]
+    wrong = [row["model"] for row in few if row["became"] == "wrong"]
+    wrong += [row["model"] for row in rows if row["macs"] != row["macs_counted"] and row["read"]]
     assert not wrong, wrong
 
 

@@ -1,10 +1,10 @@
 """Values of the models' convolutions and products: the import and its mappings against onnx.
 
-``python -m validation.onnx.values [--dataflows flat best] [--models PART]``: each model on random
-values, of a reduced size. Of each Conv, MatMul and Gemm the operator of the same name gets what
-onnx's reference evaluator gave that node, in the box that it reads, and has to make what the
-evaluator made of it, less the bias. Then the whole workload is mapped on `edge`, run, and its
-values compared. It writes `values.csv`.
+``python -m validation.onnx.values [--dataflows flat best] [--models PART]`` takes each model with
+reduced sizes and random values. The operator that was imported from a Conv, MatMul or Gemm gets the
+inputs that onnx's reference evaluator gave that node, in the part of them that it reads, and has to
+make what the evaluator made, less the bias. Then the whole workload is mapped on `edge`, run, and
+its values are compared. The script writes `values.csv`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CLOSE: Final = 1e-3
 """Of the largest value: the evaluator has 32-bit numbers, one model 16-bit ones."""
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Seen = dict[str, tuple[list[Array], Array, dict[str, Any]]]
-"""Of each node: what it got, what it made, and its attributes."""
+"""Inputs, output and attributes by node."""
 
 
 def _recording(base: type, kind: str, seen: Seen) -> type:
@@ -74,19 +74,21 @@ def evaluated(path: Path, dims: Mapping[str, int]) -> Seen:
     seen: Seen = {}
     model, numbers, inputs = onnx.load(str(path)), np.random.default_rng(0), {}
     kinds: list[tuple[type, str]] = [(Conv, "Conv"), (Gemm_7, "Gemm"), (MatMul, "MatMul")]
-    evaluator = ReferenceEvaluator(model, new_ops=[_recording(*one, seen) for one in kinds])
-    constants = {one.name for one in model.graph.initializer}
-    for given in model.graph.input:
-        if given.name in constants:
+    evaluator = ReferenceEvaluator(model, new_ops=[_recording(*kind, seen) for kind in kinds])
+    constants = {constant.name for constant in model.graph.initializer}
+    for model_input in model.graph.input:
+        if model_input.name in constants:
             continue
-        kind = given.type.tensor_type
+        kind = model_input.type.tensor_type
         shape = [
-            dims.get(f"{given.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
+            dims.get(f"{model_input.name}.{at}", dims.get(dim.dim_param, dim.dim_value))
             for at, dim in enumerate(kind.shape.dim)
         ]
         number = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)
         values = numbers.normal(size=shape)
-        inputs[given.name] = np.full(shape, 16_000 if given.name == "sr" else values).astype(number)
+        inputs[model_input.name] = np.full(
+            shape, 16_000 if model_input.name == "sr" else values
+        ).astype(number)
     evaluator.run(None, inputs)
     return seen
 
@@ -110,12 +112,14 @@ def compared(einsum: Einsum, of: Workload, node: tuple[list[Array], Array, dict[
     limit = _CLOSE * float(np.abs(expected).max())
     least = float("inf")
     values = [_padded(x, how) if is_conv else x, weights]
-    shapes = [given.shape(einsum.ranks) for given in einsum.inputs]
-    ways = [list(_blocks(one, shape, is_conv)) for one, shape in zip(values, shapes, strict=True)]
+    shapes = [operand.shape(einsum.ranks) for operand in einsum.inputs]
+    ways = [
+        list(_blocks(value, shape, is_conv)) for value, shape in zip(values, shapes, strict=True)
+    ]
     for blocks in product(*ways):
-        found = _made(einsum, of, blocks)
-        for one in _blocks(expected, found.shape, is_conv):
-            least = min(least, float(np.abs(found - one).max()))
+        computed = _made(einsum, of, blocks)
+        for block in _blocks(expected, computed.shape, is_conv):
+            least = min(least, float(np.abs(computed - block).max()))
     return "" if least <= limit else f"{least:.3g} off, at most {limit:.3g}"
 
 
@@ -135,10 +139,10 @@ def _blocks(value: Array, shape: Sequence[int], is_conv: bool) -> Iterator[Array
     value = value.reshape([n for n in value.shape if n > 1] or [1]).astype(np.float64)
     if math.prod(shape) == value.size:
         yield value.reshape(shape)
-        for one in () if is_conv else permutations(range(value.ndim)):
-            yield value.transpose(one).reshape(shape)
-        for one in () if is_conv else permutations(range(len(shape))):
-            yield value.reshape([shape[at] for at in one]).transpose(np.argsort(one))
+        for order in () if is_conv else permutations(range(value.ndim)):
+            yield value.transpose(order).reshape(shape)
+        for order in () if is_conv else permutations(range(len(shape))):
+            yield value.reshape([shape[at] for at in order]).transpose(np.argsort(order))
         return
     most = [n for n in shape if n > 1]
     if is_conv and len(most) == value.ndim:
@@ -159,7 +163,7 @@ def tensors_near_one(of: Workload) -> dict[str, Array]:
             if isinstance(operator, Einsum)
             else vector_values(operator, tensors)
         )
-        names = [given.tensor for given in operator.inputs]
+        names = [operand.tensor for operand in operator.inputs]
         weight = next((name for name in names if of.tensors[name].kind == "weight"), None)
         most = float(np.abs(values).max())
         if is_einsum and weight is not None and most:
@@ -167,7 +171,9 @@ def tensors_near_one(of: Workload) -> dict[str, Array]:
             values = values / most
         out = operator.output
         tensors[out.tensor][out.box(operator.ranks)] = values.reshape(out.shape(operator.ranks))
-    return {name: np.zeros_like(one) if name in made else one for name, one in tensors.items()}
+    return {
+        name: np.zeros_like(tensor) if name in made else tensor for name, tensor in tensors.items()
+    }
 
 
 def rows(
@@ -176,12 +182,12 @@ def rows(
     """Compare a model by nodes, then run it by each dataflow."""
     of, seen = load_onnx(path, dims).workload, evaluated(path, dims)
     wrong, nodes, macs = [], 0, 0
-    for one in of.operators:
-        if not isinstance(one, Einsum) or one.name not in seen:
+    for operator in of.operators:
+        if not isinstance(operator, Einsum) or operator.name not in seen:
             continue
-        nodes, macs = nodes + 1, macs + one.macs
-        if problem := compared(one, of, seen[one.name]):
-            wrong.append(f"{path.name}: {one.name}: {problem}")
+        nodes, macs = nodes + 1, macs + operator.macs
+        if problem := compared(operator, of, seen[operator.name]):
+            wrong.append(f"{path.name}: {operator.name}: {problem}")
     if wrong:
         print(*wrong, sep="\n")
     counts = {"model": path.name, "macs": of.macs, "nodes": nodes, "macs_compared": macs}
@@ -192,7 +198,7 @@ def rows(
         mapping = make_mapping(of, on, dataflow, options)
         result = simulate(of, on, mapping)
         checks, _ = execute(of, mapping, result.program, tensors_near_one(of))
-        checked = sum(one.compared for one in checks)
+        checked = sum(check.compared for check in checks)
         cycles = result.run.cycles
         yield {**counts, "dataflow": dataflow, "cycles": cycles, "checked": checked}
 
@@ -207,19 +213,19 @@ def main() -> None:
     )
     asked = parser.parse_args()
     options = QUICK if asked.quick else Options()
-    found = []
+    results = []
     for name, dims in SMALL.items():
         package, _, inside = name.partition("/")
         spec = find_spec(package)
         if spec is None or spec.origin is None:
             print(f"{name}: package {package} is not installed")
         elif asked.models in name:
-            for one in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
-                found.append(one)
-                print(one, flush=True)
-    if len({one["model"] for one in found}) == len(SMALL):
-        write("values.csv", FIELDS, found)
-    assert not any(one["wrong"] for one in found)
+            for row in rows(Path(spec.origin).parent / inside, dims, asked.dataflows, options):
+                results.append(row)
+                print(row, flush=True)
+    if len({result["model"] for result in results}) == len(SMALL):
+        write("values.csv", FIELDS, results)
+    assert not any(result["wrong"] for result in results)
 
 
 if __name__ == "__main__":

@@ -61,9 +61,9 @@ def draw_singles(
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.6)
         left, right = figure.subplots(1, 2)
-        for at, (label, one) in enumerate(bounds.items()):
-            _slope(left, one.front.points(), str(label), at, of=len(bounds))
-            _slope(right, _intensity(one), str(label), at, of=len(bounds))
+        for at, (label, bound) in enumerate(bounds.items()):
+            _slope(left, bound.front.points(), str(label), at, of=len(bounds))
+            _slope(right, _intensity(bound), str(label), at, of=len(bounds))
         _finish(left, titles, "bytes to and from DRAM")
         _finish(right, "operational intensity", "operations per byte")
         save_figure(figure, HERE / name, force=True)
@@ -81,23 +81,23 @@ def draw_shares(name: str, bounds: Mapping[str, EinsumBound]) -> None:
         save_figure(figure, HERE / name, force=True)
 
 
-def draw_chains(name: str, title: str, found: Chains, names: Mapping[str, str]) -> None:
+def draw_chains(name: str, title: str, chains: Chains, names: Mapping[str, str]) -> None:
     """Draw ski-slopes of chains."""
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.8)
         left, right = figure.subplots(1, 2)
         base: SkiSlope | None = None
         for at, (key, label) in enumerate(names.items()):
-            front = found.fronts[key]
+            front = chains.fronts[key]
             _slope(left, front.points(), label, at, of=len(names))
             if base is None:
                 base = front
                 continue
             ratios = []
             for room in sorted({*front.buffer.tolist(), *base.buffer.tolist()}):
-                one, two = base.find_point(room), front.find_point(room)
-                if one is not None and two is not None:
-                    ratios.append((room, base.accesses[one] / front.accesses[two]))
+                base_point, two = base.find_point(room), front.find_point(room)
+                if base_point is not None and two is not None:
+                    ratios.append((room, base.accesses[base_point] / front.accesses[two]))
             _slope(right, ratios, label, at, of=len(names))
         right.axhline(1, color="black", linewidth=0.6)
         _finish(left, title, "bytes to and from DRAM")
@@ -110,13 +110,15 @@ def draw_mountains(name: str, mountains: Mapping[str, Mountain]) -> None:
     with style():
         figure = new_figure(DOUBLE_COLUMN_INCHES, 2.4)
         panels = figure.subplots(1, len(mountains), sharey=True)
-        for axes, (title, one) in zip(panels, mountains.items(), strict=True):
-            memory, compute = ([n / 1e12 for n in each] for each in (one.memory, one.compute))
-            axes.plot(one.shares, memory, label="DRAM", color=SERIES_COLOURS[1])
-            axes.plot(one.shares, compute, label="MACs", color=SERIES_COLOURS[0])
+        for axes, (title, mountain) in zip(panels, mountains.items(), strict=True):
+            memory, compute = (
+                [n / 1e12 for n in each] for each in (mountain.memory, mountain.compute)
+            )
+            axes.plot(mountain.shares, memory, label="DRAM", color=SERIES_COLOURS[1])
+            axes.plot(mountain.shares, compute, label="MACs", color=SERIES_COLOURS[0])
             least = [min(pair) for pair in zip(memory, compute, strict=True)]
-            axes.plot(one.shares, least, label="both", color=SERIES_COLOURS[2], linewidth=2)
-            axes.axvline(one.best[0], color="black", linestyle="--", linewidth=0.8)
+            axes.plot(mountain.shares, least, label="both", color=SERIES_COLOURS[2], linewidth=2)
+            axes.axvline(mountain.best[0], color="black", linestyle="--", linewidth=0.8)
             axes.set(title=title, xlabel="share of the area that is buffer")
             axes.set_ylim(0, max(compute) * 1.1)
             axes.legend(fontsize="x-small")

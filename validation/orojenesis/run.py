@@ -44,16 +44,16 @@ def _write(name: str, rows: list[dict[str, object]]) -> None:
 
 def _reference() -> None:
     """Compare every curve of the public tool with ours, point by point."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    curves: dict[str, list[tuple[int, int]]] = {}
     for path in sorted((HERE / "data").glob("gemm_*.csv")):
         m, k, n = (int(part[1:]) for part in path.stem.split("_")[1:4])
         space = Mapspace(bypass=path.stem.endswith("bypass"))
         workload = gemm(m=m, k=k, n=n, bytes_per_element=1)
-        found[path.stem] = bound_of(workload, space).front.points()
+        curves[path.stem] = bound_of(workload, space).front.points()
     heads: dict[str, Any] = {"h": 32, "m": 4096, "k": 128, "n": 4096, "bytes_per_element": 1}
-    found["bmm_H32_M4096_K128_N4096"] = bound_of(bmm(**heads)).front.points()
+    curves["bmm_H32_M4096_K128_N4096"] = bound_of(bmm(**heads)).front.points()
     shared = bound_of(gbmm(g=1, **heads))
-    found["gbmm_G1_H32_M4096_K128_N4096"] = shared.front.points()
+    curves["gbmm_G1_H32_M4096_K128_N4096"] = shared.front.points()
     steps: dict[str, dict[str, Any]] = {
         "r1s1": {},
         "r3s3": {},
@@ -68,19 +68,19 @@ def _reference() -> None:
             ("replica_noextrap", "tool-last"),
             ("exact_halo", "exact"),
         ):
-            found[f"conv_{name}_{suffix}"] = bound_of(workload, Mapspace(halo=halo)).front.points()  # type: ignore[arg-type]
+            curves[f"conv_{name}_{suffix}"] = bound_of(workload, Mapspace(halo=halo)).front.points()  # type: ignore[arg-type]
     for name in ("conv_r1s1", "conv_r3s3"):
-        found[name] = found[f"{name}_replica_default"]
+        curves[name] = curves[f"{name}_replica_default"]
     small = conv2d(m=4, c=4, p=16, q=16, r=3, s=3, bytes_per_element=1)
-    found["conv_r3s3_P16_C4_K4"] = bound_of(small, Mapspace(halo="tool")).front.points()
-    found["fused_mha_flat_exhaustive"] = template.flat()
-    found["fused_mha_flash_exhaustive"] = template.flash()
+    curves["conv_r3s3_P16_C4_K4"] = bound_of(small, Mapspace(halo="tool")).front.points()
+    curves["fused_mha_flat_exhaustive"] = template.flat()
+    curves["fused_mha_flash_exhaustive"] = template.flash()
     pair = exhibits.ffn()
     even = exhibits.unfused(pair, ("mm0", "mm1")).points()
-    found["unfused_ffn"] = [(room, moved // 2) for room, moved in even]
+    curves["unfused_ffn"] = [(room, moved // 2) for room, moved in even]
     rows: list[dict[str, object]] = [
         {"curve": name, "points": len(points), "equal": points == _curve(name)}
-        for name, points in found.items()
+        for name, points in curves.items()
     ]
     _write("reference.csv", rows)
     different = [row["curve"] for row in rows if not row["equal"]]
@@ -98,22 +98,22 @@ def _singles() -> None:
     draw_singles("fig_14.png", "grouped BMMs by groups (figure 14)", grouped)
     rows: list[dict[str, object]] = []
     for figure, bounds in (("10", gemms), ("12", convs), ("13", batched), ("14", grouped)):
-        for name, one in bounds.items():
-            room, moved = one.largest
-            middle = one.front.find_point(65536)
+        for name, bound in bounds.items():
+            room, moved = bound.largest
+            middle = bound.front.find_point(65536)
             assert middle is not None
             rows.append(
                 {
                     "figure": figure,
                     "einsum": name,
-                    "points": len(one.front),
-                    "mappings": one.mappings,
+                    "points": len(bound.front),
+                    "mappings": bound.mappings,
                     "effectual_buffer_bytes": room,
-                    "of_all_operands": round(room / one.problem.compulsory_bytes, 4),
+                    "of_all_operands": round(room / bound.problem.compulsory_bytes, 4),
                     "least_bytes": moved,
-                    "bytes_at_64_KiB": int(one.front.accesses[middle]),
+                    "bytes_at_64_KiB": int(bound.front.accesses[middle]),
                     "proven_at_64_KiB": max(
-                        one.problem.compulsory_bytes, pebbling_bytes(one.problem, 65536)
+                        bound.problem.compulsory_bytes, pebbling_bytes(bound.problem, 65536)
                     ),
                 }
             )
@@ -121,11 +121,11 @@ def _singles() -> None:
 
 
 def _chains() -> None:
-    found = exhibits.chains()
+    chains = exhibits.chains()
     draw_chains(
         "fig_18.png",
         "32k_4k_16k and 32k_16k_4k (figure 18)",
-        found,
+        chains,
         {
             "ffn unfused": "unfused",
             "ffn untiled": "untiled",
@@ -136,37 +136,37 @@ def _chains() -> None:
     draw_chains(
         "fig_20.png",
         "attention of GPT-3-6.7b (figure 20)",
-        found,
+        chains,
         {"mha unfused": "unfused", "mha flat": "FLAT", "mha flash": "FlashAttention"},
     )
     draw_chains(
         "fig_21.png",
         "six einsums (figure 21)",
-        found,
+        chains,
         {"six unfused": "unfused", "six in one": "one chain", "six segmented": "segmented"},
     )
     draw_chains(
         "fig_22.png",
         "a block (figure 22)",
-        found,
+        chains,
         {"block unfused": "unfused", "block segmented": "segmented"},
     )
     macs = exhibits.six_macs()
     mountains = {
-        "unfused": exhibits.mountain(found.fronts["six unfused"], macs),
-        "fused": exhibits.mountain(found.fronts["six segmented"], macs),
+        "unfused": exhibits.mountain(chains.fronts["six unfused"], macs),
+        "fused": exhibits.mountain(chains.fronts["six segmented"], macs),
     }
     draw_mountains("fig_23.png", mountains)
     rows: list[dict[str, object]] = []
-    for name, front in found.fronts.items():
+    for name, front in chains.fronts.items():
         for mib in (1, 8, 10, 16, 32, 50, 64, 256, 320):
             number = front.find_point(mib * MIB)
             moved = "" if number is None else int(front.accesses[number])
             rows.append({"chain": name, "buffer_mib": mib, "bytes": moved})
         room, least = front.points()[-1]
         rows.append({"chain": name, "buffer_mib": round(room / MIB, 3), "bytes": least})
-    for name, one in mountains.items():
-        share, speed = one.best
+    for name, mountain in mountains.items():
+        share, speed = mountain.best
         rows.append({"chain": f"die, {name}", "buffer_mib": round(share, 3), "bytes": round(speed)})
     right = template.flash(charged=template.BATCH)
     for label, points in (("tool's flash", template.flash()), ("flash, K and V each", right)):

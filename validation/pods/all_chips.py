@@ -138,16 +138,16 @@ class MessageEngine(UnitEngine):
         self, collective: Collective, number: int, ring: int, step: Step
     ) -> Iterator[simpy.Event]:
         """Send the messages of a step; yield that they are out, and that others have come."""
-        mine = collective.place(self.chip, ring)
-        for one in step:
+        own_place = collective.place(self.chip, ring)
+        for message in step:
             source, target = (
-                collective.number(self.chip, ring, at) for at in (one.source, one.target)
+                collective.number(self.chip, ring, at) for at in (message.source, message.target)
             )
             key = collective.exchange.name, self.done, number, source, target
-            if one.source == mine:
-                self.sent += one.n_bytes
-                yield self.links.send(source, target, one.n_bytes, key)
-            if one.target == mine:
+            if message.source == own_place:
+                self.sent += message.n_bytes
+                yield self.links.send(source, target, message.n_bytes, key)
+            if message.target == own_place:
                 yield self.links.arrival(key)
 
 
@@ -194,7 +194,7 @@ def run_all(workload: Workload, mapping: Mapping, accelerator: Accelerator) -> T
     while clock.run_some(EVENTS):
         pass
     together.all = [machine.finish() for machine in machines]
-    together.sent = [sum(one.sent for one in some) for some in engines]
+    together.sent = [sum(message_engine.sent for message_engine in engine) for engine in engines]
     return together
 
 
@@ -202,7 +202,7 @@ def _linked(
     machine: Machine, chip: int, links: Links, pod: Pod, program: Program
 ) -> list[MessageEngine]:
     """Let the link engine of a machine send messages."""
-    found: list[MessageEngine] = []
+    message_engines: list[MessageEngine] = []
     by_name = {exchange.name: exchange for exchange in pod.exchanges}
     for engine in machine.engines:
         if engine.name != LINK or not isinstance(engine, UnitEngine):
@@ -212,13 +212,13 @@ def _linked(
             raise TypeError(type(engine))
         engine.chip, engine.links, engine.done, engine.sent = chip, links, 0, 0
         at = [n for n, op in enumerate(engine.plan.ops) if op.act is Action.COMMAND]
-        sent = [one for one in commands(program.body) if isinstance(one, Link)]
+        sent = [command for command in commands(program.body) if isinstance(command, Link)]
         engine.by_step = {
             n: Collective.of(by_name[engine.plan.ops[n].operator], command, machine.accelerator)
             for n, command in zip(at, sent, strict=True)
         }
-        found.append(engine)
-    return found
+        message_engines.append(engine)
+    return message_engines
 
 
 def small(tensor: int) -> Transformer:
@@ -284,11 +284,11 @@ def main() -> None:
         for name, (links, sizes) in LINKS.items():
             for chips, data in sizes:
                 together = case(links, chips, data)
-                found, one = list(together.differences()), together.one
-                link = one.engines["link"].busy if "link" in one.engines else 0
-                row = (name, chips, data, one.cycles, link, max(together.sent), len(found))
+                differences, alone = list(together.differences()), together.one
+                link = alone.engines["link"].busy if "link" in alone.engines else 0
+                row = (name, chips, data, alone.cycles, link, max(together.sent), len(differences))
                 writer.writerow(row)
-                print(*row, *found[:3], flush=True)
+                print(*row, *differences[:3], flush=True)
 
 
 if __name__ == "__main__":

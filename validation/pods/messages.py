@@ -156,7 +156,7 @@ def _handed_on(n: int, piece: int, *, both: bool) -> Iterator[Step]:
             target = (chip + way) % n
             n_bytes = sum(_half(piece, half) for _, half, _ in items)
             step.append(Message(chip, target, n_bytes, tuple(items)))
-            on = [one for one in items if one[2] != target]
+            on = [item for item in items if item[2] != target]
             if on:
                 then[target, way] = on
         yield step

@@ -69,12 +69,12 @@ def formula_cycles(exchange: Exchange, accelerator: Accelerator) -> float:
     """
     chips = accelerator.chips
     per_cycle = (chips.link_bytes_per_second or math.inf) / accelerator.clock_hz
-    found, left = 0.0, float(exchange.n_bytes(exchange.most))
+    cycles, left = 0.0, float(exchange.n_bytes(exchange.most))
     for n in exchange.rings:
         links = 1 if n == 2 else 2
-        found += 2 * (left * (n - 1) / n / (links * per_cycle) + n // 2 * chips.latency_cycles)
+        cycles += 2 * (left * (n - 1) / n / (links * per_cycle) + n // 2 * chips.latency_cycles)
         left /= n
-    return found
+    return cycles
 
 
 def row_of(curve: Curve, chips: int) -> dict[str, object]:
@@ -89,7 +89,7 @@ def row_of(curve: Curve, chips: int) -> dict[str, object]:
         "cycles_with_free_links": freed[0].cycles if freed else result.run.cycles,
         "link_cycles": link.busy if link else 0,
         "formula_cycles": round(
-            sum(formula_cycles(one, result.accelerator) for one in result.pod.exchanges)
+            sum(formula_cycles(exchange, result.accelerator) for exchange in result.pod.exchanges)
         ),
     }
 
@@ -131,10 +131,10 @@ def draw(found: list[dict[str, object]]) -> None:
     figure.savefig(PICTURE, dpi=110)
 
 
-def _panel(panel: Axes, curve: Curve, some: list[dict[str, object]]) -> None:
-    chips = [int(str(row["chips"])) for row in some]
-    real = efficiency(some, "cycles", weak=curve.weak)
-    free = efficiency(some, "cycles_with_free_links", weak=curve.weak)
+def _panel(panel: Axes, curve: Curve, points: list[dict[str, object]]) -> None:
+    chips = [int(str(row["chips"])) for row in points]
+    real = efficiency(points, "cycles", weak=curve.weak)
+    free = efficiency(points, "cycles_with_free_links", weak=curve.weak)
     panel.plot(chips, free, "o--", color="#56B4E9", label="links infinitely fast")
     panel.plot(chips, real, "o-", color="#0072B2", label="as they are")
     panel.fill_between(chips, real, free, color="#117733", alpha=0.25, label="lost to links")

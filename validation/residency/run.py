@@ -68,10 +68,10 @@ def row_of(point: Point, *, resident: bool) -> dict[str, object]:
     mapping = schedule_workload(of, on, default_dataflow(on, of))
     searched = time.process_time() - start
     run = Machine(on, lower(of, mapping)).run()
-    found = predict(of, mapping, on)
+    prediction = predict(of, mapping, on)
     moved = {key: n for key, n in run.moved.items() if key[0].startswith("dram")}
-    assert moved == {key: n for key, n in found.moved.items() if key[0].startswith("dram")}
-    assert found.bound_cycles <= run.cycles
+    assert moved == {key: n for key, n in prediction.moved.items() if key[0].startswith("dram")}
+    assert prediction.bound_cycles <= run.cycles
     weights = sum(n for (_, name), n in moved.items() if of.tensors[name].kind == "weight")
     print(f"{point.name} {point.network} {resident}: searched in {searched:.1f} s", flush=True)
     return {
@@ -82,7 +82,7 @@ def row_of(point: Point, *, resident: bool) -> dict[str, object]:
         "dram_mib": f"{sum(moved.values()) / MIB:.2f}",
         "weights_mib": f"{weights / MIB:.2f}",
         "cycles": run.cycles,
-        "bound_cycles": found.bound_cycles,
+        "bound_cycles": prediction.bound_cycles,
         "peak_kib": f"{run.peak_buffer_bytes / 1024:.0f}",
         "ms": f"{1e3 * on.seconds(run.cycles):.2f}",
         "published_ms": "" if point.published_ms is None else f"{point.published_ms:.2f}",

@@ -90,7 +90,7 @@ def compare(rows: int, cols: int, gemms: list[Gemm]) -> Iterator[Compared]:
 def draw(seed: int, count: int) -> dict[tuple[int, int], list[tuple[int, int, int, int]]]:
     """Draw shapes (g, m, k, n) by array, with sizes from below to several times its sides."""
     numbers = random.Random(seed)  # noqa: S311 - not for secrets
-    found: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {size: [] for size in SIZES}
+    errors: dict[tuple[int, int], list[tuple[int, int, int, int]]] = {size: [] for size in SIZES}
     for index in range(count):
         rows, cols = SIZES[index % len(SIZES)]
         while True:
@@ -101,8 +101,8 @@ def draw(seed: int, count: int) -> dict[tuple[int, int], list[tuple[int, int, in
             cycles = g * full.gemm_cycles(m=m, k=k, n=n, stationarity="ws")
             if cycles * (rows * cols + 20) <= _MOST_STEPS:
                 break
-        found[rows, cols].append((g, m, k, n))
-    return found
+        errors[rows, cols].append((g, m, k, n))
+    return errors
 
 
 def table(compared: list[Compared]) -> list[str]:
@@ -123,15 +123,15 @@ def _way(one: Compared) -> tuple[str, str, str]:
 def write(compared: list[Compared]) -> None:
     """Write the hardware's cycles and the table."""
     by_shape: dict[tuple[object, ...], dict[str, int]] = {}
-    for one in compared:
-        gemm = one.gemm
-        key = one.rows, one.cols, gemm.g, gemm.m, gemm.k, gemm.n, gemm.kind
-        by_shape.setdefault(key, {})[f"{gemm.overlap}_{gemm.edge_folds}"] = one.rtl
+    for comparison in compared:
+        gemm = comparison.gemm
+        key = comparison.rows, comparison.cols, gemm.g, gemm.m, gemm.k, gemm.n, gemm.kind
+        by_shape.setdefault(key, {})[f"{gemm.overlap}_{gemm.edge_folds}"] = comparison.rtl
     with (HERE / "cycles.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         columns = [f"{o}_{e}" for o in OVERLAPS for e in EDGE_FOLDS]
         rows.writerow(["rows", "cols", "g", "m", "k", "n", "stationarity", *columns])
-        rows.writerows([*key, *(found[c] for c in columns)] for key, found in by_shape.items())
+        rows.writerows([*key, *(cells[c] for c in columns)] for key, cells in by_shape.items())
     write_table("table", table(compared))
 
 
@@ -161,10 +161,11 @@ def main() -> None:
         gemms = [gemm for shape in shapes for gemm in ways(*shape)]
         compared += compare(rows, cols, gemms) if gemms else []
     print("\n".join(table(compared)))
-    different = [one for one in compared if not one.same]
-    for one in different[:20]:
-        print(f"{one.rows} x {one.cols}, {one.gemm}: {one.rtl} cycles, the machine {one.machine}"
-              f"{'' if one.same_product else '; the product differs'}")  # fmt: skip
+    different = [comparison for comparison in compared if not comparison.same]
+    for comparison in different[:20]:
+        product = "" if comparison.same_product else "; the product differs"
+        print(f"{comparison.rows} x {comparison.cols}, {comparison.gemm}: {comparison.rtl} cycles,")
+        print(f"  the machine {comparison.machine}{product}")
     print(f"{len(compared)} GEMMs of {asked.shapes} shapes: {len(different)} differ")
     if asked.write or asked.shapes >= SHAPES:
         write(compared)

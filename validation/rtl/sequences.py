@@ -107,17 +107,17 @@ def machine_cycles(rows: int, cols: int, run: Run) -> int:
 def _program(run: Run) -> Iterator[str]:
     yield "program gemms"
     yield "  operator gemms"
-    for at, one in enumerate(run):
+    for at, gemm_run in enumerate(run):
         for name, ranks in (("A", "gmk"), ("B", "gkn"), ("C", "gmn")):
-            sizes = [getattr(one, rank) for rank in ranks]
+            sizes = [getattr(gemm_run, rank) for rank in ranks]
             tensor = ",".join(f"{rank}={size}" for rank, size in zip(ranks, sizes, strict=True))
             yield f"    tile {name}{at} {'x'.join(map(str, sizes))} x1 of {name}{at}[{tensor}] 2B"
     for at, _ in enumerate(run):
         yield f"    load A{at} queue 0"
         yield f"    load B{at} queue 1"
-    for at, one in enumerate(run):
-        over = f"g={one.g} m={one.m} k={one.k} n={one.n}"
-        yield f"    compute C{at} = A{at} B{at} over {over} folds {one.kind}"
+    for at, gemm_run in enumerate(run):
+        over = f"g={gemm_run.g} m={gemm_run.m} k={gemm_run.k} n={gemm_run.n}"
+        yield f"    compute C{at} = A{at} B{at} over {over} folds {gemm_run.kind}"
     for at, _ in enumerate(run):
         yield f"    store C{at}"
 
@@ -167,10 +167,10 @@ def ways(shapes: Shapes) -> Iterator[tuple[str, Run]]:
 
 def compare(rows: int, cols: int, sequences: Sequence[Shapes]) -> Iterator[Compared]:
     """Run sequences on both; with ``none`` the clock stops with the last MAC, as SCALE-Sim's."""
-    drawn = [(shapes, *one) for shapes in sequences for one in ways(shapes)]
-    found = simulate(rows, cols, [run for _, _, run in drawn])
-    for (shapes, way, run), outcome in zip(drawn, found, strict=True):
-        expected = [one.operands[0] @ one.operands[1] for one in run]
+    drawn = [(shapes, *way) for shapes in sequences for way in ways(shapes)]
+    result = simulate(rows, cols, [run for _, _, run in drawn])
+    for (shapes, way, run), outcome in zip(drawn, result, strict=True):
+        expected = [gemm_run.operands[0] @ gemm_run.operands[1] for gemm_run in run]
         yield Compared(
             rows,
             cols,
@@ -186,21 +186,23 @@ def compare(rows: int, cols: int, sequences: Sequence[Shapes]) -> Iterator[Compa
 def draw(seed: int, count: int) -> dict[tuple[int, int], list[Shapes]]:
     """Draw sequences by array: every rank by itself below, about, or over the array's sides."""
     numbers = random.Random(seed)  # noqa: S311 - not for secrets
-    found: dict[tuple[int, int], list[Shapes]] = {size: [] for size in SIZES}
+    drawn: dict[tuple[int, int], list[Shapes]] = {size: [] for size in SIZES}
     for index in range(count):
         rows, cols = SIZES[index % len(SIZES)]
         while True:
             shapes = tuple(_shape(numbers, max(rows, cols)) for _ in range(numbers.choice((2, 3))))
             blocks = [Gemm(*shape, "ws", "none", "full") for shape in shapes]
             cycles = sum(
-                one.g
-                * one.spec(rows, cols).gemm_cycles(m=one.m, k=one.k, n=one.n, stationarity="ws")
-                for one in blocks
+                block.g
+                * block.spec(rows, cols).gemm_cycles(
+                    m=block.m, k=block.k, n=block.n, stationarity="ws"
+                )
+                for block in blocks
             )
             if cycles * (rows * cols + 20) <= _MOST_STEPS:
                 break
-        found[rows, cols].append(shapes)
-    return found
+        drawn[rows, cols].append(shapes)
+    return drawn
 
 
 def _shape(numbers: random.Random, side: int) -> tuple[int, int, int, int]:
@@ -212,26 +214,31 @@ def _shape(numbers: random.Random, side: int) -> tuple[int, int, int, int]:
 def tables(compared: Sequence[Compared]) -> list[str]:
     """Count by way, and by whether a stream is short, in Markdown."""
     cells = defaultdict(list)
-    for one in compared:
-        cells[one.way, one.run[0].overlap, one.run[0].edge_folds].append(one)
+    for comparison in compared:
+        cells[comparison.way, comparison.run[0].overlap, comparison.run[0].edge_folds].append(
+            comparison
+        )
     pairs = list(itertools.product(OVERLAPS, EDGE_FOLDS))
     lines = ["| | " + " | ".join(f"{o}, {e}" for o, e in pairs) + " |", "|---" * 7 + "|"]
     for way in WAYS:
-        found = [cells[way, *pair] for pair in pairs]
-        texts = (f"{sum(one.later != 0 for one in cell)} of {len(cell)}" for cell in found)
+        row_cells = [cells[way, *pair] for pair in pairs]
+        texts = (
+            f"{sum(comparison.later != 0 for comparison in cell)} of {len(cell)}"
+            for cell in row_cells
+        )
         lines.append(f"| {way} | " + " | ".join(texts) + " |")
     lines += ["", "| | no short stream | a short one | later | earlier |", "|---" * 5 + "|"]
     for way, pair in itertools.product(WAYS, pairs):
         cell = cells[way, *pair]
-        if not any(one.later for one in cell):
+        if not any(comparison.later for comparison in cell):
             continue
         long, short = ([o for o in cell if o.short is is_short] for is_short in (False, True))
         lines.append(
             f"| {way}; {', '.join(pair)}"
-            f" | {sum(one.later != 0 for one in long)} of {len(long)} differ"
-            f" | {sum(one.later != 0 for one in short)} of {len(short)} differ"
-            f" | {_by([one for one in short if one.later > 0])}"
-            f" | {_by([one for one in short if one.later < 0])} |"
+            f" | {sum(comparison.later != 0 for comparison in long)} of {len(long)} differ"
+            f" | {sum(comparison.later != 0 for comparison in short)} of {len(short)} differ"
+            f" | {_by([comparison for comparison in short if comparison.later > 0])}"
+            f" | {_by([comparison for comparison in short if comparison.later < 0])} |"
         )
     return lines
 
@@ -249,16 +256,16 @@ def write(compared: Sequence[Compared]) -> None:
     """Write the cycles of both and the tables."""
     columns = [f"{o}_{e}" for o, e in itertools.product(OVERLAPS, EDGE_FOLDS)]
     by_way: dict[tuple[object, ...], dict[str, Compared]] = {}
-    for one in compared:
-        gemms = "; ".join(" ".join(map(str, shape)) for shape in one.shapes)
-        found = by_way.setdefault((one.rows, one.cols, gemms, one.way), {})
-        found[f"{one.run[0].overlap}_{one.run[0].edge_folds}"] = one
+    for comparison in compared:
+        gemms = "; ".join(" ".join(map(str, shape)) for shape in comparison.shapes)
+        cells = by_way.setdefault((comparison.rows, comparison.cols, gemms, comparison.way), {})
+        cells[f"{comparison.run[0].overlap}_{comparison.run[0].edge_folds}"] = comparison
     with (HERE / "sequences.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         machine = [f"{column}_machine" for column in columns]
         rows.writerow(["rows", "cols", "g m k n", "stationarity", *columns, *machine])
-        for key, found in by_way.items():
-            both = [found[c].rtl for c in columns], [found[c].machine for c in columns]
+        for key, cells in by_way.items():
+            both = [cells[c].rtl for c in columns], [cells[c].machine for c in columns]
             rows.writerow([*key, *both[0], *both[1]])
     write_table("sequences", tables(compared))
 
@@ -279,10 +286,11 @@ def main() -> None:
     ):
         compared += compare(rows, cols, sequences) if sequences else []
     print("\n".join(tables(compared)))
-    wrong = [one for one in compared if not one.explained]
-    for one in wrong[:20]:
-        print(f"{one.rows} x {one.cols}, {one.run}: {one.rtl} cycles, the machine {one.machine}"
-              f"{'' if one.same_products else '; a product differs'}")  # fmt: skip
+    wrong = [comparison for comparison in compared if not comparison.explained]
+    for comparison in wrong[:20]:
+        products = "" if comparison.same_products else "; a product differs"
+        print(f"{comparison.rows} x {comparison.cols}, {comparison.run}: {comparison.rtl} cycles,")
+        print(f"  the machine {comparison.machine}{products}")
     print(f"{len(compared)} runs of {asked.sequences} sequences: {len(wrong)} not explained")
     if asked.write or asked.sequences >= SEQUENCES:
         write(compared)

@@ -108,18 +108,18 @@ def simulate(rows: int, cols: int, runs: Sequence[Run], *, eager: bool = False) 
         RtlError: a check in the hardware failed.
 
     """
-    every = [one for run in runs for one in run]
-    given = {
+    every = [step for run in runs for step in run]
+    constants = {
         "R": rows,
         "C": cols,
-        "STEPS": max(max(one.m, one.k, one.n, rows) for one in every),
+        "STEPS": max(max(step.m, step.k, step.n, rows) for step in every),
         "WORDS": max(max(map(sum, zip(*map(_words, run), strict=True))) for run in runs),
         "GEMMS": max(map(len, runs)),
-        "FOLDS": max(sum(one.folds(rows, cols) for one in run) for run in runs),
+        "FOLDS": max(sum(step.folds(rows, cols) for step in run) for run in runs),
     }
     with tempfile.TemporaryDirectory() as folder:
         built, cases, out = (Path(folder) / name for name in ("built", "cases", "out"))
-        parameters = [f"-Pbench.{name}={value}" for name, value in given.items()]
+        parameters = [f"-Pbench.{name}={value}" for name, value in constants.items()]
         _run("iverilog", "-g2012", "-s", "bench", "-o", str(built), *parameters, *SOURCES)
         cases.write_text("\n".join(_lines(runs, eager=eager)) + "\n", encoding="ascii")
         _run("vvp", "-n", str(built), f"+cases={cases}", f"+out={out}")

@@ -95,13 +95,13 @@ def longer(rows: int, cols: int, gemm: Gemm) -> int:
     """
     if gemm.kind != "os":
         return rows * gemm.folds(rows, cols)
-    found = 0
+    cycles = 0
     for number, fold in enumerate(folds(gemm, rows, cols)):
         (high, steps), wide = fold.along.shape, fold.stays.shape[1]
         high, wide = (rows, cols) if gemm.edge_folds == "full" else (high, wide)
         charge = steps + high + wide - 2
-        found += max(1, rows - charge if number else 0)
-    return found
+        cycles += max(1, rows - charge if number else 0)
+    return cycles
 
 
 def compiled(folder: Path, into: Path) -> list[Path]:
@@ -138,14 +138,14 @@ def simulate(
 
     """
     with tempfile.TemporaryDirectory() as place:
-        built, given, made = (Path(place) / name for name in ("built", "given", "made"))
+        built, source, made = (Path(place) / name for name in ("built", "given", "made"))
         sizes = {"ROWS": rows, "COLS": cols, "STACKED": int(stacked)}
         sources = [HERE / "bench.sv", *compiled(folder, Path(place))]
         parameters = [f"-Pbench.{name}={value}" for name, value in sizes.items()]
         _run("iverilog", "-g2012", "-s", "bench", "-o", built, *parameters, *sources)
-        texts = [one.text() for one in plays]
-        given.write_text("\n".join(line for text in texts for line in text) + "\n", "ascii")
-        _run("vvp", "-n", built, f"+in={given}", f"+out={made}")
+        texts = [play.text() for play in plays]
+        source.write_text("\n".join(line for text in texts for line in text) + "\n", "ascii")
+        _run("vvp", "-n", built, f"+in={source}", f"+out={made}")
         seen = made.read_text(encoding="ascii").split()
     at = 0
     for text in texts:
@@ -208,12 +208,12 @@ def table(compared: Sequence[Compared]) -> list[str]:
         "| --- " * 7 + "|",
     ]
     for way in WAYS:
-        some = [c for c in compared if (c.gemm.kind, c.gemm.overlap, c.gemm.edge_folds) == way]
-        number = [c.gemm.folds(c.rows, c.cols) for c in some]
+        of_way = [c for c in compared if (c.gemm.kind, c.gemm.overlap, c.gemm.edge_folds) == way]
+        number = [c.gemm.folds(c.rows, c.cols) for c in of_way]
         lines.append(
-            f"| {', '.join(way)} | {len(some)} | {sum(number)} "
-            f"| {sum(c.same_product for c in some)} | {_longer(some)} "
-            f"| {sum(not c.explained for c in some)} | {sum(c.early_differs for c in some)} |"
+            f"| {', '.join(way)} | {len(of_way)} | {sum(number)} "
+            f"| {sum(c.same_product for c in of_way)} | {_longer(of_way)} "
+            f"| {sum(not c.explained for c in of_way)} | {sum(c.early_differs for c in of_way)} |"
         )
     return lines
 
@@ -257,10 +257,11 @@ def main() -> None:
     except FilesError as error:
         sys.exit(str(error))
     print("\n".join((*table(compared), "", *wrong)))
-    odd = [one for one in compared if not one.explained]
-    for one in odd[:20]:
-        print(f"{one.rows} x {one.cols}, {one.gemm}: {one.rtl} cycles, ours {one.ours}, "
-              f"reason {one.reason}; product right: {one.same_product}")  # fmt: skip
+    odd = [comparison for comparison in compared if not comparison.explained]
+    for comparison in odd[:20]:
+        print(f"{comparison.rows} x {comparison.cols}, {comparison.gemm}: {comparison.rtl} cycles,")
+        print(f"  ours {comparison.ours}, reason {comparison.reason}", end="; ")
+        print(f"product right: {comparison.same_product}")
     if asked.write or asked.shapes >= SHAPES:
         write(compared, wrong)
     sys.exit(1 if odd else 0)

@@ -139,18 +139,20 @@ def fig_8(sizes: tuple[int, ...] = FIG8_SIZES) -> list[Row]:
     """Search each size on 16 PEs in three ways; EDP over that of Ruby-S."""
     rows = []
     for size in sizes:
-        found = {
+        solutions = {
             strategy: best(target(rank_one(size), toy(16), strategy))
             for strategy in ("pfm", "padded", "ruby-s")
         }
         row: Row = {"d": size}
-        for strategy, mapped in found.items():
+        for strategy, mapped in solutions.items():
             row[f"{strategy} cycles"] = mapped.cycles
             row[f"{strategy} edp"] = _digits(edp(mapped))
         for strategy in ("pfm", "padded"):
-            row[f"{strategy} over ruby-s"] = _digits(edp(found[strategy]) / edp(found["ruby-s"]))
-        row["ineffectual macs"] = found["padded"].ineffectual
-        row["machine_differs"] = "; ".join(filter(None, map(differs, found.values())))
+            row[f"{strategy} over ruby-s"] = _digits(
+                edp(solutions[strategy]) / edp(solutions["ruby-s"])
+            )
+        row["ineffectual macs"] = solutions["padded"].ineffectual
+        row["machine_differs"] = "; ".join(filter(None, map(differs, solutions.values())))
         rows.append(row)
     return rows
 

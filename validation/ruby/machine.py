@@ -30,18 +30,18 @@ class Confirmed:
     wrong: str = ""
 
 
-def confirm(point: Point, found: Result) -> Confirmed:
+def confirm(point: Point, result: Result) -> Confirmed:
     """Run a winner; without limits of bandwidth its cycles and energy are the closed form's."""
     work, accelerator = workload(point), hardware(point.accelerator, point.array)
-    mapping = mapping_of(work, point.strategy, [found.mapping])
+    mapping = mapping_of(work, point.strategy, [result.mapping])
     run = Machine(accelerator, lower(work, mapping)).run()
     by_level = accelerator.energy_by_level(run.macs, run.elements, run.moved)
     energy = float(sum(by_level.values()))
     wrong = ""
-    if run.cycles != found.cycles or abs(energy / found.energy_pj - 1) > SLACK:
+    if run.cycles != result.cycles or abs(energy / result.energy_pj - 1) > SLACK:
         wrong = (
             f"{point}: {run.cycles} cycles and {energy:.6g} pJ on the machine, "
-            f"{found.cycles} and {found.energy_pj:.6g} in the closed form"
+            f"{result.cycles} and {result.energy_pj:.6g} in the closed form"
         )
     return Confirmed(run.cycles, energy, run.events, wrong)
 
@@ -57,17 +57,17 @@ def confirm_all(
     by_point = dict(zip(every, runs, strict=True))
     rows: list[Row] = []
     for name, many in points.items():
-        here = [by_point[point] for point in many]
+        confirmed = [by_point[point] for point in many]
         rows.append(
             {
                 "figure": name,
-                "winners": len(here),
-                "equal": sum(not one.wrong for one in here),
-                "cycles": sum(one.cycles for one in here),
-                "events": sum(one.events for one in here),
+                "winners": len(confirmed),
+                "equal": sum(not outcome.wrong for outcome in confirmed),
+                "cycles": sum(outcome.cycles for outcome in confirmed),
+                "events": sum(outcome.events for outcome in confirmed),
             }
         )
-    return rows, [one.wrong for one in runs if one.wrong]
+    return rows, [run.wrong for run in runs if run.wrong]
 
 
 def _points(comparisons: Sequence[Comparison]) -> list[Point]:

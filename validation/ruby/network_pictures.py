@@ -118,15 +118,18 @@ def draw_fig_13(rows: Sequence[Row], path: Path) -> None:
     names = list(dict.fromkeys(row["workload"] for row in rows))
     figure, grid = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained", sharex=True)
     for axes, name in zip(grid, names, strict=True):
-        here = [row for row in rows if row["workload"] == name]
+        workload_rows = [row for row in rows if row["workload"] == name]
         for strategy, mark in _MARKS.items():
             style = {"color": COLOURS[strategy], "label": strategy}
-            x, y = [row["area_mm2"] for row in here], [row[f"{strategy} edp"] for row in here]
+            x, y = (
+                [row["area_mm2"] for row in workload_rows],
+                [row[f"{strategy} edp"] for row in workload_rows],
+            )
             axes.plot(x, y, mark, markersize=4.5, markeredgewidth=0, **style)
             lowest = [at for at in range(len(x)) if y[at] < min(y[:at], default=float("inf"))]
             axes.step([x[at] for at in lowest], [y[at] for at in lowest], where="post",
                       linewidth=0.9, color=COLOURS[strategy])  # fmt: skip
-        for row in here:
+        for row in workload_rows:
             if row["ruby-s on frontier"]:
                 label = f"{row['columns']}x{row['rows']}"
                 axes.annotate(label, (row["area_mm2"], row["ruby-s edp"]), fontsize=7,
@@ -148,13 +151,13 @@ def draw_fig_14(rows: Sequence[Row], path: Path) -> None:
     names = list(dict.fromkeys(row["workload"] for row in rows))
     figure, grid = plt.subplots(2, 1, figsize=(8.0, 5.6), layout="constrained", sharex=True)
     for axes, name in zip(grid, names, strict=True):
-        here = [row for row in rows if row["workload"] == name]
+        workload_rows = [row for row in rows if row["workload"] == name]
         for shift, strategy in ((-0.2, "padded"), (0.2, "ruby-s")):
-            saved = [100 * row[f"{strategy} saves"] for row in here]
-            places = [at + shift for at in range(len(here))]
+            saved = [100 * row[f"{strategy} saves"] for row in workload_rows]
+            places = [at + shift for at in range(len(workload_rows))]
             bars = axes.bar(places, saved, width=0.4, color=COLOURS[strategy], label=strategy)
             axes.bar_label(bars, fmt="%.0f", fontsize=7, padding=1)
-        mean = sum(100 * row["ruby-s saves"] for row in here) / len(here)
+        mean = sum(100 * row["ruby-s saves"] for row in workload_rows) / len(workload_rows)
         axes.axhline(mean, color=COLOURS["ruby-s"], linewidth=0.9, linestyle="--", label="mean")
         title = f"{name}: Ruby-S saves {mean:.0f}% on average"
         if name == "ResNet-50":
@@ -164,7 +167,7 @@ def draw_fig_14(rows: Sequence[Row], path: Path) -> None:
         axes.set_title(title, fontsize=10, loc="left")
         axes.set_ylabel("saved of PFM's EDP (%)")
         bare(axes)
-    labels = [f"{row['columns']}x{row['rows']}" for row in here]
+    labels = [f"{row['columns']}x{row['rows']}" for row in workload_rows]
     grid[-1].set_xticks(range(len(labels)), labels, fontsize=8)
     grid[-1].set_xlabel("columns x rows")
     handles, labels = grid[0].get_legend_handles_labels()

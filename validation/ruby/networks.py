@@ -134,24 +134,24 @@ def as_the_paper(one: Comparison) -> Comparison:
     return replace(one, search=SAMPLED)
 
 
-def by_layer(one: Comparison, folder: Path = FOLDER, *, network: str = "") -> list[Row]:
+def by_layer(comparison: Comparison, folder: Path = FOLDER, *, network: str = "") -> list[Row]:
     """Give a row for each layer, and one for the network if these are the layers of one."""
-    found = solved(one, folder)
+    solutions = solved(comparison, folder)
     rows = []
-    for layer in one.layers:
+    for layer in comparison.layers:
         row: Row = {"layer": layer.name, "group": layer.group, "times": layer.times}
-        for strategy in one.strategies:
-            result = found[layer.name][strategy]
+        for strategy in comparison.strategies:
+            result = solutions[layer.name][strategy]
             row |= _columns(strategy, result)
             row[f"{strategy} utilisation"] = round(result.utilisation, 4)
             row[f"{strategy} mappings"] = result.tried
             row[f"{strategy} spread"] = _digits(max(result.scores) / min(result.scores) - 1)
-        row["ruby-s is pfm"] = found[layer.name]["ruby-s"].taken
+        row["ruby-s is pfm"] = solutions[layer.name]["ruby-s"].taken
         rows.append(row | _ratios(row))
     if network:
         row = {"layer": network, "group": "network", "times": 1}
-        for strategy in one.strategies:
-            row |= _columns(strategy, total(one, found, strategy))
+        for strategy in comparison.strategies:
+            row |= _columns(strategy, total(comparison, solutions, strategy))
         rows.append(row | _ratios(row))
     return rows
 
@@ -185,9 +185,9 @@ def over_arrays(sweeps: Mapping[str, Sequence[Comparison]], folder: Path = FOLDE
     """
     rows: list[Row] = []
     for name, comparisons in sweeps.items():
-        here = [_swept(name, one, folder) for one in comparisons]
-        ends = frontier([(row["area_mm2"], row[f"{s} edp"]) for row in here for s in ALL])  # type: ignore[misc]
-        for row in here:
+        swept = [_swept(name, comparison, folder) for comparison in comparisons]
+        ends = frontier([(row["area_mm2"], row[f"{s} edp"]) for row in swept for s in ALL])  # type: ignore[misc]
+        for row in swept:
             for strategy in ALL:
                 edp = float(str(row[f"{strategy} edp"]))
                 row[f"{strategy} on frontier"] = (row["area_mm2"], edp) in ends
@@ -195,22 +195,22 @@ def over_arrays(sweeps: Mapping[str, Sequence[Comparison]], folder: Path = FOLDE
             row["padded saves"] = _digits(1 - padded / pfm)
             row["ruby-s saves"] = _digits(1 - ruby / pfm)
             row["ruby-s saves over padded"] = _digits(1 - ruby / padded)
-        rows += here
+        rows += swept
     return rows
 
 
-def _swept(name: str, one: Comparison, folder: Path) -> Row:
-    assert one.array is not None
-    columns, n_rows = one.array
+def _swept(name: str, comparison: Comparison, folder: Path) -> Row:
+    assert comparison.array is not None
+    columns, n_rows = comparison.array
     pes = columns * n_rows
     row: Row = {"workload": name, "columns": columns, "rows": n_rows, "pes": pes}
     row["area_mm2"] = _digits(area_mm2(pes))
-    found = solved(one, folder)
+    solutions = solved(comparison, folder)
     for strategy in ALL:
-        if any(layer.times > 1 for layer in one.layers):
-            row[f"{strategy} edp"] = _digits(total(one, found, strategy).edp)
+        if any(layer.times > 1 for layer in comparison.layers):
+            row[f"{strategy} edp"] = _digits(total(comparison, solutions, strategy).edp)
         else:
-            logs = [np.log(found[layer.name][strategy].edp) for layer in one.layers]
+            logs = [np.log(solutions[layer.name][strategy].edp) for layer in comparison.layers]
             row[f"{strategy} edp"] = _digits(float(np.exp(np.mean(logs))))
     return row
 

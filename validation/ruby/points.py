@@ -112,15 +112,15 @@ def workload(point: Point) -> Workload:
 
 def goal(point: Point) -> MappingTarget:
     """Put together what is mapped on what: the accelerator's dataflow is all that constrains."""
-    found, work = hardware(point.accelerator, point.array), workload(point)
-    assert isinstance(found.array, SpatialArraySpec)
+    accelerator, work = hardware(point.accelerator, point.array), workload(point)
+    assert isinstance(accelerator.array, SpatialArraySpec)
     (einsum,) = work.operators
     return MappingTarget(
         einsum=einsum,  # type: ignore[arg-type]
         tensors=work.tensors,
-        accelerator=found,
+        accelerator=accelerator,
         strategy=point.strategy,
-        dataflow=parse_constraints(found.array.dataflow),
+        dataflow=parse_constraints(accelerator.array.dataflow),
         asked={},
     )
 
@@ -130,16 +130,16 @@ def solve(point: Point, folder: Path = FOLDER) -> Result:
 
     Perfect mappings are a part of Ruby-S, and padding is a choice: neither is worse than PFM.
     """
-    found = _read(point, folder)
-    if found is None:
-        found = _searched(point)
-        _write(point, found, folder)
+    result = _read(point, folder)
+    if result is None:
+        result = _searched(point)
+        _write(point, result, folder)
     if point.strategy == "pfm" or point.search.sampled:
-        return found
+        return result
     perfect = solve(replace(point, strategy="pfm"), folder)
-    if found.score(point.objective) <= perfect.score(point.objective):
-        return found
-    return replace(perfect, scores=found.scores, tried=found.tried, complete=False, taken=True)
+    if result.score(point.objective) <= perfect.score(point.objective):
+        return result
+    return replace(perfect, scores=result.scores, tried=result.tried, complete=False, taken=True)
 
 
 def _searched(point: Point) -> Result:
@@ -159,9 +159,9 @@ def _searched(point: Point) -> Result:
     scores = tuple(run.found.score for run in runs)
     best = runs[scores.index(min(scores))]
     tried = sum(run.found.valid for run in runs)
-    found = _figures(point, best.group, scores, tried, complete=best.found.complete)
-    assert found is not None
-    return found
+    result = _figures(point, best.group, scores, tried, complete=best.found.complete)
+    assert result is not None
+    return result
 
 
 def _figures(
@@ -175,15 +175,15 @@ def _figures(
     (space, *_) = target.problem().spaces
     try:
         seen = setting.ranks(space).operators[0]
-        one = candidates_of(ranks, seen, target.hierarchy, [mapping])
+        candidates = candidates_of(ranks, seen, target.hierarchy, [mapping])
     except (InputError, ValueError):
         return None
     padded = {rank: mapping.padded.get(rank, size) for rank, size in ranks.items()}
     space = replace(space, einsum=replace(space.einsum, ranks=padded))
-    pieces = [one.factors[0, at].prod() for at in target.hierarchy.spatial]
+    pieces = [candidates.factors[0, at].prod() for at in target.hierarchy.spatial]
     fans = target.hierarchy.fanouts
     fits = all(n <= fan.fanout for n, fan in zip(pieces, fans, strict=True))
-    if not (fits and setting.fits(space, one)[0]):
+    if not (fits and setting.fits(space, candidates)[0]):
         return None
     totals = setting.totals(mapping)
     cycles = int(totals.bound())
@@ -223,8 +223,8 @@ def key(point: Point) -> str:
     operands = (*einsum.inputs, einsum.output)
     parts = {
         "ranks": dict(einsum.ranks),
-        "operands": [_plain(one.projection) for one in operands],
-        "bytes": [target.tensors[one.tensor].bytes_per_element for one in operands],
+        "operands": [_plain(operand.projection) for operand in operands],
+        "bytes": [target.tensors[operand.tensor].bytes_per_element for operand in operands],
         "hierarchy": _plain(target.hierarchy),
         "dataflow": _plain(target.dataflow),
         "strategy": point.strategy,
@@ -266,14 +266,14 @@ def _file(point: Point, folder: Path) -> Path:
     return folder / f"{key(point)}.json"
 
 
-def _write(point: Point, found: Result, folder: Path) -> None:
+def _write(point: Point, result: Result, folder: Path) -> None:
     """Put a result into the folder: whole or not at all."""
     body = {
         "key": key(point),
-        "mapping": _written(found.mapping),
-        "scores": list(found.scores),
-        "tried": found.tried,
-        "complete": found.complete,
+        "mapping": _written(result.mapping),
+        "scores": list(result.scores),
+        "tried": result.tried,
+        "complete": result.complete,
     }
     folder.mkdir(parents=True, exist_ok=True)
     path = _file(point, folder)

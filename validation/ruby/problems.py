@@ -60,14 +60,14 @@ def target(
     asked: Sequence[str] = (),
 ) -> MappingTarget:
     """Put a problem together; all tensors have 16-bit words."""
-    given: Constraints = parse_constraints(dataflow)
+    constraints: Constraints = parse_constraints(dataflow)
     operands = (*einsum.inputs, einsum.output)
     return MappingTarget(
         einsum=einsum,
-        tensors={one.tensor: Tensor(one.tensor, _WORD) for one in operands},
+        tensors={operand.tensor: Tensor(operand.tensor, _WORD) for operand in operands},
         accelerator=accelerator,
         strategy=strategy,
-        dataflow=given,
+        dataflow=constraints,
         asked=parse_constraints(asked),
     )
 

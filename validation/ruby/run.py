@@ -42,22 +42,24 @@ def problems_of(
     searched: Sequence[Row], counted: Sequence[Row], sized: Sequence[Row] = ()
 ) -> list[str]:
     """Say what isn't as it has to be."""
-    found = [str(row["machine_differs"]) for row in (*searched, *sized) if row["machine_differs"]]
+    problems = [
+        str(row["machine_differs"]) for row in (*searched, *sized) if row["machine_differs"]
+    ]
     for row in searched:
         name = f"{row['case']} {row['mapspace']}"
         theirs = row["timeloop_mapping_in_our_model_edp"]
         if theirs != "" and row["edp_j_cycles"] > SLACK * theirs:
-            found.append(f"{name}: EDP {row['edp_j_cycles']}, Timeloop's mapping has {theirs}")
+            problems.append(f"{name}: EDP {row['edp_j_cycles']}, Timeloop's mapping has {theirs}")
     for row in counted:
-        found += [
+        problems += [
             f"table I, rank {row['rank']}, {name}: the two counts differ"
             for name in row
             if row.get(f"{name}, enumerated", row[name]) != row[name]
         ]
     cycles = [row["cycles"] for row in searched if row["case"] == "D=100, 6 PEs"]
     if cycles != [20, 17]:
-        found.append(f"figures 4 and 5: cycles {cycles} instead of 20 and 17")
-    return found
+        problems.append(f"figures 4 and 5: cycles {cycles} instead of 20 and 17")
+    return problems
 
 
 def searched_table(rows: Sequence[Row]) -> list[str]:
@@ -103,10 +105,12 @@ def fig_7_table(rows: Sequence[Row]) -> list[str]:
         "|---" * (len(names) + 1) + "|",
     ]
     for case in dict.fromkeys(row["case"] for row in rows):
-        found = {
+        by_strategy = {
             r["mapspace"]: r["edp"] for r in rows if (r["case"], r["mappings"]) == (case, last)
         }
-        lines.append(f"| {case} | " + " | ".join(f"{found[name]:.4g}" for name in names) + " |")
+        lines.append(
+            f"| {case} | " + " | ".join(f"{by_strategy[name]:.4g}" for name in names) + " |"
+        )
     return lines
 
 

@@ -106,24 +106,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="validation.ruby.run_networks")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--fresh", action="store_true", help="throw away what was searched before")
-    given = parser.parse_args(arguments)
-    if given.jobs < 1:
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
         parser.error("argument --jobs: 1 or more")
-    if given.fresh:
+    if options.fresh:
         shutil.rmtree(FOLDER, ignore_errors=True)
     sweeps, layers = full_sweeps(), figures_10_to_12()
-    as_there = {name: as_the_paper(one) for name, one in layers.items()}
-    every = [*(one for many in sweeps.values() for one in many), *as_there.values()]
+    as_there = {name: as_the_paper(layer) for name, layer in layers.items()}
+    every = [*(comparison for many in sweeps.values() for comparison in many), *as_there.values()]
     # The longest last: that is what starts first.
-    count = search_all([*every, *layers.values()], given.jobs)
+    count = search_all([*every, *layers.values()], options.jobs)
     print(f"{count} layers searched, or found in {FOLDER}")
-    tables = {name: rows_of(name, one) for name, one in layers.items()}
-    sampled = {name: rows_of(name, one) for name, one in as_there.items()}
+    tables = {name: rows_of(name, layer) for name, layer in layers.items()}
+    sampled = {name: rows_of(name, comparison) for name, comparison in as_there.items()}
     swept = over_arrays(sweeps)
-    figures = {name: [one] for name, one in layers.items()} | {
+    figures = {name: [layer] for name, layer in layers.items()} | {
         f"fig_13_14 {name}": many for name, many in sweeps.items()
     }
-    confirmed, differing = confirm_all(figures, given.jobs)
+    confirmed, differing = confirm_all(figures, options.jobs)
     write_all(tables, sampled, swept, HERE)
     write_csv(confirmed, HERE / "machine.csv")
     fill(HERE / "README.md", text(tables, sampled, swept, confirmed), BEGIN, END)

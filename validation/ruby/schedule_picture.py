@@ -19,15 +19,19 @@ def draw_schedules(schedules: Sequence[tuple[str, str, list[Work]]], pes: int, p
     figure, panels = plt.subplots(
         len(schedules), 1, figsize=(7.0, 1.6 * len(schedules)), sharex=True, layout="constrained"
     )
-    longest = max(one.cycle for _, _, work in schedules for one in work) + 1
+    longest = max(item.cycle for _, _, work in schedules for item in work) + 1
     for axes, (title, mapspace, work) in zip(panels, schedules, strict=True):
-        cycles = max(one.cycle for one in work) + 1
+        cycles = max(item.cycle for item in work) + 1
         busy = np.zeros((pes, cycles), dtype=bool)
-        for one in work:
-            busy[one.pe, one.cycle] = True
-            box = plt.Rectangle((one.cycle, one.pe), 1, 1, facecolor=COLOURS[mapspace], alpha=0.35)
+        for item in work:
+            busy[item.pe, item.cycle] = True
+            box = plt.Rectangle(
+                (item.cycle, item.pe), 1, 1, facecolor=COLOURS[mapspace], alpha=0.35
+            )
             axes.add_patch(box)
-            axes.text(one.cycle + 0.5, one.pe + 0.5, one.element, ha="center", va="center", size=6)
+            axes.text(
+                item.cycle + 0.5, item.pe + 0.5, item.element, ha="center", va="center", size=6
+            )
         for pe, cycle in np.argwhere(~busy):
             axes.add_patch(plt.Rectangle((cycle, pe), 1, 1, facecolor=_IDLE))
         axes.vlines(range(longest + 1), 0, pes, color="white", linewidth=0.8)

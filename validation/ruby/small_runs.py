@@ -53,15 +53,15 @@ def work(mapped: NestResult) -> list[Work]:
     """Say which PE has which element when, for a problem of one rank, from the program's passes."""
     einsum = mapped.target.einsum
     (rank,) = (name for name, size in einsum.ranks.items() if size > 1)
-    found: list[Work] = []
+    works: list[Work] = []
     cycle = 0
-    for start, one in _computes(program(mapped).body, rank, 0):
-        size = dict(zip(one.ranks, one.shape, strict=True))[rank]
-        assert isinstance(one.on, Steps)
-        steps = one.on.steps
-        found += [Work(cycle + at % steps, at // steps, start + at) for at in range(size)]
+    for start, command in _computes(program(mapped).body, rank, 0):
+        size = dict(zip(command.ranks, command.shape, strict=True))[rank]
+        assert isinstance(command.on, Steps)
+        steps = command.on.steps
+        works += [Work(cycle + at % steps, at // steps, start + at) for at in range(size)]
         cycle += steps
-    return found
+    return works
 
 
 def _computes(body: tuple[Node, ...], rank: str, at: int) -> Iterator[tuple[int, Compute]]:

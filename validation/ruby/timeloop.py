@@ -45,10 +45,10 @@ def mapping(goal: MappingTarget, text: str) -> TilingBatch:
     for part in text.split(" - "):
         head, *loops = part.split()
         for loop in loops:
-            found = _LOOP.fullmatch(loop)
-            assert found is not None, loop
-            rank, pieces = found["rank"].lower(), int(found["pieces"])
-            place = places[head.partition("[")[0] + (found["axis"] or "")]
+            match = _LOOP.fullmatch(loop)
+            assert match is not None, loop
+            rank, pieces = match["rank"].lower(), int(match["pieces"])
+            place = places[head.partition("[")[0] + (match["axis"] or "")]
             if pieces > 1:
                 factors[place][rank] = factors[place].get(rank, 1) * pieces
                 orders[place] += [rank] if rank not in orders[place] else []

@@ -185,12 +185,12 @@ def _blocks(case: Case) -> Iterator[tuple[int, int]]:
     batch, per, q, _ = case.shape
     heads = batch * per
     _, _, granularity = case.dataflow.partition("-")
-    for one in granularity or "mbhr":
-        if one == "m":
+    for unit in granularity or "mbhr":
+        if unit == "m":
             yield heads, q
-        elif one == "b":
+        elif unit == "b":
             yield from ((per * samples, q) for samples in range(1, max(2, batch)))
-        elif one == "h":
+        elif unit == "h":
             yield from ((n, q) for n in range(1, max(2, per)))
         else:
             yield from ((1, rows) for rows in range(1, max(2, q)))
@@ -250,7 +250,7 @@ def staged_bodies(case: Case) -> Iterator[Body]:
     _, _, granularity = case.dataflow.partition("-")
     every = batch * per * q
     units = {"m": every, "b": per * q, "h": q, "r": 1}
-    counts = {n for one in granularity or "mbhr" for n in range(0, every + 1, units[one])}
+    counts = {n for unit in granularity or "mbhr" for n in range(0, every + 1, units[unit])}
     side = case.accelerator.array.rows
     naive = case.dataflow.startswith("naive")
     rows = [min(q, 4 * side)] if naive else _heights(case, q)
@@ -284,13 +284,13 @@ def _alone(
     merged = mergeable(case.workload, list(LA))
     rank = next(iter(merged), "h" if per > 1 else "b")
     sizes = {"c": q, "d": d}
-    inner = tuple(node for one, size in cuts for node in _cut(one, size, sizes[one]))
+    inner = tuple(node for rank, size in cuts for node in _cut(rank, size, sizes[rank]))
     do = Do(name, "sfu") if name == "softmax" else Do(name, "array", case.holds or "ws")
     tree = (
         *_cut(rank, 1, batch * per),
         *inner,
         *_cut("q", tile[0], q),
-        *(Keep(one, slots=tile[1]) for one in names),
+        *(Keep(name, slots=tile[1]) for name in names),
         do,
     )
     held = {"L": "S", "softmax": "S", "A": "P"}[name]
@@ -362,7 +362,7 @@ def drawn(seed: int, kinds: Sequence[str] = KINDS) -> Case:
     if kind in STAGED:
         small = (batch, heads, 2, size)
         return Case(kind, small, room // 2, bandwidth, holds, CUT_ROWS)
-    name = kind if kind == "flash" else rng.choice((kind, *(f"{kind}-{one}" for one in "mbhr")))
+    name = kind if kind == "flash" else rng.choice((kind, *(f"{kind}-{unit}" for unit in "mbhr")))
     fixed = None if kind != "naive" and tokens <= 3 else holds
     pipeline = kind in ("flat", "flash") and rng.random() < 0.3
     return Case(name, (batch, heads, tokens, size), room, bandwidth, fixed, pipeline=pipeline)

@@ -99,10 +99,10 @@ def compared(case: Case) -> Iterator[tuple[str, int, int]]:
     """Yield (change, cycles before, cycles after) of all that is larger."""
     known: dict[Case, int] = {}
 
-    def cycles(one: Case) -> int:
-        if one not in known:
-            known[one] = one.cycles()
-        return known[one]
+    def cycles(case: Case) -> int:
+        if case not in known:
+            known[case] = case.cycles()
+        return known[case]
 
     for name, more in larger(case):
         first = replace(case, dataflow=name.split(" to ")[0]) if " to " in name else case
@@ -118,17 +118,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
-    found: dict[str, list[tuple[float, str]]] = {}
+    by_case: dict[str, list[tuple[float, str]]] = {}
     for seed in range(asked.draws):
         case = draw(seed)
         for name, before, after in compared(case):
-            found.setdefault(name, []).append((after / before, repr(case)))
+            by_case.setdefault(name, []).append((after / before, repr(case)))
             if after > before:
                 print(f"{after / before:.4f} {name}: {case}")
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(FIELDS)
-        for name, ratios in sorted(found.items()):
+        for name, ratios in sorted(by_case.items()):
             worst, text = max(ratios)
             slower = sum(ratio > 1 for ratio, _ in ratios)
             writer.writerow([name, len(ratios), slower, f"{worst:.4f}", text if worst > 1 else ""])

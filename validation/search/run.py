@@ -42,18 +42,18 @@ def measure(setting: Setting, runs: int) -> dict[str, Any]:
     mapping = schedule_workload(workload, accelerator, setting.dataflow, options)
     picked = Machine(accelerator, lower(workload, mapping)).run().cycles
     groups = kinds(workload, setting.dataflow, pipeline=setting.pipeline)
-    found = [wide(group, accelerator, runs // len(groups)) for group in groups]
+    widest = [wide(group, accelerator, runs // len(groups)) for group in groups]
     if setting.dataflow == "best":
         whole = wide(fused(workload), accelerator, runs)
-        found = min([found, [whole]], key=lambda ways: sum(one.cycles for one in ways))
-    cycles = sum(one.cycles for one in found)
+        widest = min([widest, [whole]], key=lambda ways: sum(way.cycles for way in ways))
+    cycles = sum(way.cycles for way in widest)
     return {
         "setting": setting.name,
         "picked": picked,
         "found": cycles,
         "ratio": f"{picked / cycles:.4f}",
-        "runs": sum(one.runs for one in found),
-        "tree": " | ".join(map(_text, found)) if picked > cycles else "",
+        "runs": sum(way.runs for way in widest),
+        "tree": " | ".join(map(_text, widest)) if picked > cycles else "",
         "cpu_seconds": f"{time.process_time() - started:.1f}",
         "code": code_digest()[:12],
     }
@@ -89,14 +89,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
     rows = read()
-    chosen = [one for one in settings() if all(word in one.name for word in asked.words)]
+    chosen = [
+        setting for setting in settings() if all(word in setting.name for word in asked.words)
+    ]
     for setting in chosen:
         if setting.name not in rows:
             rows[setting.name] = measure(setting, asked.runs)
             write(rows)
         row = rows[setting.name]
         print(f"{row['ratio']}  {int(row['picked']):>16,} {int(row['found']):>16,}  {setting.name}")
-    ratios = [float(rows[one.name]["ratio"]) for one in chosen]
+    ratios = [float(rows[setting.name]["ratio"]) for setting in chosen]
     print(f"{len(ratios)} settings, the worst {max(ratios):.4f} of the best found")
     return int(max(ratios) > TOLERANCE)
 

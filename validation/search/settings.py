@@ -83,26 +83,26 @@ class Setting:
 
 def settings() -> list[Setting]:
     """Return all settings."""
-    found = [
+    chosen = [
         Setting("attention", "edge", (length,), "flat", pipeline)
         for length in LENGTHS
         for pipeline in (False, True)
     ]
-    found += [Setting("attention", "edge", (length,), "flash") for length in (2048, 8192)]
-    found += [Setting("attention", "edge", (4096,), "flash", pipeline=True)]
-    found += [Setting("attention", hw, (4096,), "flat") for hw in ("cloud", "tpu_v3", "edge_tpu")]
-    found += [Setting("attention", "cloud", (16384,), "flat", pipeline=True)]
-    found += [Setting("attention", "cloud", (4096,), "flash")]
-    found += [
+    chosen += [Setting("attention", "edge", (length,), "flash") for length in (2048, 8192)]
+    chosen += [Setting("attention", "edge", (4096,), "flash", pipeline=True)]
+    chosen += [Setting("attention", hw, (4096,), "flat") for hw in ("cloud", "tpu_v3", "edge_tpu")]
+    chosen += [Setting("attention", "cloud", (16384,), "flat", pipeline=True)]
+    chosen += [Setting("attention", "cloud", (4096,), "flash")]
+    chosen += [
         Setting("gemm", hw, shape, "flex")
         for hw in ("edge", "cloud", "tpu_v3", "edge_tpu")
         for shape in GEMMS
     ]
-    found += [Setting("feed-forward", hw, (512,), "best") for hw in ("edge", "cloud", "tpu_v3")]
-    found += [
+    chosen += [Setting("feed-forward", hw, (512,), "best") for hw in ("edge", "cloud", "tpu_v3")]
+    chosen += [
         Setting("conv", hw, shape, "flex")
         for hw in ("edge", "cloud", "edge_tpu")
         for shape in _FIRST
         if (hw, shape) != ("edge_tpu", "1x1")
     ]
-    return found + [Setting(*one) for one in _FURTHER]
+    return chosen + [Setting(*fields) for fields in _FURTHER]

@@ -124,8 +124,8 @@ def _workload(rng: random.Random, kind: str, times: int) -> Workload:
     )
     scope = "la" if kind == "attention" else "block"
     tokens, batch = rng.randint(3, 30) * times, rng.randint(1, 2)
-    found = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)
-    return found.select_operators(["FF1", "FF2"]) if kind == "feed-forward" else found
+    workload = attention(sizes, batch=batch, seq_len=tokens, scope=scope, bytes_per_element=2)
+    return workload.select_operators(["FF1", "FF2"]) if kind == "feed-forward" else workload
 
 
 def compared(case: Case) -> Iterator[tuple[str, str, float, float]]:
@@ -148,18 +148,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, metavar="N")
     asked = parser.parse_args(arguments)
     os.environ[VARIABLE] = "off"
-    found: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    by_pair: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for seed in range(asked.draws):
         case = draw(seed)
         for larger, smaller, more, less in compared(case):
             ratio = round(more / less, 9)  # energies are sums in another order
-            found.setdefault((larger, smaller), []).append((ratio, str(case)))
+            by_pair.setdefault((larger, smaller), []).append((ratio, str(case)))
             if ratio > 1:
                 print(f"{ratio:.4f} {larger} of {smaller}: {case}", flush=True)
     with TABLE.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(FIELDS)
-        for names, ratios in sorted(found.items()):
+        for names, ratios in sorted(by_pair.items()):
             worst, text = max(ratios)
             worse = sum(ratio > 1 for ratio, _ in ratios)
             row = [*names, len(ratios), worse, f"{worst:.4f}", text if worst > 1 else ""]

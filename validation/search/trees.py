@@ -108,13 +108,13 @@ class Kind:
             "streamed ahead": _streamed,
         }[self.form](space, drawn, ahead="ahead" in self.form)
         held = {
-            one.name: drawn.number(f"held {one.name}", range(len(STATIONARITIES)))
-            for one in space.operators
-            if isinstance(one.operator, Einsum)
+            operator.name: drawn.number(f"held {operator.name}", range(len(STATIONARITIES)))
+            for operator in space.operators
+            if isinstance(operator.operator, Einsum)
         }
-        found = Family(space, branch, {}, held=held)
-        first = tree_of(take(found, (ints(0),)))
-        return replace(found, aliases=aliases_of(space, first, ()))
+        family = Family(space, branch, {}, held=held)
+        first = tree_of(take(family, (ints(0),)))
+        return replace(family, aliases=aliases_of(space, first, ()))
 
 
 def kinds(workload: Workload, dataflow: str, *, pipeline: bool) -> list[list[Kind]]:
@@ -201,7 +201,7 @@ def _whole(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
     shared = _shared(space)
     outer: list[Entry] = [*_ordered(space, shared, drawn)]
     final = space.operators[-1].output.name
-    attends = any(isinstance(one.operator, Vector) for one in space.operators)
+    attends = any(isinstance(operator.operator, Vector) for operator in space.operators)
     outer += _kept([name for name in rows if attends or name != final], drawn)
     outer += [FamilyKeep(name, BUFFER, ints(2 if ahead else 1)) for name in between]
     branches: list[Branch] = []
@@ -213,9 +213,9 @@ def _whole(space: IterationSpace, drawn: Drawn, *, ahead: bool) -> Branch:
         if attends:
             axis = set(space.axes.values())
             own = [rank for rank in own if rank in axis]
-        mine = [name for name in seen.names if name in alone]
-        mine += [final] if not attends and seen.output.name == final else []
-        branches.append((*_loops(space, own, drawn, seen.name), *_kept(mine, drawn), _do(seen)))
+        names = [name for name in seen.names if name in alone]
+        names += [final] if not attends and seen.output.name == final else []
+        branches.append((*_loops(space, own, drawn, seen.name), *_kept(names, drawn), _do(seen)))
     return (*outer, FamilyFork(tuple(branches), int(ahead)))
 
 

@@ -191,7 +191,7 @@ def _cast(name: str, ranks: dict[str, int], given: str, made: str) -> Vector:
 
 
 def _gemm_group(workload: Workload, tiles: tuple[int, int], *, casts: bool) -> Group:
-    names = tuple(one.name for one in workload.operators)
+    names = tuple(operator.name for operator in workload.operators)
     sizes = workload.operator("gemm").ranks
     cut: tuple[Node, ...] = (Loop("m", tiles[0]),) if tiles[0] < sizes["m"] else ()
     across: tuple[Node, ...] = (Loop("n", tiles[1]),) if tiles[1] < sizes["n"] else ()
@@ -267,14 +267,14 @@ def attention_cycles(
     that many heads don't fit, fewer; where one doesn't, its keys and values wait for those before.
     """
 
-    def too_large(some: int, slots: int) -> bool:
+    def too_large(heads_at_once: int, slots: int) -> bool:
         streamed = 2 * 2 * rows * width + 2 * slots * keys * width
-        return _too_large(on, 2 * some * (streamed + 2 * rows * keys))
+        return _too_large(on, 2 * heads_at_once * (streamed + 2 * rows * keys))
 
-    some, slots = min(heads, HEADS_AT_ONCE), 2
-    while some > 1 and too_large(some, slots):
-        some //= 2
-    if too_large(some, slots):
+    heads_at_once, slots = min(heads, HEADS_AT_ONCE), 2
+    while heads_at_once > 1 and too_large(heads_at_once, slots):
+        heads_at_once //= 2
+    if too_large(heads_at_once, slots):
         slots = 1
     workload = _attention(heads, rows, keys, width, "cache" if on_chip else "input")
     names = tuple(operator.name for operator in workload.operators)
@@ -285,7 +285,7 @@ def attention_cycles(
     )
     streamed = {"Q": 2, "K": slots, "V": slots, "O": 2}
     keeps = *(Keep(name, BUFFER, n) for name, n in streamed.items()), _keep("S"), _keep("P")
-    loops = (Loop("b", some),) if heads > some else ()
+    loops = (Loop("b", heads_at_once),) if heads > heads_at_once else ()
     group = Group(
         operators=names,
         tree=(*loops, *keeps, Fork(leaves)),
@@ -317,8 +317,8 @@ def vector_cycles(on: Accelerator, elements: int, *, reads: int, passes: int, n_
     """
     names = [f"x{at}" for at in range(passes)]
     operators = [
-        _cast(f"pass{at}", {"e": elements}, given, made)
-        for at, (given, made) in enumerate(pairwise(names))
+        _cast(f"pass{at}", {"e": elements}, before, made)
+        for at, (before, made) in enumerate(pairwise(names))
     ]
     last = (names[-1], "other") if reads > 1 else (names[-1],)
     kind = "residual" if reads > 1 else "scale"
@@ -357,7 +357,7 @@ def _vector_cycles(
     """Return the cycles of vector operators as one kernel, block by block."""
     tensors = {name: Tensor(name, n_bytes, kind) for name, kind in kinds.items()}  # type: ignore[arg-type]
     workload = Workload("kernel", tuple(operators), tensors)
-    names = tuple(one.name for one in operators)
+    names = tuple(operator.name for operator in operators)
     ranks = operators[0].ranks
     keeps = tuple(Keep(name, BUFFER, 1 + (kind != "intermediate")) for name, kind in kinds.items())
     room = on.buffer.capacity_bytes

@@ -132,23 +132,23 @@ def predict_each(name: str, rows: Sequence[Mapping[str, str]]) -> list[float | s
     chosen = SETS[name]
     readers = {**chosen.needed, **{n: r for n, r in chosen.taken.items() if rows and n in rows[0]}}
     read = dict[int, Row]()
-    found = list[float | str]()
+    predicted = list[float | str]()
     for number, row in enumerate(rows):
         try:
             read[number] = read_row(row, readers)
-            found.append("")
+            predicted.append("")
         except ValueError as error:
-            found.append(str(error))
+            predicted.append(str(error))
     with suppress(*_FAULTS):
         for number, value in zip(read, chosen.rows(list(read.values())), strict=True):
-            found[number] = value
-        return found
+            predicted[number] = value
+        return predicted
     for number, row in read.items():
         try:
-            (found[number],) = chosen.rows([row])
+            (predicted[number],) = chosen.rows([row])
         except _FAULTS as error:
-            found[number] = str(error).replace("\n", "; ")
-    return found
+            predicted[number] = str(error).replace("\n", "; ")
+    return predicted
 
 
 def limits_each(name: str, rows: Sequence[Mapping[str, str]]) -> list[Counter[str]]:
@@ -193,8 +193,8 @@ def read_rows(path: Path, name: str) -> tuple[list[dict[str, str]], list[str]]:
 @click.option("-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path))
 def main(name: str, rows: Path, out: Path) -> None:
     """Read, predict and write."""
-    given, columns = read_rows(rows, name)
-    predicted = predict_each(name, given)
+    lines, columns = read_rows(rows, name)
+    predicted = predict_each(name, lines)
     for number, why in enumerate(predicted):
         if isinstance(why, str):
             click.echo(f"{rows}: row {number + 1} is not predicted: {why}", err=True)
@@ -202,7 +202,7 @@ def main(name: str, rows: Path, out: Path) -> None:
         with out.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([*columns, "predicted"])
-            for row, value in zip(given, predicted, strict=True):
+            for row, value in zip(lines, predicted, strict=True):
                 text = f"{value:.6g}" if isinstance(value, float) else value
                 cell = "" if isinstance(value, str) else text
                 writer.writerow([*(row[column] for column in columns), cell])

@@ -123,14 +123,14 @@ def draw(sets: Sequence[Errors], path: Path) -> None:
     figure, grid = plt.subplots(lines, _PANELS, figsize=size, layout="constrained", squeeze=False)
     for axis in grid.flat[len(sets) :]:
         axis.set_axis_off()
-    for axis, one in zip(grid.flat, sets, strict=False):
-        ends = np.array([one.measured.min() * 0.8, one.measured.max() * 1.25])
+    for axis, errors in zip(grid.flat, sets, strict=False):
+        ends = np.array([errors.measured.min() * 0.8, errors.measured.max() * 1.25])
         axis.plot(ends, ends, color="#888888", linewidth=1)
         for factor in (0.75, 1.25):
             axis.plot(ends, ends * factor, color="#CCCCCC", linewidth=0.8)
-        axis.scatter(one.measured, one.predicted, s=8, color="#0072B2")
-        axis.set(xscale="log", yscale="log", xlabel=f"measured ({one.of.unit})")
-        axis.set_title(one.of.title, fontsize=8)
+        axis.scatter(errors.measured, errors.predicted, s=8, color="#0072B2")
+        axis.set(xscale="log", yscale="log", xlabel=f"measured ({errors.of.unit})")
+        axis.set_title(errors.of.title, fontsize=8)
     for line in grid:
         line[0].set_ylabel("predicted")
     figure.savefig(path, dpi=90)
@@ -139,22 +139,23 @@ def draw(sets: Sequence[Errors], path: Path) -> None:
 
 def write_pages(sets: Sequence[Errors]) -> None:
     """Write the largest errors of each set into the page of its chip."""
-    for one in sets:
+    for errors in sets:
+        labels = ", ".join(errors.of.labels)
         table = "\n".join(
             (
                 HEAD,
-                one.line(),
+                errors.line(),
                 "",
-                f"| {', '.join(one.of.labels)} | measured ({one.of.unit}) | predicted | error |",
+                f"| {labels} | measured ({errors.of.unit}) | predicted | error |",
                 "| --- | --- | --- | --- |",
-                *one.worst(),
+                *errors.worst(),
                 "",
                 "| what the machine books most | rows | median | bias (median) | worst |",
                 "| --- | --- | --- | --- | --- |",
-                *one.by_limit(),
+                *errors.by_limit(),
             )
         )
-        write_figures(one.of.name, table, (HERE / one.of.file).with_name("README.md"))
+        write_figures(errors.of.name, table, (HERE / errors.of.file).with_name("README.md"))
 
 
 HEAD: Final = (

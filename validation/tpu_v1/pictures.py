@@ -35,9 +35,9 @@ def draw_shares(
         bottom = np.zeros(len(PROGRAMS))
         for part, (name, colour, hatch) in _PARTS.items():
             if label == "chip":
-                sizes = np.array([counted[part][one] for one in PROGRAMS])
+                sizes = np.array([counted[part][program] for program in PROGRAMS])
             else:
-                sizes = np.array([100 * getattr(ours[one], part) for one in PROGRAMS])
+                sizes = np.array([100 * getattr(ours[program], part) for program in PROGRAMS])
             axes.bar(
                 places + shift,
                 sizes,
@@ -49,10 +49,10 @@ def draw_shares(
                 edgecolor="white",
             )
             bottom += sizes
-        for at, one in enumerate(PROGRAMS):
-            tops = counted["tops"][one] if label == "chip" else ours[one].tops
+        for at, program in enumerate(PROGRAMS):
+            tops = counted["tops"][program] if label == "chip" else ours[program].tops
             axes.text(at + shift, 101, f"{tops:.1f}", ha="center", fontsize=8)
-    names = [f"{one.upper()}\nchip | simaccel" for one in PROGRAMS]
+    names = [f"{program.upper()}\nchip | simaccel" for program in PROGRAMS]
     axes.set(xticks=places, xticklabels=names, ylabel="% of cycles", ylim=(0, 108))
     axes.set_title("Where the cycles of TPU v1's array go; TOPS above", fontsize=10)
     figure.legend(loc="outside lower center", ncols=len(_PARTS), frameon=False)
@@ -66,8 +66,10 @@ def draw_sensitivity(rows: Sequence[Mapping[str, object]], path: Path) -> None:
     scales = [float(scale) for scale in SCALES]
     for program, axes in zip(PROGRAMS, panels.flat, strict=True):
         for resource, colour in zip(RESOURCES, _COLOURS, strict=True):
-            mine = [r for r in rows if (r["program"], r["resource"]) == (program, resource)]
-            speeds = [float(str(row["speed"])) for row in mine]
+            resource_rows = [
+                r for r in rows if (r["program"], r["resource"]) == (program, resource)
+            ]
+            speeds = [float(str(row["speed"])) for row in resource_rows]
             dashed = "--" if "accumulators" in resource else "-"
             axes.plot(scales, speeds, dashed, marker="o", ms=3, color=colour, label=resource)
         axes.set_xscale("log", base=2)

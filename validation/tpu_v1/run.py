@@ -40,23 +40,23 @@ def write(name: str, rows: Sequence[Mapping[str, object]]) -> None:
         writer.writerows(rows)
 
 
-def program_rows(found: All) -> list[Row]:
+def program_rows(runs: All) -> list[Row]:
     """Return the shares of all programs and shapes, in percent, beside the chip's."""
     chip = counters()
     rows: list[Row] = []
-    for program, by_shape in found.items():
+    for program, by_shape in runs.items():
         published = {what: by_program[program] for what, by_program in chip.items()}
         chips: Row = {"program": program, "shapes": "chip", "cycles": ""}
         chips |= {part: published[part] for part in _PARTS}
         rows.append(chips | {"tops": published["tops"], "off": ""})
-        for which, one in by_shape.items():
-            figures = asdict(one)
+        for which, shape_run in by_shape.items():
+            figures = asdict(shape_run)
             rows.append(
-                {"program": program, "shapes": which, "cycles": one.cycles}
+                {"program": program, "shapes": which, "cycles": shape_run.cycles}
                 | {part: round(100 * figures[part], 1) for part in _PARTS}
                 | {
-                    "tops": round(one.tops, 2),
-                    "off": f"{one.tops / published['tops'] - 1:+.1%}",
+                    "tops": round(shape_run.tops, 2),
+                    "off": f"{shape_run.tops / published['tops'] - 1:+.1%}",
                 }
             )
     return rows
@@ -85,7 +85,7 @@ def without_rest_table(rows: Sequence[Row]) -> str:
         for part in parts:
             for row in (row for row in rows if row["program"] == program):
                 if row["shapes"] in ("chip", INFERRED):
-                    whole = sum(float(str(row[one])) for one in parts)
+                    whole = sum(float(str(row[part])) for part in parts)
                     cells.append(f"{100 * float(str(row[part])) / whole:.1f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -94,27 +94,27 @@ def without_rest_table(rows: Sequence[Row]) -> str:
 def sensitivity_table(by_setting: Sequence[Row], freed: Sequence[Row]) -> str:
     """Tabulate the speed with four times of each resource, and with an infinite amount."""
     cases = list(dict.fromkeys(str(row["freed"]) for row in freed))
-    head = ["", *(f"4 x {one}" for one in RESOURCES), *(f"{one} free" for one in cases)]
+    head = ["", *(f"4 x {resource}" for resource in RESOURCES), *(f"{case} free" for case in cases)]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     for program in PROGRAMS:
-        found = [
+        speeds = [
             row["speed"]
-            for one in RESOURCES
+            for resource in RESOURCES
             for row in by_setting
-            if (row["program"], row["resource"], row["scale"]) == (program, one, 4.0)
+            if (row["program"], row["resource"], row["scale"]) == (program, resource, 4.0)
         ]
-        found += [row["speed"] for row in freed if row["program"] == program]
-        lines.append("| " + " | ".join([program.upper(), *(f"{n:.2f}" for n in found)]) + " |")
+        speeds += [row["speed"] for row in freed if row["program"] == program]
+        lines.append("| " + " | ".join([program.upper(), *(f"{n:.2f}" for n in speeds)]) + " |")
     return "\n".join(lines)
 
 
 def main() -> int:
     """Run all."""
-    found = {
+    runs = {
         program: {which: shares(run(program, which)) for which in shapes(program)}
         for program in PROGRAMS
     }
-    rows, by_setting, freed = program_rows(found), list(by_set()), list(by_what_if())
+    rows, by_setting, freed = program_rows(runs), list(by_set()), list(by_what_if())
     write("programs.csv", rows)
     write("sensitivity.csv", by_setting)
     write("what_if.csv", freed)
@@ -122,7 +122,7 @@ def main() -> int:
     write_figures("programs", program_table(rows), readme)
     write_figures("without rest", without_rest_table(rows), readme)
     write_figures("sensitivity", sensitivity_table(by_setting, freed), readme)
-    ours = {program: by_shape[INFERRED] for program, by_shape in found.items()}
+    ours = {program: by_shape[INFERRED] for program, by_shape in runs.items()}
     draw_shares(counters(), ours, HERE / "programs.png")
     draw_sensitivity(by_setting, HERE / "sensitivity.png")
     return 0

@@ -58,6 +58,7 @@ def _bytes(workload: Workload, tensor: Tensor, read: list[Use], written: list[Us
     if tensor.kind in ("output", "cache") and written:
         times = max(workload.times(op.name) for op, _ in written)
         count = sum(math.prod(operand.shape(op.ranks)) for op, operand in written)
+        count = count if tensor.distinct is None else min(count, tensor.distinct)
         total += times * in_bytes(count, tensor.bits)
     return total
 

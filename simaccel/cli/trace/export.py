@@ -30,9 +30,7 @@ _LANES, _BINS, _AT_MOST = "engine,tile", "1000", "500000"
 @click.option(
     "--format", "name", required=True, metavar="NAME", help="Format: perfetto, csv or vcd."
 )
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", help="File to write; - is the output."
-)
+@click.option("-o", "--output", required=True, metavar="FILE", help="File to write; - prints it.")
 @click.option("--from", "start", metavar="CYCLE", help="First cycle (default 0).")
 @click.option(
     "--to",

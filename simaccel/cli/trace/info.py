@@ -79,7 +79,7 @@ def _rows(trace: TraceReader, figures: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("reproduced by", f"header/{', header/'.join(recipe)}"))
     if missing := trace.unreadable():
         rows.append(("can't be shown", missing))
-    tiled = "rows of every engine tile the cycles without gap or overlap"
+    tiled = "rows of every engine cover the cycles without gap or overlap"
     sums = tiled if trace.partial else "busy + stalls + idle = total for every engine"
     return [row for row in [*rows, ("checked", sums)] if row[1]]
 

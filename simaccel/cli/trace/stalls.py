@@ -56,8 +56,8 @@ def stalls(
     """Show the cycles of each engine by cause, its waits, and the gain without each cause.
 
     The operator that costs most comes first. If it waits for DRAM, a search looks for a dataflow
-    that moves fewer bytes. A window (--from, --to) has accounts of its own; gains are always
-    those of the whole run.
+    that moves fewer bytes. With --from or --to the tables are of that window; the gains are
+    always those of the whole run.
     """
     window(start, end)  # what the run needs not say
     with sound(file) as opened:
@@ -190,15 +190,15 @@ def _show_what_if(
     whole = analysis.diagnosis.total.cycles == trace.cycles
     where = operator or "the whole run"
     also = "" if whole else ", not only of this window"
-    show("", f"what if, for {where}{also}: the same program again with something infinitely fast")
+    show("", f"what if, for {where}{also}: the same program with a resource infinitely fast")
     part = analysis.diagnosis.part(operator)
     show(what_if_table(analysis.what_if, part.name))
     if not any("array" in freed.resources for freed in analysis.what_if.freed):
-        show("array and SFU are not freed: where memory takes no time, nothing else would either")
+        show("array and SFU are left out: as the memory takes no time, the run would take none")
     if any(freed.cycles > analysis.what_if.base.cycles for freed in analysis.what_if.freed):
         show(
-            "a negative saving is real: what comes sooner shares buffer ports and DRAM with what "
-            "is more urgent"
+            "a negative saving is real: a transfer that comes earlier shares buffer ports and DRAM "
+            "with more urgent ones"
         )
     again = analysis.what_if.base.cycles
     if again != trace.cycles:

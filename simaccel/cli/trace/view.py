@@ -16,7 +16,11 @@ from simaccel.report.units import bytes_text
 @click.command(cls=Command)
 @click.argument("file")
 @click.option(
-    "-o", "--output", metavar="PAGE", required=True, help="HTML file to write; - is the output."
+    "-o",
+    "--output",
+    metavar="PAGE",
+    required=True,
+    help="HTML file to write; - prints it.",
 )
 @click.option(
     "--what-if/--no-what-if",
@@ -28,7 +32,7 @@ from simaccel.report.units import bytes_text
 def view(file: str, output: str, *, what_if: bool, force: bool) -> None:
     """Write a page with the whole run: zoom, hover and click in a browser, without a network.
 
-    It begins with the answer of `simaccel trace stalls`.
+    The page begins with the summary that `simaccel trace stalls` prints.
     """
     require_target(output, force=force, inputs=(file,), text=True)
     with sound(file) as opened:

@@ -80,7 +80,7 @@ def read_limit(text: str) -> FigureLimit:
     number = _number(value, name)
     if number is None:
         unit = ", perhaps with a unit (64 KiB)" if name.endswith("_bytes") else ""
-        allowed = f"a number{unit} behind {name}{sign}"
+        allowed = f"a number{unit} after {name}{sign}"
         raise InputError([Fault("command line", "--where", value, allowed)])
     return FigureLimit(name, sign, number)
 

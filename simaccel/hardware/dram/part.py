@@ -138,16 +138,11 @@ class DramPart(Spec):
         return self.rows_of_all_banks * self.rows
 
     @property
-    def read_to_write(self) -> int:
-        """Clocks from a read command to a write command of the same data bus."""
-        return self.read_latency + self.burst + self.rtrs - self.write_latency
-
-    @property
     def turnaround(self) -> int:
         """Clocks that the data bus is idle for two changes: to writing, and back to reading.
 
-        A read and a write burst less, the commands are ``read_to_write`` and ``write_latency +
-        burst + wtr_s`` apart.
+        Less a read and a write burst, the commands are ``read_latency + burst + rtrs -
+        write_latency`` and ``write_latency + burst + wtr_s`` apart.
 
         >>> from simaccel.hardware.dram.parts import PARTS
         >>> [PARTS[p].turnaround for p in ("LPDDR4-3200x16", "DDR4-3200x64", "HBM2")]

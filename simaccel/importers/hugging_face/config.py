@@ -70,7 +70,7 @@ def load_config(path: str | Path) -> tuple[Transformer, FileAccount]:
     named = str(config.given.get("_name_or_path") or "").rstrip("/").rpartition("/")[2]
     parts = read(config, family)
     if config.given.get("add_cross_attention"):
-        config.leave("add_cross_attention", "an attention to what an encoder made", PART)
+        config.leave("add_cross_attention", "cross-attention to the output of an encoder", PART)
     if config.faults:
         raise InputError(config.faults)
     name = clean_name(named) or clean_name(Path(file).resolve().parent.name) or family

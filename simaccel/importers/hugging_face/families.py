@@ -165,15 +165,17 @@ def _bert(config: Configuration, family: str) -> dict[str, Any]:
     if kind != "absolute":
         config.leave("position_embedding_type", f"{kind}: positions are a table here", PART)
     if not distilled:
-        config.leave("type_vocab_size", "a sum more in the embedding")
+        config.leave("type_vocab_size", "another sum in the embedding")
     if "ForMaskedLM" in str(config.given.get("architectures")):
         why = "a product of each token before the logits"
         config.left.append(AccountEntry("head", "not taken", why, PART, hidden * hidden))
     elif not distilled:
-        why = "a product of the first token behind the last layer"
+        why = "a product of the first token after the last layer"
         config.left.append(AccountEntry("pooler", "not taken", why, PART, hidden * hidden))
     config.left.append(
-        AccountEntry("norms", "harmless", "before a sub-layer, not behind: as much work")
+        AccountEntry(
+            "norms", "harmless", "norms before each sub-layer, not after it: the same work"
+        )
     )
     return {
         "hidden": hidden,

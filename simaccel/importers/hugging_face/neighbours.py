@@ -129,9 +129,11 @@ def read_opt(config: Configuration, _family: str) -> dict[str, Any]:
     sizes["activation"] = config.activation("activation_function", default="relu")
     sizes["tied"] = config.flag("tie_word_embeddings", default=True)
     if config.get("word_embed_proj_dim", default=sizes["hidden"]) != sizes["hidden"]:
-        config.leave("word_embed_proj_dim", "a product behind the embedding, another after", PART)
+        config.leave(
+            "word_embed_proj_dim", "a product after the embedding, and one before the logits", PART
+        )
     if not config.flag("do_layer_norm_before", default=True):
-        why = "false: norms behind the sub-layers, as much work; no last one"
+        why = "false: norms after the sub-layers, the same work without the last norm"
         config.left.append(AccountEntry("do_layer_norm_before", "harmless", why))
     if not config.flag("enable_bias", default=True):
         sizes["biased"] = ()
@@ -163,7 +165,7 @@ def read_bloom(config: Configuration, _family: str) -> dict[str, Any]:
     sizes["activation"] = "gelu"
     sizes["tied"] = config.flag("tie_word_embeddings", default=True)
     sizes["rotary"] = False
-    _leave(config, "word_embeddings_layernorm", "a norm behind the embedding")
+    _leave(config, "word_embeddings_layernorm", "a norm after the embedding")
     _leave(config, "alibi", "a sum to the scores")
     config.taken |= {"apply_residual_connection_post_layernorm", "slow_but_exact", "seq_length"}
     config.taken |= {

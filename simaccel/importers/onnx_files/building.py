@@ -8,11 +8,13 @@ around it and which are stored and moved like any other element (as in `whole`).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from simaccel.files.accounting import AccountEntry
+from simaccel.importers.onnx_files.pending_operator import PendingOperator, note_distinct
 from simaccel.importers.onnx_files.views import (
     REPEATED,
     Shape,
@@ -26,48 +28,12 @@ from simaccel.importers.onnx_files.views import (
     sizes_of,
 )
 from simaccel.numbers import BYTE, PACKED_BITS
-from simaccel.workload.einsum import Einsum, Kind, Operator, Tensor, Vector
+from simaccel.workload.einsum import Kind, Operator, Tensor
 
 Source = str | SlotView | None
 """A tensor of the graph, a view, or (None) a tensor of the reader's own."""
 Given = tuple[Source, Shape]
 """What is read, and its shape."""
-
-
-@dataclass(frozen=True)
-class FilterWindow:
-    """A filter or window over one dimension: ``made`` positions, zeros ``before`` the first."""
-
-    made: int
-    reach: int
-    stride: int = 1
-    dilation: int = 1
-    before: int = 0
-
-    @property
-    def length(self) -> int:
-        """Positions of the input that all windows together reach."""
-        return (self.made - 1) * self.stride + (self.reach - 1) * self.dilation + 1
-
-
-@dataclass
-class PendingOperator:
-    """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
-
-    name: str
-    ranks: Mapping[str, int]
-    inputs: tuple[SlotUse, ...]
-    output: SlotUse
-    kind: str | None = None
-    axis: str | None = None
-
-    def operator(self) -> Operator:
-        """Return the operator, once all uses are settled."""
-        inputs = tuple(one.operand(self.ranks) for one in self.inputs)
-        output = self.output.operand(self.ranks)
-        if self.kind is None:
-            return Einsum(self.name, self.ranks, inputs, output)
-        return Vector(self.name, self.kind, self.ranks, inputs, output, self.axis)
 
 
 @dataclass
@@ -102,6 +68,8 @@ class WorkloadBuilder:
     forms: dict[str, StoredTensor] = field(default_factory=dict)
     """Tensors of the graph that are read in a form of their own, by what others may yet read."""
     roots: dict[str, StoredTensor] = field(default_factory=dict)
+    outside: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of tensors that nodes only move: how many elements of which inputs and weights they have."""
     pending: list[PendingOperator] = field(default_factory=list)
 
     # -- tensors
@@ -137,8 +105,38 @@ class WorkloadBuilder:
             root = self._share_constant(
                 name, self.root(label, self.kind_of(name), bits=self.bits_of(name))
             )
+            self._note_outside(root, name)
             self.views[name] = fresh(root, self.shapes[name], (), self.splits)
         return self.views.get(name)
+
+    def outside_elements(self, source: Source) -> Mapping[str, int]:
+        """Return how many elements a source has of which inputs and weights of the graph."""
+        view = self.view(source)
+        if view is not None and view.root.made:
+            return {}
+        if isinstance(source, str):
+            whole = {source: math.prod(self.shapes.get(source, ()))}
+            return self.outside.get(source, whole)
+        return {} if view is None else view.root.outside
+
+    def _note_outside(self, root: StoredTensor, source: Source) -> None:
+        """Note what a new tensor has of which inputs and weights; none of what was made."""
+        root.outside = self.outside_elements(source)
+        if not root.outside:
+            root.distinct = 0
+
+    def note_moved(self, names: Sequence[str], moved: Sequence[str]) -> None:
+        """Note that tensors of the graph have elements of others, in another place."""
+        found: Counter[str] = Counter()
+        for name in moved:
+            found.update(self.outside_elements(name))
+        for name in names:
+            most = math.prod(self.shapes.get(name, ()))
+            self.outside[name] = {
+                source: min(count, most, math.prod(self.shapes[source]))
+                for source, count in found.items()
+                if source in self.shapes
+            }
 
     def bits_of(self, source: Source) -> int:
         """Return the bits of an element of a source."""
@@ -177,6 +175,8 @@ class WorkloadBuilder:
         view = self.view(source)
         if view is not None and view.repeats:
             root.distinct = view.elements
+        if source is not None and root.kind != "cache":
+            self._note_outside(root, source)
         return self._share_constant(source, root)
 
     def _share_constant(self, source: Source, root: StoredTensor) -> StoredTensor:
@@ -252,6 +252,7 @@ class WorkloadBuilder:
                     sizes = [after - before for before, after in use.box(pending.ranks)]
                     name = f"{pending.name}.{'ABCD'[at]}"
                     root = self.root(name, "input", sizes, bits=use.root.bits)
+                    root.outside, root.distinct = use.root.outside, 0 if use.root.made else None
                     terms = {slot: (which, 0) for slot, (which, _) in use.slots.items()}
                     inputs[at] = SlotUse(root, terms)
         self.pending.append(replace(pending, inputs=tuple(inputs)))
@@ -271,12 +272,13 @@ class WorkloadBuilder:
         """Return the operators and tensors; ``outputs`` of the graph go to DRAM."""
         for name in outputs:
             if name in self.views:
-                self.views[name].root.keep()
+                self.views[name].root.keep(leaves=True)
         self.parted |= {name for name, root in self.forms.items() if root.read}
         for pending in self.pending:
             for use in (*pending.inputs, pending.output):
                 use.settle(pending.ranks)
         operators = [pending.operator() for pending in self.pending]
+        note_distinct(self.roots.values(), self.pending, self.shapes)
         stored = {
             operand.tensor
             for operator in operators

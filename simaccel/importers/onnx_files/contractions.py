@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simaccel.importers.onnx_files.building import Given, PendingOperator, WorkloadBuilder
+from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
+from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.views import SlotView, sizes_of
 
 _ONE = "_"

@@ -149,7 +149,19 @@ class _Importer:
                 self.building.notes += unread_attributes(place)
             for name in {*node.input} - self.building.touched - self.network.weights:
                 self.building.part(name)
+            self._note_sources(place, entries[at].how)
         return [entries[at] for at in sorted(entries)]
+
+    def _note_sources(self, place: NodePlace, how: str) -> None:
+        """Note where the elements come from that a node only moves, and go that it isn't taken."""
+        building, node = self.building, place.node
+        if how == "not taken":
+            for name in node.input:
+                if name in building.views:
+                    building.views[name].root.keep(leaves=True)
+        elif how == "harmless":
+            moved = [name for name in node.input if name not in self.network.values]
+            building.note_moved(node.output, moved if node.op_type == "Concat" else moved[:1])
 
     def _place(self, at: int) -> NodePlace:
         return NodePlace(self.network.nodes[at], self.names[at], self.network, self.building)
@@ -264,7 +276,7 @@ def _omission(place: NodePlace) -> tuple[str, int | None]:
     files = ", ".join(dict.fromkeys(place.network.missing))
     known = f"without {files}, which can't be read" if files else "that is known"
     why = f"{unknown[0]} has no shape {known}" if unknown else ""
-    why = "channels stand last" if attribute_of(place.node, "channels_last", 0) else why
+    why = "channels are the last dimension" if attribute_of(place.node, "channels_last", 0) else why
     return why, None if kind in MULTIPLY else 0
 
 

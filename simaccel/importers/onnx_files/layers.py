@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from simaccel.importers.onnx_files.building import (
-    FilterWindow,
-    Given,
-    PendingOperator,
-    Source,
-    WorkloadBuilder,
-)
+from simaccel.importers.onnx_files.building import Given, Source, WorkloadBuilder
 from simaccel.importers.onnx_files.contractions import contraction
+from simaccel.importers.onnx_files.filter_window import FilterWindow
+from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.views import (
     REPEATED,
     Shape,

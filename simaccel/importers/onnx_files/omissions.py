@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from simaccel.importers.onnx_files.constants import Proto
     from simaccel.importers.onnx_files.places import NodePlace
 
-_VALUES: Final = "changes values, not how many there are"
-_SHAPES: Final = "the shapes that it makes say it"
-_TYPES: Final = "the types of what it makes say it"
+_VALUES: Final = "changes values, not their number"
+_SHAPES: Final = "the shapes of its results contain it"
+_TYPES: Final = "the types of its results contain it"
 HARMLESS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -47,7 +47,7 @@ HARMLESS: Final[Mapping[str, str]] = {
         _TYPES,
     ),
     "is_test": "all models are run, not trained",
-    "qk_matmul_output_mode": "says which of its products is an output",
+    "qk_matmul_output_mode": "selects which of its results is an output",
 }
 """Attributes of ONNX's own nodes that change no figure where no handler reads them."""
 _FACTORS: Final = frozenset(("alpha", "beta", "epsilon"))

@@ -39,7 +39,7 @@ def conv(place: NodePlace) -> AccountEntry:
     of = Filters(groups, filters // groups, inner)
     weights = place.node.input[second]
     if place.node.op_type == "FusedConv":
-        place.leaves(3, "a sum behind the convolution: not read")
+        place.leaves(3, "a sum after the convolution: not read")
     place.makes(
         layers.conv(place.building, place.name, place.shaped_input(0), of, windows, weights)
     )

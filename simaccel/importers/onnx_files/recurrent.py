@@ -27,7 +27,7 @@ def recurrent(place: NodePlace) -> AccountEntry:
     hidden = place.shape(2)[-1]
     macs = turns * steps * batch * (inner + hidden) * gates
     if steps > _MOST_STEPS:
-        why = f"{steps} steps; at most {_MOST_STEPS} are spelled out"
+        why = f"{steps} steps; at most {_MOST_STEPS} are unrolled"
         return place.pass_node("not taken", why, macs)
     for number in range(_LENGTHS, len(place.node.input)):
         if place.node.input[number] not in place.network.weights:

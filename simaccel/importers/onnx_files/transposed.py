@@ -15,13 +15,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from simaccel.importers.onnx_files.building import (
-    FilterWindow,
-    Given,
-    PendingOperator,
-    WorkloadBuilder,
-)
+from simaccel.importers.onnx_files.building import Given, WorkloadBuilder
+from simaccel.importers.onnx_files.filter_window import FilterWindow
 from simaccel.importers.onnx_files.layers import ROWS, Filters, fixed_ranks, image, reading
+from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.views import (
     SlotSpan,
     SlotUse,

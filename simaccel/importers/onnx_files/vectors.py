@@ -8,7 +8,9 @@ from typing import Final
 
 from simaccel.files.accounting import AccountEntry
 from simaccel.importers.onnx_files import layers
-from simaccel.importers.onnx_files.building import FilterWindow, Given, PendingOperator
+from simaccel.importers.onnx_files.building import Given
+from simaccel.importers.onnx_files.filter_window import FilterWindow
+from simaccel.importers.onnx_files.pending_operator import PendingOperator
 from simaccel.importers.onnx_files.places import NodePlace, windows_of
 from simaccel.importers.onnx_files.reading import Shape
 from simaccel.importers.onnx_files.views import SlotView, fresh

@@ -11,9 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from simaccel.workload.einsum import AffineDimension, Kind, Operand
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Shape = tuple[int, ...]
 REPEATED = -1
@@ -27,9 +32,11 @@ class StoredTensor:
     """A stored tensor; ``sizes`` of its slots as made, zeros ``before`` them, and what is reached.
 
     What nobody made is as large as what is reached of it. ``bits`` of an element.
-    ``kept``: something reads it from DRAM in a form that is no view. ``into``: the tensor that it
-    is a part of, with the slot and the place there. ``distinct``: how many of its elements differ,
-    where it repeats what is stored elsewhere.
+    ``kept``: it goes to DRAM; ``leaves``: as an output of the graph, not for a reader in a form
+    that is no view. ``into``: the tensor that it is a part of, with the slot and the place there.
+    ``distinct``: how many of its elements differ, where it repeats what is stored elsewhere.
+    ``outside``: how many elements it has of which inputs and weights of the graph, if nobody made
+    it.
     """
 
     name: str
@@ -38,11 +45,13 @@ class StoredTensor:
     made: bool = False
     bits: int = 16
     kept: bool = False
+    leaves: bool = False
     read: bool = False
     before: dict[int, int] = field(default_factory=dict)
     reached: dict[int, int] = field(default_factory=dict)
     into: tuple[StoredTensor, int, int] | None = None
     distinct: int | None = None
+    outside: Mapping[str, int] = field(default_factory=dict)
 
     def slot_size(self, slot: int) -> int:
         """Return the size of a slot with its border of zeros."""
@@ -59,11 +68,11 @@ class StoredTensor:
         whole = tuple((0, self.slot_size(at)) for at in range(len(self.sizes)))
         return () if found == whole else found
 
-    def keep(self) -> None:
+    def keep(self, *, leaves: bool = False) -> None:
         """Note that it goes to DRAM, whatever views read it."""
-        self.kept = True
+        self.kept, self.leaves = True, self.leaves or leaves
         if self.into is not None:
-            self.into[0].keep()
+            self.into[0].keep(leaves=leaves)
 
     def final_kind(self) -> Kind:
         """Return the tensor's kind: an intermediate if views are all that reads it."""
@@ -201,6 +210,17 @@ class SlotUse:
         """Return the first position and that behind the last one of each slot."""
         slots = (self.slots[at] for at in range(len(self.slots)))
         return [(start, start + AffineDimension(terms).size(ranks)) for terms, start in slots]
+
+    def mark(self, ranks: Mapping[str, int], marks: npt.NDArray[np.bool_]) -> None:
+        """Mark the elements of its tensor that it uses."""
+        places = []
+        for slot, size in enumerate(marks.shape):
+            terms, start = self.slots[slot]
+            reached = np.array([start])
+            for rank, factor in terms:
+                reached = np.unique(reached[:, None] + factor * np.arange(ranks[rank]))
+            places.append(reached[(reached >= 0) & (reached < size)])
+        marks[np.ix_(*places)] = True
 
     def settle(self, ranks: Mapping[str, int]) -> None:
         """Make room for what is read beside what is made."""

@@ -29,8 +29,8 @@ _CLOCK_HZ: Final = 10**9
 _MODES: Final = ("CALC", "USER")
 _KNOWN: Final = ("general", _PRESETS, "run_presets")
 _INTERFACES: Final = 3
-_ADDRESS: Final = "an address, on which nothing depends"
-_UNREAD: Final = "SCALE-Sim reads it nowhere"
+_ADDRESS: Final = "an address: no figure depends on it"
+_UNREAD: Final = "SCALE-Sim does not use it"
 _QUEUES: Final = "only traces for Ramulator depend on it"
 _HARMLESS: Final[Mapping[str, Mapping[str, str]]] = {
     "general": {"run_name": "a name"},
@@ -39,14 +39,14 @@ _HARMLESS: Final[Mapping[str, Mapping[str, str]]] = {
         "MemoryBanks": _UNREAD,
         **dict.fromkeys(("ReadRequestBuffer", "WriteRequestBuffer"), _QUEUES),
     },
-    "network_presets": {"TopologyCsvLoc": "the topology is what --workload says"},
+    "network_presets": {"TopologyCsvLoc": "--workload names the topology"},
 }
 _OFF: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "layout": (
         ("IfmapCustomLayout", "FilterCustomLayout"),
         "conflicts of memory banks are not modelled",
     ),
-    "sparsity": (("SparsitySupport",), "all is dense here"),
+    "sparsity": (("SparsitySupport",), "sparsity is not modelled"),
 }
 """Sections that do nothing while their switches are off, and what is missing where one is on."""
 _OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -101,7 +101,7 @@ class _Reading:
             known: set[str] = set()
             for key in values:
                 if key.lower() in known:
-                    allowed = "each name once, in whatever case"
+                    allowed = "each name once (upper and lower case are the same)"
                     self.faults.append(Fault(self.file, f"{section}.{key}", "again", allowed))
                 known.add(key.lower())
 
@@ -252,6 +252,6 @@ class _Reading:
             elif is_on or (on and key.lower() not in map(str.lower, switches)):
                 yield AccountEntry(name, "not taken", missing, macs=work)
             elif kind == "layout" and self.limits and key.lower().endswith("bandwidth"):
-                yield AccountEntry(name, "not taken", "Bandwidth says it here, of each interface")
+                yield AccountEntry(name, "not taken", "Bandwidth gives that of each interface here")
             else:
                 yield AccountEntry(name, "harmless", "off")

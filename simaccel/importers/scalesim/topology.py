@@ -241,7 +241,7 @@ def _sheet(file: str, header: _Row, rows: list[_Row]) -> _Sheet:
         raise InputError([Fault(file, where, f"{len(header.cells)} columns", allowed)])
     text = ", ".join(header.cells)
     if _LAYOUT.search(text):
-        allowed = "a topology; this is a SCALE-Sim layout of memory banks, which simaccel has not"
+        allowed = "a topology; this is a SCALE-Sim layout of memory banks, which are not modelled"
         raise InputError([Fault(file, where, text, allowed)])
     if len(header.cells) == 1 and (signs := {"\t", ";"} & {*text}):
         name = "tabs" if "\t" in signs else "semicolons"
@@ -396,5 +396,5 @@ def _account_sparsity(sheet: _Sheet, row: _Row) -> None:
     text = sheet.cell(row, "sparsity")
     if not _DENSE.fullmatch(text):
         name = f"line {row.line}, column {sheet.columns['sparsity'] + 1} (Sparsity)"
-        why = f"{text}: all is dense here, also where SCALE-Sim leaves out zeros"
+        why = f"{text}: sparsity is not modelled, also where SCALE-Sim leaves out zeros"
         sheet.entries.append(AccountEntry(name, "not taken", why, "sparsity", None))

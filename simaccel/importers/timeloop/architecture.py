@@ -335,7 +335,7 @@ class _Accelerator:
             elif name in ("problem", "version"):
                 yield AccountEntry(name, "harmless", "no part of the architecture")
             elif name == "sparse_optimizations":
-                yield AccountEntry(name, "not taken", "all is dense here", macs=None)
+                yield AccountEntry(name, "not taken", "sparsity is not modelled", macs=None)
             elif name == "variables" and self.reading.variables:
                 harmless = {**_HARMLESS, "version": "of the format"}
                 used = (*SECONDS, *self.reading.used)

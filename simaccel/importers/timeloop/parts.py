@@ -296,7 +296,7 @@ class TimeloopReading:
         ]
         for key, value in node.items():
             if key == "sparse_optimizations" or (key == "enabled" and value is False):
-                why = "all is dense here" if value else "a part that is switched off"
+                why = "sparsity is not modelled" if value else "a part that is switched off"
                 entries.append(AccountEntry(f"{name}.{key}", "not taken", why, macs=None))
             elif key not in _NODE_KEYS:
                 entries.append(AccountEntry(f"{name}.{key}", "not taken", "not read"))

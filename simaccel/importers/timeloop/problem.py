@@ -209,7 +209,7 @@ def _entries(
 def _density(path: str, density: Any) -> AccountEntry:  # noqa: ANN401 - a number, or a mapping
     if _is_dense(density):
         return AccountEntry(path, "harmless", "1.0: dense")
-    return AccountEntry(path, "not taken", "all is dense here", macs=None)
+    return AccountEntry(path, "not taken", "sparsity is not modelled", macs=None)
 
 
 def _is_dense(density: Any) -> bool:  # noqa: ANN401 - a number, or a mapping of them

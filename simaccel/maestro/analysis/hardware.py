@@ -116,7 +116,7 @@ def hardware_of(accelerator: Accelerator, operands: Sequence[Element] = PLAIN) -
 
     """
     array = accelerator.spatial
-    allowed = "nothing beside the DRAM: the analysis of directives has one way off the chip"
+    allowed = "nothing besides the DRAM: the analysis of directives has one way off the chip"
     beside = (name for name in accelerator.every_backing if name != "dram")
     require_none(Fault(accelerator.name, "memories", name, allowed) for name in beside)
     bits = max(width for width, _ in operands)

@@ -168,7 +168,7 @@ def _folds_time(
     assert isinstance(array, ArraySpec)  # noqa: S101 - narrows the type
     alone = [rank for rank in seen.ranks if _size(space, rank) > 1 and _part(seen, rank) is None]
     if alone or len(seen.inputs) != _FACTORS:
-        text = "no product of two factors, which the array would fold"
+        text = "no product of two factors that the array could fold"
         return OperatorTime(operator=seen.name, silent=text)
     blocks: Counter[tuple[Block, Stationarity]] = Counter()
     for way, leaf in leaves:

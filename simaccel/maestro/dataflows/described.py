@@ -273,7 +273,7 @@ def _layer(name: str, node: Layer, evaluator: Evaluator) -> DescribedLayer | Non
         return None
     stride_node = _single_member(node, StrideNode, evaluator)
     if stride_node is not None and node.members.index(stride_node) > node.members.index(dimensions):
-        evaluator.fault(stride_node, "Stride behind Dimensions", "Stride before Dimensions")
+        evaluator.fault(stride_node, "Stride after Dimensions", "Stride before Dimensions")
     sizes = _sizes(kind, dimensions, evaluator)
     stride = _stride(kind, stride_node, evaluator)
     if sizes is None:

@@ -246,7 +246,7 @@ class _Reader:
         if depth == MAX_LEVELS:
             self._fault(where, f"Cluster {depth}", f"at most {MAX_LEVELS - 1} clusters")
         if depth and not maps:
-            self._fault(where, "a Cluster with nothing inside", "maps behind each Cluster")
+            self._fault(where, "a Cluster with nothing inside", "maps after each Cluster")
             return
         named = [node for node in nodes if isinstance(node, MapDirective)]
         self._refuse_repeats(maps, named)

@@ -35,7 +35,7 @@ def shared_groups(explained: Sequence[GroupExplanation]) -> list[Row]:
         (one.run.name, each)
         for one in explained
         for each in one.disagreements
-        if each.voice == "directives" and each.unit == "cycles" and each.shares and each.machine
+        if each.analysis == "directives" and each.unit == "cycles" and each.shares and each.machine
     ]
 
 

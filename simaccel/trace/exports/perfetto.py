@@ -60,7 +60,7 @@ def _run_facts(part: Excerpt) -> Json:
     return {
         "time": "1 us stands for 1 cycle of the accelerator clock",
         **{name: value for name, value in known.items() if value is not None},
-        **({"partial": "the run was killed; this is what it kept"} if trace.partial else {}),
+        **({"partial": "the run was killed; these are its stored events"} if trace.partial else {}),
         "simaccel": trace.header.version,
         "cycles": trace.cycles,
         "from": part.start,

@@ -75,13 +75,3 @@ class RowBlock:
     def pairs(self) -> int:
         """Pairs of a row and a key that are computed."""
         return self.rows * self.keys
-
-    @property
-    def visible_pairs(self) -> int:
-        """Pairs of a row and a key that the row sees."""
-        if self.visible is None:
-            return self.pairs
-        window, before = self.visible.window, self.visible.before
-        if window is None:
-            return self.rows * (before + 1) + self.rows * (self.rows - 1) // 2
-        return sum(min(row + before + 1, window, self.keys) for row in range(self.rows))

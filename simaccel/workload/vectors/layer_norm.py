@@ -44,6 +44,8 @@ def _normalise(inputs: Sequence[Array], _: float, known: Statistics) -> tuple[Ar
 
 _ROW = ("reduce", "reduce", "rsqrt")
 """Of a row: mean, variance, the root of it."""
+_EACH = ("deviation", "affine")
+"""Of an element: its squared deviation from the mean; its product with the root, gain and bias."""
 
 LAYER_NORM = VectorKind(
     name="layer_norm",
@@ -54,15 +56,26 @@ LAYER_NORM = VectorKind(
             passes=3,
             reads=(3, 1, 1),
             writes=1,
+            functions=_EACH,
             row_functions=_ROW,
-            merged=Passes(passes=2, reads=(2, 1, 1), writes=1, row_functions=_ROW),
+            merged=Passes(passes=2, reads=(2, 1, 1), writes=1, functions=_EACH, row_functions=_ROW),
             meaning=_whole,
         ),
         "statistics": VectorStep(
-            passes=1, reads=(1,), writes=0, row_functions=("reduce", "reduce"), meaning=_statistics
+            passes=1,
+            reads=(1,),
+            writes=0,
+            functions=("deviation",),
+            row_functions=("reduce", "reduce"),
+            meaning=_statistics,
         ),
         "normalise": VectorStep(
-            passes=1, reads=(1, 1, 1), writes=1, row_functions=("rsqrt",), meaning=_normalise
+            passes=1,
+            reads=(1, 1, 1),
+            writes=1,
+            functions=("affine",),
+            row_functions=("rsqrt",),
+            meaning=_normalise,
         ),
     },
 )

@@ -40,13 +40,23 @@ RMS_NORM = VectorKind(
     needs_axis=True,
     steps={
         "whole": VectorStep(
-            passes=2, reads=(2, 1), writes=1, row_functions=("reduce", "rsqrt"), meaning=_whole
+            passes=2,
+            reads=(2, 1),
+            writes=1,
+            functions=("affine",),
+            row_functions=("reduce", "rsqrt"),
+            meaning=_whole,
         ),
         "statistics": VectorStep(
             passes=1, reads=(1,), writes=0, row_functions=("reduce",), meaning=_statistics
         ),
         "normalise": VectorStep(
-            passes=1, reads=(1, 1), writes=1, row_functions=("rsqrt",), meaning=_normalise
+            passes=1,
+            reads=(1, 1),
+            writes=1,
+            functions=("affine",),
+            row_functions=("rsqrt",),
+            meaning=_normalise,
         ),
     },
 )

@@ -387,3 +387,20 @@ def test_an_input_without_a_shape_gets_its_dimensions(tmp_path: Path) -> None:
     assert load_onnx(path, {"x.0": 4, "x.1": 8}).workload.macs == 4 * 48
     with pytest.raises(InputError, match=r"--dim x\.0: got nothing; allowed: x\.0=SIZE and so on"):
         load_onnx(path)
+
+
+def test_what_operators_give_each_other_in_another_form_need_not_move(tmp_path: Path) -> None:
+    """A U of two levels: the image, all weights and the output come and go, each once."""
+    nodes = [
+        node("Conv", ["x", "w1"], ["skip"], pads=[1] * 4),
+        node("MaxPool", ["skip"], ["small"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["small", "w2"], ["deep"], pads=[1] * 4),
+        node("ConvTranspose", ["deep", "wt"], ["up"], kernel_shape=[2, 2], strides=[2, 2]),
+        node("Concat", ["up", "skip", "x"], ["both"], axis=1),
+        node("Conv", ["both", "w3"], ["y"], pads=[1] * 4),
+    ]
+    shapes = {"w1": (4, 3, 3, 3), "w2": (4, 4, 3, 3), "wt": (4, 4, 2, 2), "w3": (2, 11, 3, 3)}
+    constants = {name: _floats(*shape) for name, shape in shapes.items()}
+    workload = _made(tmp_path / "m.onnx", nodes, {"x": [1, 3, 16, 16]}, constants)
+    weights = 4 * 3 * 9 + 4 * 4 * 9 + 4 * 4 * 4 + 2 * 11 * 9
+    assert distinct_bytes(workload) == 4 * (3 * 16 * 16 + weights + 2 * 16 * 16)

@@ -239,7 +239,7 @@ def test_element_types_are_those_of_the_file(kind: int, size: int, tmp_path: Pat
     workload = load_onnx(path).workload
     assert {one.bytes_per_element for one in workload.tensors.values()} == {size}
     tpu = load_accelerator("edge_tpu", ["precision.weights=int8", "precision.activations=int8"])
-    assert simulate(workload, tpu, "naive-m").workload == workload  # the file says it
+    assert simulate(workload, tpu, "naive-m").workload == workload  # the file sets it
     assert {one.bits for one in load_onnx(path, {}, 1).workload.tensors.values()} == {8}
 
 

@@ -117,7 +117,7 @@ def test_macs_of_each_kind(text: str, macs: int) -> None:
         ("Sz(R),Sz(R)) R", "1,1) R", "line 10, column 7: got '(1,1)'", "(3,3): a TemporalMap of"),
         ("Sz(R),Sz(R)) R", "Sz(Q),3) R", "line 10, column 22: got 'Q'", "a declared dimension"),
         ("SpatialMap(1,1) C", "TemporalMap(1,1) C", "line 14, column 7: got nothing", "a Spatial"),
-        ("SpatialMap(1,1) C;", "", "line 14, column 7: got 'a Cluster with nothing", "maps behind"),
+        ("SpatialMap(1,1) C;", "", "line 14, column 7: got 'a Cluster with nothing", "maps after"),
         ("Cluster(Tile,P)", "Cluster(0,P)", "line 14, column 15: got '0'", "a whole number from"),
         ("SpatialMap(1,1) C", "SpatialMap(1,1) X'", "line 15, column 23: got", "a map of S at the"),
         ("Type: CONV", "Type: DSCONV", "line 8, column 23: got 'K'", "no K with clusters"),

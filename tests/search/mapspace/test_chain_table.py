@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from simaccel.errors import InputError
 from simaccel.search.mapspace.chain_table import ChainTable, chain_table
-from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains, count_chains
+from simaccel.search.mapspace.chains import MAPSPACES, Mapspace, SplitLimit, chains
+from tests.search.mapspace.chain_counts import count_chains
 
 SPLITS = st.lists(
     st.builds(

@@ -14,10 +14,10 @@ from simaccel.search.mapspace.chains import (
     Mapspace,
     SplitLimit,
     chains,
-    count_chains,
     imperfect,
     perfect,
 )
+from tests.search.mapspace.chain_counts import count_chains
 
 SIZES = st.integers(1, 60)
 SPLITS = st.lists(

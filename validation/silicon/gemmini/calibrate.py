@@ -34,7 +34,10 @@ def calibration_rows() -> Iterator[tuple[int, Row]]:
     for line, row in enumerate(read("train"), 2):
         nest = parse_gemmini(row["mapping"])
         spread = {
-            one.rank: one.pieces for name in LEVELS for one in nest.levels[name] if one.spatial
+            factor.rank: factor.pieces
+            for name in LEVELS
+            for factor in nest.levels[name]
+            if factor.spatial
         }
         possible = measured(row) * _SIDE * _SIDE >= macs(row)
         square = row["P"] == row["Q"] or row["Q"] == "1"
@@ -63,7 +66,7 @@ def main() -> None:
     """Run the grid, write ``calibration.csv`` and print what is best."""
     chosen = list(calibration_rows())
     lines = ",".join(str(line) for line, _ in chosen)
-    found = []
+    results = []
     for latency in LATENCIES:
         for bandwidth in BANDWIDTHS:
             settings = (
@@ -73,13 +76,13 @@ def main() -> None:
             way = Way(settings=settings)
             errors = [abs(cycles(row, way) / measured(row) - 1) for _, row in chosen]
             error = sum(errors) / len(errors)
-            found.append((round(error, 4), latency, bandwidth))
+            results.append((round(error, 4), latency, bandwidth))
             print(f"latency {latency}, {bandwidth} B/cycle: mean error {error:.1%}", flush=True)
     with (HERE / "calibration.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["latency_cycles", "bytes_per_cycle", "mean_error", "lines_of_train"])
-        writer.writerows([latency, rate, error, lines] for error, latency, rate in found)
-    error, latency, bandwidth = min(found)
+        writer.writerows([latency, rate, error, lines] for error, latency, rate in results)
+    error, latency, bandwidth = min(results)
     print(f"{len(chosen)} rows; least: {latency} cycles, {bandwidth} B/cycle ({error})")
 
 

@@ -46,12 +46,12 @@ def errors_line(name: str, ratios: Sequence[float]) -> str:
 
 def test_results() -> list[dict[str, Any]]:
     """Execute all rows of the test file, step by step."""
-    found = []
+    results = []
     for line, row in enumerate(read("test"), 2):
         steps = {name: cycles(row, way) for name, way in STEPS.items()}
         run = simulated(row, accounts=True)
         array = run.engines["array"]
-        found.append(
+        results.append(
             {"line": line, "set": row["set"]}
             | {name: int(row[name]) for name in _LAYER}
             | {"mapping": row["mapping"], "rtl": measured(row)}
@@ -59,14 +59,14 @@ def test_results() -> list[dict[str, Any]]:
             | steps
             | {"array_busy": round(array.busy / run.cycles, 3)}
         )
-    return found
+    return results
 
 
 def test_tables(rows: Sequence[Mapping[str, Any]]) -> str:
     """Tabulate the errors by step and by what holds the machine up."""
 
-    def ratios(name: str, some: Sequence[Mapping[str, Any]] = rows) -> list[float]:
-        return [row[name] / row["rtl"] for row in some]
+    def ratios(name: str, chosen: Sequence[Mapping[str, Any]] = rows) -> list[float]:
+        return [row[name] / row["rtl"] for row in chosen]
 
     lines = [_HEAD, errors_line("Timeloop", ratios("timeloop"))]
     lines += [errors_line(f"simaccel, {name}", ratios(name)) for name in STEPS]
@@ -75,9 +75,9 @@ def test_tables(rows: Sequence[Mapping[str, Any]]) -> str:
         "less: loads hold it up": [row for row in rows if row["array_busy"] < 0.9],
     }
     lines += ["", _HEAD.replace("| |", "| whole model, by what the machine books |", 1)]
-    for name, some in parts.items():
-        lines.append(errors_line(f"{name} ({len(some)} rows)", ratios("ours", some)))
-        lines.append(errors_line("Timeloop on these", ratios("timeloop", some)))
+    for name, part_rows in parts.items():
+        lines.append(errors_line(f"{name} ({len(part_rows)} rows)", ratios("ours", part_rows)))
+        lines.append(errors_line("Timeloop on these", ratios("timeloop", part_rows)))
     return "\n".join(lines)
 
 
@@ -97,7 +97,7 @@ def worst_table(rows: Sequence[Mapping[str, Any]]) -> str:
 def train_results() -> list[dict[str, Any]]:
     """Execute all rows of the train file; those that no array of 256 MACs can be are left out."""
     calibrated = {line for line, _ in calibration_rows()}
-    found = []
+    results = []
     for line, row in enumerate(read("train"), 2):
         what, ours = "calibrated" if line in calibrated else "predicted", 0
         try:
@@ -106,17 +106,17 @@ def train_results() -> list[dict[str, Any]]:
             what = str(error).splitlines()[0]
         if measured(row) * 256 < macs(row):
             what = "left out"
-        found.append({"line": line, "mapping": row["mapping"], "rtl": measured(row)})
-        found[-1] |= {"ours": ours, "what": what}
-    return found
+        results.append({"line": line, "mapping": row["mapping"], "rtl": measured(row)})
+        results[-1] |= {"ours": ours, "what": what}
+    return results
 
 
 def train_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Tabulate the errors over the train file."""
     lines = [_HEAD.replace("| |", "| train file |", 1)]
     for what in ("calibrated", "predicted"):
-        some = [row["ours"] / row["rtl"] for row in rows if row["what"] == what]
-        lines.append(errors_line(f"{what} ({len(some)} rows)", some))
+        ratios = [row["ours"] / row["rtl"] for row in rows if row["what"] == what]
+        lines.append(errors_line(f"{what} ({len(ratios)} rows)", ratios))
     others = [row for row in rows if row["what"] not in ("calibrated", "predicted")]
     named = ", ".join(str(row["line"]) for row in others if row["what"] == "left out")
     lines += ["", f"Below MACs / 256 and left out, by line: {named}."]

@@ -46,7 +46,7 @@ def predict_networks(rows: Sequence[Row]) -> list[float]:
     """
     with (Path(__file__).parent / "layers.csv").open(newline="", encoding="utf-8") as file:
         layers = [row for row in csv.DictReader(file) if row["network"] == "ResNet50"]
-    found: list[float] = []
+    predicted: list[float] = []
     for row in rows:
         channels, filters = SHAPES[row["macs"]]
         settings = (
@@ -57,8 +57,8 @@ def predict_networks(rows: Sequence[Row]) -> list[float]:
         )
         on = loaded("nvdla_2048", *settings)
         cycles = sum(_cycles(on, layer) for layer in layers)
-        found.append(1 / on.seconds(round(cycles)))
-    return found
+        predicted.append(1 / on.seconds(round(cycles)))
+    return predicted
 
 
 def _cycles(on: Accelerator, row: Row) -> float:

@@ -1,7 +1,7 @@
 """The measured operators of a TPU v3 core as kernels on ``hwconfigs/tpu_v3_core``.
 
 Calibrated: ``groups.start_cycles`` on the GEMM of 512, ``sfu.lanes`` on the softmax of 2,048 x
-2,048, the passes of a layer norm on that of 2,048 x 768; no constant on any other row.
+2,048, ``sfu.operations`` of a layer norm on that of 2,048 x 768; no constant on any other row.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from simaccel.hardware import Accelerator
 from simaccel.units import SFU
 from simaccel.workload import Conv
+from simaccel.workload.vectors import VECTORS
 from validation.silicon.booked import START, book
 from validation.silicon.convolutions import conv_cycles
 from validation.silicon.kernels import gemm_cycles, loaded, vector_cycles
@@ -23,12 +24,8 @@ Sizes = tuple[int, ...]
 
 LANES: Final = 128
 """Numbers in a row of an array as it lies in HBM: channels, then filters, are padded to it."""
-SOFTMAX_PASSES: Final = 3
-"""Maximum; exponential and sum; division."""
 FUSED_SOFTMAX_PASSES: Final = 2
 """In an attention kernel the division falls on the result, whose rows are short."""
-LAYER_NORM_PASSES: Final = 5
-"""Sum; difference; square and sum; product with the root; gain and bias."""
 CALIBRATION: Final = ("gemm_512x512x512", "softmax_2048x2048", "layernorm_2048x768")
 _BERT: Final = {
     "bert_base": (768, 12, 3072),
@@ -74,11 +71,17 @@ def _gemm(on: Accelerator, sizes: Sizes) -> int:
 
 
 def _layer_norm(on: Accelerator, sizes: Sizes) -> int:
-    return _rows(on, math.prod(sizes), LAYER_NORM_PASSES)
+    return _rows(on, math.prod(sizes), _passes(on, "layer_norm"))
 
 
 def _softmax(on: Accelerator, sizes: Sizes) -> int:
-    return _rows(on, math.prod(sizes), SOFTMAX_PASSES)
+    return _rows(on, math.prod(sizes), _passes(on, "softmax"))
+
+
+def _passes(on: Accelerator, kind: str) -> int:
+    """Return the passes over all elements that a whole operator takes on this unit."""
+    step = VECTORS[kind].steps["whole"]
+    return on.sfu.choose_form(step, step.merged).passes
 
 
 def _rows(on: Accelerator, elements: int, passes: int) -> int:
@@ -141,7 +144,7 @@ def _block(on: Accelerator, width: int, heads: int, hidden: int) -> int:
     feed_forward = gemm_cycles(inside, rows, width, hidden) + gemm_cycles(
         inside, rows, hidden, width
     )
-    norms = sum(_rows(inside, rows * width, LAYER_NORM_PASSES) for _ in range(2))
+    norms = sum(_rows(inside, rows * width, _passes(inside, "layer_norm")) for _ in range(2))
     gelu = _rows(inside, rows * hidden, 1)
     attention = _attention(on, (heads, rows, width // heads))
     return projections + feed_forward + norms + gelu + attention

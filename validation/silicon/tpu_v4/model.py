@@ -50,13 +50,13 @@ def predict_vector(rows: Sequence[Mapping[str, str]]) -> list[float]:
     result; arrays are laid out in tiles of 8 x 128.
     """
     on = loaded("tpu_v4")
-    found = []
+    predicted = []
     for row in rows:
         elements = padded([int(size) for size in row["shape"].split("x")])
         reads = OPERANDS[row["operator"]]
         cycles = vector_cycles(on, elements, reads=reads, passes=reads + 1, n_bytes=BYTES)
-        found.append(1e6 * on.seconds(cycles))
-    return found
+        predicted.append(1e6 * on.seconds(cycles))
+    return predicted
 
 
 def predict_layernorm(rows: Sequence[Mapping[str, str]]) -> list[float]:
@@ -68,14 +68,14 @@ def predict_layernorm(rows: Sequence[Mapping[str, str]]) -> list[float]:
     """
     on = loaded("tpu_v4")
     inside = loaded("tpu_v4", "groups.start_cycles=0")
-    found = []
+    predicted = []
     for row in rows:
         vectors, width = int(row["B"]) * int(row["S"]), int(row["D"])
         reductions = sum(reduction_cycles(on, vectors, width, n_bytes=BYTES) for _ in range(2))
         statistics = reduction_cycles(inside, vectors, 2 * LANES, n_bytes=4)
         normalise = vector_cycles(on, vectors * width, reads=1, passes=1, n_bytes=BYTES)
-        found.append(1e6 * on.seconds(reductions + statistics + normalise))
-    return found
+        predicted.append(1e6 * on.seconds(reductions + statistics + normalise))
+    return predicted
 
 
 def predict_copy(rows: Sequence[Mapping[str, str]]) -> list[float]:

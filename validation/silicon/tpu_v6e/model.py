@@ -48,8 +48,8 @@ def _attention(on: Accelerator, row: Mapping[str, str]) -> int:
         raise ValueError("prefill of no token; allowed: chunk from 1")
     side, total = on.array.rows, start
     for first in range(0, chunk, side):
-        some = min(side, chunk - first)
-        total += _kernel(inside, batch, some, keys + first + some)
+        rows = min(side, chunk - first)
+        total += _kernel(inside, batch, rows, keys + first + rows)
     return total
 
 

@@ -1,4 +1,4 @@
-"""Figure of an explanation: what three voices say of each group, beside what the machine did."""
+"""Figure of an explanation: directives and bounds of each group, relative to the machine."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Said = Sequence[float | None]
+Figures = Sequence[float | None]
 _ROW_INCHES: Final = 0.17
 _REST_INCHES: Final = 0.85
 _LEAST_END: Final = 1.06
-"""Where the axes end at least: behind the machine's marks."""
-_TOLD: Final = "directives"
+"""Smallest end of the axes: right of the machine's line."""
+_DIRECTIVES: Final = "directives"
 
 
-def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
+def draw_analyses(explained: Sequence[GroupExplanation]) -> Figure:
     """Draw cycles and DRAM bytes in panels of their own. Call it inside ``style()``."""
     figure = new_figure(DOUBLE_COLUMN_INCHES, _REST_INCHES + _ROW_INCHES * len(explained))
     cycles, moved = figure.subplots(1, 2, sharey=True)
     machine = [group.run.cycles for group in explained]
-    _draw_voice(cycles, machine, [group.directives.cycles for group in explained], 2, _TOLD)
+    _draw_analysis(
+        cycles, machine, [group.directives.cycles for group in explained], 2, _DIRECTIVES
+    )
     bounds = [group.prediction.bound_cycles for group in explained]
-    _draw_voice(cycles, machine, bounds, 1, "bound")
+    _draw_analysis(cycles, machine, bounds, 1, "bound")
     crossed = [
         sum(group.dram_bytes for group in explained if group.together == each.together)
         for each in explained
     ]
-    _draw_voice(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
-    _draw_voice(
+    _draw_analysis(moved, crossed, [group.floor.least_bytes for group in explained], 1, "")
+    _draw_analysis(
         moved,
         [group.dram_bytes for group in explained],
         [_directed_bytes(group) for group in explained],
@@ -59,14 +61,16 @@ def draw_voices(explained: Sequence[GroupExplanation]) -> Figure:
 
 def _directed_bytes(one: GroupExplanation) -> int | None:
     """Return the DRAM bytes of a group's directives; None where they leave a tensor out."""
-    told = [each.told_bytes for each in one.reuse if each.dram_bytes]
-    return None if None in told else sum(n for n in told if n is not None)
+    by_tensor = [each.directives_bytes for each in one.reuse if each.dram_bytes]
+    return None if None in by_tensor else sum(n for n in by_tensor if n is not None)
 
 
-def _draw_voice(axes: Axes, machine: Sequence[int], said: Said, number: int, label: str) -> None:
+def _draw_analysis(
+    axes: Axes, machine: Sequence[int], figures: Figures, number: int, label: str
+) -> None:
     known = [
         (at, other / own)
-        for at, (own, other) in enumerate(zip(machine, said, strict=True))
+        for at, (own, other) in enumerate(zip(machine, figures, strict=True))
         if own and other
     ]
     axes.plot(

@@ -1,0 +1,75 @@
+"""An operator in the making, and what operators touch of the tensors that come from outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simaccel.importers.onnx_files.views import Shape, SlotUse, StoredTensor
+from simaccel.workload.einsum import Einsum, Operator, Vector
+
+_MOST_MARKED: Final = 10**8
+"""Elements of a tensor that are marked each; of a larger one all count."""
+
+
+@dataclass
+class PendingOperator:
+    """An operator whose tensors may still get a border; a vector operator if it has a ``kind``."""
+
+    name: str
+    ranks: Mapping[str, int]
+    inputs: tuple[SlotUse, ...]
+    output: SlotUse
+    kind: str | None = None
+    axis: str | None = None
+
+    def operator(self) -> Operator:
+        """Return the operator, once all uses are settled."""
+        inputs = tuple(one.operand(self.ranks) for one in self.inputs)
+        output = self.output.operand(self.ranks)
+        if self.kind is None:
+            return Einsum(self.name, self.ranks, inputs, output)
+        return Vector(self.name, self.kind, self.ranks, inputs, output, self.axis)
+
+
+def note_distinct(
+    roots: Iterable[StoredTensor],
+    pending: Sequence[PendingOperator],
+    shapes: Mapping[str, Shape],
+) -> None:
+    """Note of tensors how many elements come from outside, or go there, and were not noted before.
+
+    None do of what operators made and others read in another form. Of what comes in several forms
+    all together have as many as it has (``shapes``), the first of them first.
+    """
+    left = {name: math.prod(shape) for name, shape in shapes.items()}
+    for root in roots:
+        if root.made and root.kept and not root.leaves:
+            root.distinct = 0
+        if root.made or not root.outside:
+            continue
+        count = _count_used(root, pending)
+        parts = {
+            name: min(most, count, left.get(name, most)) for name, most in root.outside.items()
+        }
+        left |= {name: left.get(name, part) - part for name, part in parts.items()}
+        more = sum(parts.values())
+        root.distinct = more if more < count else root.distinct
+
+
+def _count_used(root: StoredTensor, pending: Sequence[PendingOperator]) -> int:
+    """Return how many elements that differ are used of a tensor that nobody made."""
+    if root.distinct is not None:
+        return root.distinct
+    if math.prod(root.sizes) > _MOST_MARKED:
+        return math.prod(root.sizes)
+    marks = np.zeros(tuple(root.sizes), dtype=np.bool_)
+    for operator in pending:
+        for use in operator.inputs:
+            if use.root is root:
+                use.mark(operator.ranks, marks)
+    return int(np.count_nonzero(marks))
