@@ -194,9 +194,9 @@ def _limit(
     """
     work = predicted.resources
     busiest = max(work, key=lambda name: work[name])
-    [(cause, n), *_] = _waits(run).most_common(1)
-    if work[busiest] * _HALF < cycles and n > work[busiest]:
-        return RunLimit(cause, n / cycles)
+    for cause, n in _waits(run).most_common(1):
+        if work[busiest] * _HALF < cycles and n > work[busiest]:
+            return RunLimit(cause, n / cycles)
     name = _name_limit(accelerator, busiest)
     if name == ARRAY:
         name = _of_array(run.native_macs * share / accelerator.pes, work[busiest], loading)
@@ -211,7 +211,7 @@ def _waits(run: Run | OperatorRun) -> Counter[str]:
     account = run.engines[computing_unit(run)]
     if account.idle > max(account.stalls.values(), default=0):
         account = run.engines[SFU]
-    return Counter({**account.stalls, "idle": account.idle})
+    return Counter(account.stalls)
 
 
 def _of_memory(accelerator: Accelerator, memory: str) -> str:

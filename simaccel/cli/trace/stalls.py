@@ -168,7 +168,7 @@ def _show(analysis: StallAnalysis, operator: str | None, *, each: bool) -> None:
 
     diagnosis = analysis.diagnosis
     part = diagnosis.part(operator)
-    show("", *verdicts(analysis, part), "")
+    show(*verdicts(analysis, part), "")
     if operator is None:
         show(overview_table(diagnosis))
     for shown in (*(diagnosis.operators if each and operator is None else ()), part):
