@@ -10,6 +10,7 @@ the last word: what holds nothing is kept where it is as fast.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -143,7 +144,7 @@ class GroupPlace:
         value, moved = grid.promise(self._round_room(room))
         if (value, moved) == NOWHERE:
             value, moved = grid.promise(room)
-        return value * self.error, moved
+        return self._additive(value) * self.error, moved
 
     def is_known(self, held: Sequence[ResidentTensor]) -> bool:
         """Whether the group has been searched with these tensors held."""
@@ -153,7 +154,7 @@ class GroupPlace:
         """Search the group with nothing held, and see how far that is from its bound."""
         self.find(())
         value = self.known[self._key(())][0][0]
-        bound = self._grid(()).promise(self._room(()))[0]
+        bound = self._additive(self._grid(()).promise(self._room(()))[0])
         self.error = max(1.0, value / bound) if 0 < bound < NOWHERE[0] else 1.0
 
     def find(self, held: Sequence[ResidentTensor]) -> None:
@@ -177,7 +178,15 @@ class GroupPlace:
         if best is None:
             return NOWHERE, self.group.tree
         tree = best.tree if held or self._is_searched() else self.group.tree
-        return (best.value, float(best.dram_bytes)), tree
+        return (self._additive(best.value), float(best.dram_bytes)), tree
+
+    def _additive(self, value: float) -> float:
+        """Return an objective as one whose sum over groups is small where the whole is.
+
+        The energy times the cycles of all are at least the square of the sum of each group's roots,
+        and about that where all take as much energy a cycle.
+        """
+        return math.sqrt(value) if self.goal.objective == "edp" else value
 
     @cached_property
     def _chain(self) -> OperatorChain | None:
