@@ -155,7 +155,7 @@ def test_what_a_later_group_reads_is_not_written_over() -> None:
     (around,) = mapping.body
     assert isinstance(around, ResidentScope)
     wrong = replace(mapping, body=(replace(around, keeps=around.keeps[:1]),))
-    assert "a keep of what is made over T, which sum reads later" in [
+    assert "a keep of a tensor that overwrites T, which sum reads later" in [
         one.allowed for one in faults(of, wrong)
     ]
     check(of, mapping, lower(of, mapping))
