@@ -31,7 +31,7 @@ _AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """When a search ends: see `GAP` and `PATIENCE`; ``slack`` is an absolute gap that is allowed, too.
+    """When a search ends: see `GAP` and `PATIENCE`; ``slack``: an absolute gap that is allowed.
 
     ``until``: the monotonic time in seconds at which it ends in any case. ``equals``: the number of
     candidates with equal counts that run, to find the fastest of them.
