@@ -5,7 +5,7 @@
 
 The name of the entry point is the name that users write. Entry points are looked for only where a
 name is none of simaccel's own, or where all names are shown; a module of a plug-in is imported only
-where its name is used. So one that is broken stops those who use it, and nobody else.
+where its name is used. So a broken plug-in only affects those who use it.
 """
 
 from __future__ import annotations

@@ -61,10 +61,10 @@ class FoldFigures:
 
 @dataclass(frozen=True)
 class FoldEdges:
-    """Cycles around the folds of one block, and who shifts in before them.
+    """Cycles before and after the folds of one block, and the operand that shifts in before them.
 
-    ``lead``: until the stationary operand is in place, ``tail``: until the last result is out.
-    ``held``: number of the stationary operand; -1 where sums are.
+    ``lead``: until the stationary operand is in place; ``tail``: until the last result is out.
+    ``held``: number of the stationary operand; -1 for sums.
     """
 
     lead: Ints

@@ -123,7 +123,7 @@ class ExperimentOptions:
         return workload, accelerator, mapping
 
     def _choose_dataflow(self, name: str, workload: Workload, accelerator: Accelerator) -> str:
-        """Return the dataflow: the one that is asked for, or that suits the workload."""
+        """Return the dataflow: the given one, or the default for the workload."""
         if not self.is_default:
             return name
         from simaccel.schedulers import default_dataflow
@@ -187,7 +187,7 @@ class ExperimentOptions:
         return [name.strip() for name in names]
 
     def require_search(self, given: dict[str, object]) -> None:
-        """Refuse options that tell of a search, where the dataflow is one that searches nothing.
+        """Refuse options that report a search if the dataflow does not search.
 
         Raises:
             InputError: names each of them that is given.

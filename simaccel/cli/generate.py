@@ -24,7 +24,7 @@ def generates(
     as_json: bool,
     quiet: bool,
 ) -> bool:
-    """Run a generation and show it, if one is asked for; say whether it was.
+    """Run a generation and show it, if ``--generate`` is given; say whether it was.
 
     ``others`` are options that have no meaning beside it.
 

@@ -1,4 +1,4 @@
-"""Accelerators as commands read them: what their files leave out or don't say is told."""
+"""Accelerators as commands read them, with warnings for what their files leave out."""
 
 from __future__ import annotations
 

@@ -104,5 +104,5 @@ def show(*parts: Table | str) -> None:
 
 
 def show_json(document: object) -> None:
-    """Print one JSON value and nothing else; null stands for numbers that nobody knows."""
+    """Print one JSON value and nothing else; null stands for unknown numbers."""
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))

@@ -29,7 +29,7 @@ def clear_for_output() -> None:
 
 
 class ProgressBar:
-    """A progress bar that appears after a second, whether it is told of anything or not.
+    """A progress bar that appears after a second, with or without a first report.
 
     A context manager. One that ``waits`` knows no part of the work that is done.
     """
@@ -73,7 +73,7 @@ class ProgressBar:
             self._progress = None
 
     def _appear(self) -> None:
-        """Show what there is, where nobody tells of anything for a while."""
+        """Refresh the bar if there is no report for a while."""
         with self._lock:
             if not self.hidden and self._timer is not None:
                 self.show(*self._last)

@@ -329,7 +329,7 @@ def _runtime(
 ) -> DirectiveRuntime:
     """Return the runtime of a tree as directives, or of the bytes that cross if that is more.
 
-    Those are what the directives tell; a tensor of which they tell nothing crosses once.
+    Those are the counts of the directives; a tensor of which they tell nothing crosses once.
     """
     operators = operator_times(space, group, result.accelerator)
     silent = dict.fromkeys(operator.silent for operator in operators if operator.silent)

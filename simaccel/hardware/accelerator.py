@@ -127,7 +127,7 @@ class Accelerator(Spec):
 
     @cached_property
     def unknown_energies(self) -> tuple[str, ...]:
-        """The fields of energies that nobody gives; what they cost is unknown, not nothing."""
+        """The fields of energies that are not given; these energies are unknown, not 0."""
         part, noc = self.dram.part_name, self.cores.noc
         return unknown_energies(self.energy, part, self.array, noc, self.chips)
 

@@ -357,7 +357,7 @@ class ArraySpec(Spec):
 
     @property
     def tail_latency_cycles(self) -> int:
-        """Skew in cycles from the last step of a pass to its last output, which hold nobody up."""
+        """Skew in cycles from the last step of a pass to its last output; delays no other work."""
         return (self.rows + self.cols - 2) * int(self.overlap == "stream")
 
     def gemm_cycles(self, *, m: Amount, k: Amount, n: Amount, stationarity: Stationarity) -> Amount:

@@ -279,7 +279,7 @@ class ChipsSpec(Spec):
         return 2 * one_way - (0 if size % 2 else (piece % 2) * (size // 2))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links of a chip in pJ (``link``); NaN where nobody gives it.
+        """Energy of the links of a chip in pJ (``link``); NaN if it is not given.
 
         Nothing where nothing went over links. ``moved``: (level and direction, tensor) -> bytes.
         """

@@ -97,7 +97,7 @@ class CoreNocSpec(Spec):
         yield from (at * columns + last_column for at in _steps(row, last_row))
 
     def energy_pj(self, moved: Mapping[tuple[str, str], Amount]) -> dict[str, Any]:
-        """Energy of the links in pJ (``hops``); NaN where nobody gives it.
+        """Energy of the links in pJ (``hops``); NaN if it is not given.
 
         Nothing where nothing crossed them. ``moved``: (level and direction, tensor) -> bytes.
         """
@@ -106,7 +106,7 @@ class CoreNocSpec(Spec):
 
     @property
     def pj_per_byte_hop(self) -> float:
-        """Energy of a byte on a link; NaN where nobody gives it."""
+        """Energy of a byte on a link; NaN if it is not given."""
         return math.nan if self.pj_per_bit_hop is None else self.pj_per_bit_hop * BYTE
 
 

@@ -93,7 +93,7 @@ class DramSpec(Spec):
     its own, in requests of at most ``request_bytes``; ``requests_in_flight`` of them are on their
     way, so that each takes its share of the latency, however short it is (Little's law). With other
     models these two cost no time. ``capacity_bytes``: how much there is (None: not known); a
-    workload that needs more runs all the same, and is told of.
+    workload that needs more runs all the same, with a warning.
     """
 
     REPLACED: ClassVar[Mapping[str, str]] = {
@@ -124,7 +124,7 @@ class DramSpec(Spec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that say nothing: of a model with banks, where nobody speaks of them."""
+        """Fields that are not set: those of a model with banks, in a model without."""
         names = ("part", "map", "request_bytes", "requests_in_flight", "capacity_bytes")
         given = {name: getattr(self, name) for name in names}
         absent = {name for name, value in given.items() if value is None}

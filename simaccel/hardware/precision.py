@@ -34,7 +34,7 @@ _UNSAID: Final = {PACKED_BITS: "int4", BYTE: "int8"}
 class MultipliedAsSpec(Spec):
     """Numbers that an array multiplies as others: at their rate, in as many pieces as they have.
 
-    ``int4``, ``int8``: also elements of so many bits whose number nobody says.
+    ``int4``, ``int8``: also elements of so many bits without a number format.
     """
 
     int4: NumberName | None = None

@@ -62,7 +62,7 @@ def empty_fields(spec: Spec) -> set[str]:
 
 
 def unset_fields(spec: Spec, *names: str) -> set[str]:
-    """Return those of some fields that are None, or as they are where nobody says them."""
+    """Return those of some fields that are None or have their defaults."""
     fields = type(spec).model_fields
     return {
         name

@@ -36,7 +36,7 @@ class BoundReport:
 
     @property
     def chosen(self) -> WorkloadPoint | None:
-        """The point for the asked buffer."""
+        """The point for the given buffer."""
         number = None if self.room is None else self.found.front.find_point(self.room)
         return None if number is None else self.found.point(number)
 

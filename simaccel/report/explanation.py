@@ -237,7 +237,7 @@ def _need_text(need: NeededRate) -> str:
 
 
 def _runtime_rows(group: GroupExplanation) -> list[tuple[str, ...]]:
-    """Return a row for a group, and one for each of its operators where they are told apart."""
+    """Return a row for a group, and one for each of its operators with figures of its own."""
     said = group.directives
     times = said.operators
     memory = f"the bytes of {said.memory}" if said.memory else ""

@@ -266,7 +266,7 @@ def _kept_intermediates(chain: OperatorChain) -> list[str]:
 
 
 def made_in_place(chain: OperatorChain, seen: BoundOperator) -> bool:
-    """Return whether an operator writes over its first input, which nobody reads after it."""
+    """Return whether an operator overwrites its first input, which no later operator reads."""
     source = seen.inputs[0]
     return (
         not isinstance(seen.operator, Einsum)

@@ -75,7 +75,7 @@ def degrees_of(
     *,
     sequence: bool = False,
 ) -> ParallelDegrees:
-    """Return how chips are used; what isn't asked for is the rest of them.
+    """Return how chips are used; a degree that is not given takes the remaining chips.
 
     Raises:
         InputError: there are not as many chips.

@@ -1,4 +1,4 @@
-"""Fronts of mappings: those that no other beats in all figures asked for.
+"""Fronts of mappings: those that no other beats in all given figures.
 
 The figures are kept as *parts* that add up over the operators of a workload (cycles, energy, DRAM
 bytes) or whose largest counts (buffer bytes), each the smaller the better. Utilisation follows from

@@ -267,7 +267,7 @@ class TraceWriter:
         self._segments.append((first_row, end_row, period_cycles, times))
 
     def checkpoint(self, now: int) -> None:
-        """Keep what was heard in the file, for whom a killed run leaves it to."""
+        """Write what was reported to the file, so that a killed run leaves it."""
         known = {"cycles": now, "rows": self.position(), "segments": len(self._segments)}
         try:
             with defer_interrupts():

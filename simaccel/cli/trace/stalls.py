@@ -82,7 +82,7 @@ def stalls(
 
 
 def verdict_lines(trace: TraceReader, *, what_if: bool) -> list[str]:
-    """Return what an expert would say of a trace's run, with what could be gained if asked for."""
+    """Return the analysis of a trace's stalls, with what-if runs if they are wanted."""
     from simaccel.experiment.diagnosis import diagnose
     from simaccel.report.stalls import analysis_of, verdicts
 

@@ -74,7 +74,7 @@ def rows_of(sides: tuple[Whole, ...], shape: tuple[int, ...], bits: int) -> Tile
 
 
 def requested_rows(sides: tuple[Whole, ...], bits: int) -> TileRows:
-    """Return the rows of a tile where a DMA engine asks for each of its innermost dimension.
+    """Return the rows of a tile whose DMA engine requests each row of the innermost dimension.
 
     >>> requested_rows((3, 4, 16), 8)
     TileRows(count=12, n_bytes=16, pitch=16)

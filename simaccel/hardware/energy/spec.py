@@ -96,7 +96,7 @@ class EnergySpec(Spec):
         return EnergyPrices(**known, shared_pj_per_byte=shared)
 
     def unknown(self, part: str | None) -> tuple[str, ...]:
-        """Return the figures that nobody gives: no number, no node, no DRAM part, or nothing but 0.
+        """Return the figures that are not given: no number, no node, no DRAM part, or only 0.
 
         >>> EnergySpec(known=False, mac_pj=1, node="7nm").unknown(None)
         ('dram_pj_per_byte',)

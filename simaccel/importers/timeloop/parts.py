@@ -345,7 +345,7 @@ def roles(given: object) -> frozenset[Role]:
 
 
 def role_of(name: str) -> Role | None:
-    """Return the role that a name speaks of.
+    """Return the role that a name implies.
 
     >>> role_of("weights_spad"), role_of("psum_spad"), role_of("pe_spad")
     ('weight', 'output', None)

@@ -163,7 +163,7 @@ def _without_comments(text: str) -> str:
 class _Recovery:
     """Notes what the parser stumbles over, and lets it go on.
 
-    It does so with a token that was forgotten, or without the one that nobody expects.
+    It goes on with a forgotten token added, or without an unexpected one.
     """
 
     def __init__(self, text: str, source: str) -> None:

@@ -89,8 +89,8 @@ def require_operator(trace: TraceReader, operator: str) -> None:
 def default_window(trace: TraceReader, operator: str | None = None) -> CycleWindow:
     """Choose the window: the steady period with most cycles that is readable, and its fill.
 
-    ``operator`` asks for a period that has something of that operator. Where no period is
-    readable with its fill, the window is a period alone, or what can be read of the first one.
+    ``operator`` selects a period with events of that operator. Where no period is readable with its
+    fill, the window is a period alone, or what can be read of the first one.
     """
     roots = trace.segments()
     alone: list[CycleWindow] = []
