@@ -114,7 +114,7 @@ def plugin(group: str, name: str) -> Plugin | None:
 
 
 class Registry(MutableMapping[str, Thing], Generic[Thing]):
-    """Things by name: simaccel's ``own``, and behind them those of the plug-ins of a group.
+    """Things by name: simaccel's ``own``, and after them those of the plug-ins of a group.
 
     ``accept`` makes the thing of what a plug-in's entry point names, and raises ``plugin.error``
     where it is no such thing. A name of simaccel's own is never a plug-in's.

@@ -264,7 +264,7 @@ def _group_kinds(kinds: Sequence[_Folds], shape: tuple[int, ...]) -> list[_Folds
 
 
 def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
-    """Return arrays along a first axis, with others behind it; faster than ``np.stack``."""
+    """Return arrays along a first axis, with others after it; faster than ``np.stack``."""
     shape = np.broadcast_shapes(*{array.shape for array in arrays})
     found = np.empty((len(arrays), *shape), dtype=np.int64)
     for at, array in enumerate(arrays):
@@ -273,7 +273,7 @@ def stack(arrays: Sequence[Ints], ndim: int = 0) -> Ints:
 
 
 def _add_axes(array: Ints, ndim: int) -> Ints:
-    """Return an array with at least so many axes behind its first."""
+    """Return an array with at least so many axes after its first."""
     return array.reshape(len(array), *[1] * (ndim + 1 - array.ndim), *array.shape[1:])
 
 

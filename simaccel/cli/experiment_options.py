@@ -279,7 +279,7 @@ def _refuse_unsearched(names: Sequence[str], given: dict[str, object]) -> None:
 
 
 def dataflow_names() -> list[str]:
-    """Name the dataflows: simaccel's own, and behind them those of plug-ins."""
+    """Name the dataflows: simaccel's own, and after them those of plug-ins."""
     return [*DATAFLOWS, *(name for name in plugins("simaccel.dataflows") if name not in DATAFLOWS)]
 
 

@@ -100,7 +100,7 @@ def _apply_points(asked: ExperimentOptions, points: dict[str, SweepPoint]) -> Ex
 
 
 def place_task(task: ComparisonTask, variant: OptionVariant) -> ComparisonTask:
-    """Put a task at the place of its variant, behind that of a sweep or an operator."""
+    """Put a task at the place of its variant, after that of a sweep or an operator."""
     points = ((task.point,) if task.point else ()) + variant.points
     return replace(task, point=points[0] if points else None, also=points[1:])
 

@@ -23,7 +23,7 @@ _open: list[ProgressBar] = []
 
 
 def clear_for_output() -> None:
-    """Take away the bar of a command, as what it prints would stand behind it."""
+    """Take away the bar of a command, as what it prints would stand after it."""
     if _open and _open[-1].waits:
         _open[-1].pause()
 

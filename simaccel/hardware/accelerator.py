@@ -73,7 +73,7 @@ class Accelerator(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "area", "memories", "precision", "cores", "chips")
 
     @model_validator(mode="before")

@@ -45,7 +45,7 @@ class CoreNocSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         unread = set() if self.topology else {"topology", "hop_cycles"}
         return unread | unset_fields(self, *_FIGURES)
 
@@ -126,6 +126,6 @@ def squarest(count: int) -> tuple[int, int]:
 
 
 def _steps(start: int, end: int) -> range:
-    """Return the places from behind one to another."""
+    """Return the routers on the way from ``start`` (not included) to ``end``."""
     step = 1 if end >= start else -1
     return range(start + step, end + step, step)

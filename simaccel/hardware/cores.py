@@ -43,7 +43,7 @@ class SharedBufferSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "pj_per_byte")
 
 
@@ -60,7 +60,7 @@ class CoresSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "shared_buffer")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

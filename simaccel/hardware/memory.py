@@ -216,7 +216,7 @@ class MemorySpec(DramSpec):
 
     @property
     def absent(self) -> frozenset[str]:
-        """Fields that say nothing."""
+        """Fields that are not set."""
         absent = {"staging_bytes"} if self.staging_bytes is None else set()
         return super().absent | absent | (set() if self.fifo else {"fifo"})
 
@@ -232,7 +232,7 @@ class MemoriesSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def by_class(self) -> dict[str, MemorySpec]:
@@ -265,7 +265,7 @@ class GroupsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return unset_fields(self, "start_cycles", "epilogues")
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -47,7 +47,7 @@ class MultipliedAsSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def bits(self, element: Element) -> int:
@@ -83,7 +83,7 @@ class NarrowRatesSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     def rate_of(self, bits: Iterable[int]) -> int:
@@ -112,7 +112,7 @@ class PrecisionSpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         return empty_fields(self)
 
     @property

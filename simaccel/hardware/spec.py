@@ -29,7 +29,7 @@ class Spec(BaseModel):
 
     @property
     def absent(self) -> Collection[str]:
-        """Fields that say nothing here: a document leaves them out."""
+        """Fields that are not set: a document leaves them out."""
         return ()
 
     def _impossible(self) -> Iterator[tuple[str, str]]:

@@ -116,7 +116,7 @@ class BlockFolds:
     """A command on the array: its fill, the folds of all products, and its drain.
 
     ``hidden``: last cycles of the folds in which the next stationary operand may shift in.
-    ``leaving``: cycles behind them in which sums keep those of the next block in the rows.
+    ``leaving``: cycles after them in which sums keep those of the next block in the rows.
     """
 
     lead: int
@@ -142,7 +142,7 @@ class FoldEdge:
     hidden: int = 0
     """Last cycles of its folds in which the next stationary operand, or sums, may shift."""
     leaving: int = 0
-    """Cycles behind its folds in which its sums keep those of the next block in the rows."""
+    """Cycles after its folds in which its sums keep those of the next block in the rows."""
 
 
 def folds_of(command: Compute, folds: Folds, accelerator: Accelerator) -> BlockFolds:

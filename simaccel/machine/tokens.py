@@ -50,7 +50,7 @@ class Tokens(StatefulPart):
         self.source = source
         self.target = target
         self.in_flight: deque[bool] = deque()
-        """Whose data are on their way, the first first; False has none and comes behind others."""
+        """Whose data are on their way, the first first; False has none and comes after others."""
         self.waiter: simpy.Event | None = None
         self.needed: list[Tokens] = []
         """Of those that the waiting engine needs together, the ones that are still to come."""

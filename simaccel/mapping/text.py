@@ -140,7 +140,7 @@ def parse_tree(text: str, file: str = _FILE) -> Tree:
 
 
 def _lines(text: str) -> list[_Line]:
-    """Take a text apart; a bar is a line of its own, and so is what stands behind it."""
+    """Take a text apart; a bar is a line of its own, and so is what stands after it."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         rest = line.lstrip(" ")

@@ -41,7 +41,7 @@ _MOST_SLOTS: Final = 64
 
 
 class NotExecutableError(SimaccelError):
-    """A mapping that the machine doesn't execute; the message says why."""
+    """A mapping that the machine doesn't execute; the message has the reason."""
 
 
 @dataclass

@@ -110,7 +110,7 @@ def speedups(rows: Sequence[ComparisonRow]) -> list[float | None]:
 
 
 def comparison_table(rows: Sequence[ComparisonRow], metrics: Sequence[Metric] = ()) -> Table:
-    """Tabulate runs, with metrics of one's choice as columns behind the others.
+    """Tabulate runs, with metrics of one's choice as columns after the others.
 
     One that has no result gets its reason from ``problem_lines``.
     """

@@ -42,7 +42,7 @@ _MANY = 2
 
 @dataclass(frozen=True)
 class OperatorChain:
-    """Operators in order, each behind the first reading what another of them makes.
+    """Operators in order, each after the first reading what another of them makes.
 
     ``rows``: ranks that all of them have and none sums over or normalises; none of a sum of ranks,
     whose blocks would overlap. ``between``: tensors that only they touch.

@@ -88,7 +88,7 @@ class Alternative:
         return self.cycles, self.energy_pj, self.dram_bytes, self.buffer_bytes
 
     def join(self, other: Alternative) -> Alternative:
-        """Return this and, behind it, another."""
+        """Return this and, after it, another."""
         return Alternative(
             (*self.body, *other.body),
             self.cycles + other.cycles,

@@ -24,7 +24,7 @@ _NO_TIME = 1e-9
 
 
 class NotMappableError(SimaccelError):
-    """A dataflow doesn't take an operator of the workload; the message says which and why."""
+    """A dataflow doesn't take an operator of the workload; the message names it and the reason."""
 
 
 class NothingFitsError(SimaccelError):

@@ -356,7 +356,7 @@ class TraceWriter:
         self._stored["index"] = current
 
     def _take(self, n_bytes: int) -> None:
-        """Take space behind what the file has."""
+        """Take space after what the file has."""
         take(self._partial, int(self._file.id.get_filesize()), n_bytes)
 
     def _grow(self, group: str, what: str, columns: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ Whole: TypeAlias = "int | npt.NDArray[np.int64]"
 INTERLEAVED: Final = "bgil"
 """The map in which bank groups take turns burst by burst; in the other, ``rbc``, page by page."""
 _WINDOW: Final = 40
-"""Bursts behind those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
+"""Bursts after those that are served that a controller sees: 32 reads, and 8 in a bank's queue."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class EnergySpec(Spec):
 
     @property
     def absent(self) -> set[str]:
-        """Fields that say nothing here."""
+        """Fields that are not set."""
         unread = {"number"} if self.node is None else set()
         return unread | empty_fields(self) | unset_fields(self, "known", "leakage_pj_per_cycle")
 

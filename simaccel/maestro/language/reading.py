@@ -63,7 +63,7 @@ def understand(text: str, source: str, meaning: Callable[[Description, str], _Me
     """Return what a text means; ``meaning`` takes its syntax tree and the name of its source.
 
     Raises:
-        InputError: all faults of its syntax, and behind them those that ``meaning`` raises of the
+        InputError: all faults of its syntax, and after them those that ``meaning`` raises of the
             layers that could be read, each with line and column.
 
     """
@@ -207,7 +207,7 @@ class _Recovery:
         return not at_end
 
     def _skip_block(self, parser: InteractiveParser, token: Token) -> int:
-        """Leave out what stands in braces behind an unknown word; give where reading goes on."""
+        """Leave out what stands in braces after an unknown word; give where reading goes on."""
         end = token.end_pos or 0
         rest = _BLOCK.match(self.blank, end)
         if rest is None:

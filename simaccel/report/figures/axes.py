@@ -28,7 +28,7 @@ _UNITS: Final = (
     (1, "cycles"),
 )
 _FIRST_UNIT: Final = 2
-"""A unit is used from this many of it on, so that ticks have few digits behind the point."""
+"""A unit is used from this many of it on, so that ticks have few digits after the point."""
 _LETTERS_PER_INCH: Final = 18.5
 """Of ``SMALL_POINTS``; a little fewer than fit, as letters differ in width."""
 _WIDE_INCHES: Final = 5

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _HEIGHT_INCHES = 2.5
 _BEYOND = 4
-"""How far the flat end is drawn behind the maximal effectual buffer."""
+"""How far the flat end is drawn after the maximal effectual buffer."""
 
 
 def draw_bound(report: BoundReport, title: str) -> Figure:

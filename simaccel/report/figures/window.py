@@ -211,7 +211,7 @@ def _is_readable(trace: TraceReader, start: int, end: int) -> bool:
 
 
 def _readable(trace: TraceReader, start: int, end: int) -> CycleWindow:
-    """Cut a window off behind what is readable."""
+    """Cut a window off after what is readable."""
     unreadable = bisect_left(
         range(start + 1, end + 1), x=True, key=lambda cycle: not _is_readable(trace, start, cycle)
     )

@@ -72,7 +72,7 @@ class TilingBatch:
 
     @classmethod
     def concatenate(cls, parts: Sequence[TilingBatch]) -> Self:
-        """Put several (at least one) behind each other."""
+        """Put several (at least one) after each other."""
         return cls(
             factors=np.concatenate([part.factors for part in parts]),
             orders=np.concatenate([part.orders for part in parts]),
