@@ -361,7 +361,7 @@ def runs_of(seen: BoundOperator, sizes: Map[str, Ints]) -> dict[str, Ints]:
 
 
 def fold_sides(cuts: PathCuts) -> tuple[Ints | None, Ints | None]:
-    """Return the sides of a full fold where a tree says them."""
+    """Return the sides of a full fold, if the tree has spreads for them."""
     found: dict[str, Ints] = {}
     for at, entry in enumerate(cuts.entries):
         if isinstance(entry, FamilySpread) and entry.level in ("rows", "cols"):

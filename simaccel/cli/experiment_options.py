@@ -1,4 +1,4 @@
-"""The options that commands share, and the objects that they stand for."""
+"""The options that commands share, and the objects that they describe."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ExperimentOptions:
         Raises:
             InputError: the faults of all of them together.
             NotThisWorkloadError: the mapping is for another workload.
-            NotDirectedError: the dataflows of a description that no mapping says.
+            NotDirectedError: dataflows of a description that no mapping expresses.
 
         """
         from simaccel.experiment.precision import gather_placed
@@ -214,7 +214,7 @@ class ExperimentOptions:
         return self.mapping is None and self.dataflow == DIRECTIVES
 
     def _read_description(self) -> Inputs:
-        """Read a description and make the mapping that its dataflows say."""
+        """Read a description and make the mapping of its dataflows."""
         refused = f"nothing with --dataflow {DIRECTIVES}, which sets it"
         self.sought.refuse(refused)
         require_none(fault(o, v, refused) for o, v in {"--pipeline": self.pipeline}.items() if v)
@@ -249,7 +249,7 @@ class ExperimentOptions:
             return False
 
     def _refuse_dataflow(self, *, beside: bool) -> None:
-        """Refuse dataflows where a mapspace is searched, unless they stand ``beside`` it."""
+        """Refuse dataflows if a mapspace is searched, unless both are allowed (``beside``)."""
         allowed = "nothing if a mapspace is searched (--mapspace, and on spatial arrays)"
         given = {
             "--dataflow": None if beside else self.dataflow,

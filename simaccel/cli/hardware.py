@@ -28,7 +28,7 @@ def read_accelerator(
 
 
 def ask_for_precision(accelerator: Accelerator, name: str) -> None:
-    """Warn once of an accelerator of one's own that doesn't say which numbers it works on."""
+    """Warn once about a user's accelerator without default number formats."""
     from simaccel.hardware.load import accelerator_files
 
     context = click.get_current_context(silent=True)

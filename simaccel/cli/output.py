@@ -34,7 +34,7 @@ class UnwrittenError(SimaccelError):
 
 
 class _Output:
-    """Standard output that says so where it can't be written; a pipe that ends is click's."""
+    """Standard output that reports if it can't be written; a pipe that ends is click's."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream

@@ -1,8 +1,8 @@
 """Progress on stderr: only in a terminal, and only where something takes a while.
 
-A bar shows the part of the work that is done; above it stands a line for each part that is
-finished, a layer or a run. Every command has a bar of its own, for what no other bar tells of: it
-gives way to the others, and to the output.
+A bar shows the part of the work that is done; above it is a line for each finished part, a layer or
+a run. Every command has a bar of its own, for what no other bar tells of: it gives way to the
+others, and to the output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _open: list[ProgressBar] = []
 
 
 def clear_for_output() -> None:
-    """Take away the bar of a command, as what it prints would stand after it."""
+    """Remove the bar of a command before it prints its output."""
     if _open and _open[-1].waits:
         _open[-1].pause()
 

@@ -150,7 +150,7 @@ class ListedValues(click.ParamType):  # type: ignore[type-arg]  # generic in its
         self.once = once
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read it; click says what is allowed."""
+        """Read a value; click reports the allowed ones."""
         texts = [text.strip() for text in value.split(",")]
         if len(texts) > 1 and (ctx is None or ctx.command.name != "compare"):
             self.fail(f"{value!r} is several; `simaccel compare` takes a list.", param, ctx)

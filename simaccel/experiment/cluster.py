@@ -306,7 +306,7 @@ async def _greet(address: str) -> None:
 
 
 def _track_quietly() -> None:
-    """Start who clears up after this process, which says nothing where this one was killed."""
+    """Start a process that cleans up if this one is killed, without output."""
     sys.warnoptions.append(_NO_LEAKS)  # what Python starts has the options of this process
     try:
         resource_tracker.ensure_running()

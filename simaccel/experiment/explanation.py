@@ -164,7 +164,7 @@ def explain(
 def _directed_bytes(
     result: ExperimentResult, space: IterationSpace, group: Group
 ) -> dict[str, int]:
-    """Return what directives say that crosses DRAM, in all repetitions."""
+    """Return the DRAM bytes by directives, in all repetitions."""
     times = result.workload.times(group.operators[0])
     return {name: times * n for name, n in dram_bytes_of(space, group).items()}
 

@@ -167,7 +167,7 @@ def moved_tree(moved: Moved) -> dict[str, Any]:
 
 
 def energy_pj(run: Run | OperatorRun, accelerator: Accelerator) -> dict[str, float]:
-    """Energy of what the machine did, by level in pJ: NaN where the accelerator doesn't say it."""
+    """Energy of what the machine did, by level in pJ: NaN if the accelerator doesn't give it."""
     found = accelerator.energy_by_level(run.native_macs, run.elements, run.moved, run.cycles)
     return known_energies(found, accelerator)
 

@@ -258,7 +258,7 @@ def _array(one: Accelerator) -> Accelerator:
 
 
 def _unit(name: str, accelerator: Accelerator) -> Accelerator:
-    """Free a unit as its row says."""
+    """Free a unit as its row in the table of units describes."""
     frees = UNITS[name].frees
     assert frees is not None  # noqa: S101 - only those of `FREED_UNITS` come here
     section, fields = frees

@@ -133,7 +133,7 @@ class Accelerator(Spec):
 
     @cached_property
     def account(self) -> FileAccount:
-        """The account of all that its file says, where it is another tool's."""
+        """The account of its file's entries, if it is another tool's file."""
         return FileAccount()
 
     @cached_property

@@ -1,7 +1,7 @@
 """The NoC between the memories outside and the cores: topologies, routes, links and their names.
 
-Memories stand at router 0, that of core 0. A link leads one way, but for a bus, which is one link
-for all. Each hop is a link: the last one to a core leads from its router into the core.
+Memories are at router 0, that of core 0. A link leads one way, but for a bus, which is one link for
+all. Each hop is a link: the last one to a core leads from its router into the core.
 """
 
 from __future__ import annotations

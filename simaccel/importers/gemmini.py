@@ -166,7 +166,7 @@ def _factor(word: str) -> MappingFactor | None:
 def _wrong(
     level: str, words: Sequence[str], read: Sequence[MappingFactor | None], at: int
 ) -> Iterator[str]:
-    """Yield what may stand instead of a word."""
+    """Yield the allowed forms of a word."""
     factor = read[at]
     if factor is None:
         yield "a rank and its pieces, such as K16, with X after them on PEs"

@@ -113,7 +113,7 @@ class _Line:
 
 
 def parse_text(text: str, file: str = _FILE) -> Mapping:
-    """Return the mapping that a text says.
+    """Return the mapping of a text.
 
     Raises:
         InputError: names the line that can't be read.
@@ -123,7 +123,7 @@ def parse_text(text: str, file: str = _FILE) -> Mapping:
 
 
 def parse_tree(text: str, file: str = _FILE) -> Tree:
-    """Return the tree that a text says, without a mapping around it.
+    """Return the tree of a text, without a mapping around it.
 
     Raises:
         InputError: names the line that can't be read.

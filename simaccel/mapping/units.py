@@ -84,7 +84,7 @@ def lifetimes(walk: TreeWalk) -> Iterator[Finding]:
 
 
 def keep_faults(walk: TreeWalk) -> Iterator[Finding]:
-    """Yield keeps in PEs that stand in some parts, or differ, where no loop in them moves the tile.
+    """Yield keeps in PEs that differ among parts, if no loop there moves the tile.
 
     It is one tile, of one size in each PE, for all of them.
     """

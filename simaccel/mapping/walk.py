@@ -1,4 +1,4 @@
-"""The walk over a group's tree: each node with its place and with what stands outside it."""
+"""The walk over a group's tree: each node with its place and with the nodes outside it."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def bound_table(report: BoundReport) -> Table:
 
 
 def bound_lines(report: BoundReport) -> list[str]:
-    """Return what the front says: where it ends, the gap, and what attains the asked buffer."""
+    """Return the lines below the front: its end, the gap, and the bound for the given buffer."""
     bound = report.found
     room, moved = bound.largest
     effectual = f"maximal effectual buffer {bytes_text(room)} ({cycles_text(room)} B)"

@@ -83,7 +83,7 @@ class TreeConstraints:
     def from_texts(
         cls, texts: Sequence[str], spreads: Sequence[str] = (), cores: int = 1
     ) -> TreeConstraints:
-        """Read constraints as they stand on the command line, those on so many ``cores`` too.
+        """Read constraints from the texts of the command line, also those on ``cores``.
 
         Raises:
             InputError: every one that no tree of a systolic array has.

@@ -67,7 +67,7 @@ def no_trace(path: Path) -> TraceError:
 
 
 def _no_file(path: Path) -> str:
-    """Return what stands where a file should."""
+    """Return the reason why a path is no regular file."""
     if path.is_dir():
         return "is a folder"
     return "is no regular file" if path.exists() else "no such file"

@@ -127,7 +127,7 @@ def _accelerator(trace: TraceReader) -> Accelerator | None:
 def _what_if(
     trace: TraceReader, accelerator: Accelerator | None
 ) -> tuple[WhatIfResult | None, str]:
-    """Run the trace's program with resources freed, or say why not."""
+    """Run the trace's program with resources without limit, or return why not."""
     from simaccel.experiment.remembered_what_if import remembered_what_if
 
     if trace.partial:

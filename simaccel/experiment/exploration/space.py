@@ -109,8 +109,8 @@ def _usual() -> Options:
 class DesignSpace:
     """Accelerators, weighted workloads, and axes whose product is explored.
 
-    ``options``: of the scheduler, where no axis says otherwise. ``dataflows``: names of dataflows
-    and mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
+    ``options``: of the scheduler, unless an axis sets them. ``dataflows``: names of dataflows and
+    mapspaces; none: `flat` on systolic arrays and `ruby-s` on spatial ones.
     """
 
     accelerators: tuple[Accelerator, ...]

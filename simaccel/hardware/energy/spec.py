@@ -81,7 +81,7 @@ class EnergySpec(Spec):
     ) -> EnergyPrices | None:
         """Return all prices for a buffer's capacity and a DRAM part; None if DRAM has none.
 
-        ``shared``: pJ of a byte of a buffer that cores share, where that is said.
+        ``shared``: pJ per byte of a buffer that cores share, if it is given.
 
         >>> EnergySpec(node="7nm", dram_pj_per_byte=30).prices(2**20, None).buffer_pj_per_byte
         1.75

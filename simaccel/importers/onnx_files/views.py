@@ -1,4 +1,4 @@
-"""Views: how a tensor of the graph stands in one that is stored.
+"""Views: how a tensor of the graph is contained in a stored one.
 
 A `StoredTensor` has slots, the dimensions of two and more elements of who makes it. What nodes such
 as Reshape, Transpose, Slice and Concat make is no tensor of its own but a view: each dimension is

@@ -45,7 +45,7 @@ class Coupling:
 
 @dataclass(frozen=True, kw_only=True)
 class Dimension:
-    """A directive that a tree says, in MAESTRO's words.
+    """A directive that a tree implies, in MAESTRO's notation.
 
     ``steps``: how many pieces follow each other, or (``in_space``) run at once, at most.
     """

@@ -207,7 +207,7 @@ class _Recovery:
         return not at_end
 
     def _skip_block(self, parser: InteractiveParser, token: Token) -> int:
-        """Leave out what stands in braces after an unknown word; give where reading goes on."""
+        """Skip the text in braces after an unknown word; give where reading goes on."""
         end = token.end_pos or 0
         rest = _BLOCK.match(self.blank, end)
         if rest is None:
@@ -298,7 +298,7 @@ def _missing_bracket(parser: InteractiveParser, token: Token) -> str | None:
 
 
 def _read_dimension(parser: InteractiveParser, token: Token) -> Token:
-    """Return a word as the name of a dimension where only such a name can stand."""
+    """Return a word as the name of a dimension, where only such a name is allowed."""
     is_name = (
         token.type == "LABEL" and "DIM" in _accepted_terminals(parser) and _DIM.fullmatch(token)
     )

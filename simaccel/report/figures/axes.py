@@ -51,7 +51,7 @@ def fill(colour: str, hatch: str) -> dict[str, Any]:
 
 
 def width_inches(axes: Axes) -> float:
-    """Return the width of the whole figure that axes stand in."""
+    """Return the width of the whole figure of some axes."""
     return float(axes.get_figure(root=True).get_size_inches()[0])  # type: ignore[union-attr]
 
 

@@ -218,7 +218,7 @@ def _family_keeps(
 
 
 def _places(orders: Ints) -> Ints:
-    """Return where the loop of each rank stands, by (rank, candidate)."""
+    """Return the place of each rank's loop, by (rank, candidate)."""
     found = np.empty(orders.shape[::-1], dtype=np.int64)
     every = np.arange(len(orders))
     for place in range(orders.shape[1]):
