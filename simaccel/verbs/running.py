@@ -87,7 +87,7 @@ class Result(experiment.ExperimentResult):
         drawn = [parts[at] for at in sorted(longest)]
         named = [
             (f"{name} ({short_share_text(part['cycles'] / whole)})", part)
-            for name, part in zip(short_names([one["name"] for one in drawn]), drawn, strict=True)
+            for name, part in zip(short_names([row["name"] for row in drawn]), drawn, strict=True)
         ]
         named += [("total", figures)] if len(parts) > 1 else []
         rows = [
